@@ -14,7 +14,7 @@ const STREAMS: u32 = 100;
 /// Reads per connection.
 const BATCHES: u32 = 1000;
 
-const ROUNDS: u32 = 20;
+const ROUNDS: u32 = 60;
 
 const BODY: &[u8] = b"Twenty-two octets, OK\n";
 

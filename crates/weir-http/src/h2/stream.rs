@@ -119,7 +119,7 @@ pub(super) struct Streams {
     places: Vec<Stream>,
     first_free: u16,
     open: u16,
-    /// Places by stream number: open addressing, a power of two at least twice the number of places.
+    /// Places by stream number: open addressing, a power of two above twice the number of places.
     index: Vec<u16>,
 }
 
@@ -134,10 +134,11 @@ impl Streams {
         usize::from(self.open)
     }
 
-    /// Consecutive streams have consecutive numbers of one parity, so this hash is nearly perfect.
+    /// Scatters the numbers: consecutive ones would stand in one run, and a removal looks at all of it.
     #[inline]
     fn slot(&self, number: u32) -> usize {
-        (number >> 1) as usize & (self.index.len() - 1)
+        const GOLDEN_RATIO: u32 = 0x9e37_79b1;
+        ((number >> 1).wrapping_mul(GOLDEN_RATIO) >> 16) as usize & (self.index.len() - 1)
     }
 
     #[inline]
