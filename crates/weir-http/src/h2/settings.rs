@@ -77,8 +77,10 @@ impl Default for Settings {
 impl Settings {
     /// Brings values into the ranges of the protocol and of this implementation.
     pub(super) fn clamped(mut self) -> Self {
-        let clamp_streams = |n: u32| if n == 0 { MAX_STREAMS } else { n.min(MAX_STREAMS) };
-        self.max_concurrent_streams = clamp_streams(self.max_concurrent_streams);
+        // 0 asks for no limit.
+        if !(1..=MAX_STREAMS).contains(&self.max_concurrent_streams) {
+            self.max_concurrent_streams = MAX_STREAMS;
+        }
         self.initial_window = self.initial_window.min(MAX_WINDOW);
         self.connection_window = self.connection_window.clamp(DEFAULT_WINDOW, MAX_WINDOW);
         self.max_frame_size = self.max_frame_size.clamp(MIN_MAX_FRAME_SIZE as u32, MAX_MAX_FRAME_SIZE as u32);

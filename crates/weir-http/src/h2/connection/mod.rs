@@ -480,8 +480,10 @@ impl Connection {
         if let Some(state) = self.streams.get(stream) {
             let unread = state.unread().len() as u32;
             self.streams.close(stream);
-            self.unreturned = self.unreturned.saturating_add(unread);
-            self.return_connection_window();
+            if unread > 0 {
+                self.unreturned = self.unreturned.saturating_add(unread);
+                self.return_connection_window();
+            }
         }
     }
 }
