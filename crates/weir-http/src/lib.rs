@@ -4,6 +4,7 @@
 //! [`Response`] are flat (one byte arena plus spans), and each protocol converts to
 //! and from them.  Bytes go in, events and bytes come out.
 
+pub mod h1;
 mod message;
 
 pub use message::{Field, FieldName, Fields, Method, Request, Response, Span, Version};
