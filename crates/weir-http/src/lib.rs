@@ -6,5 +6,6 @@
 
 pub mod h1;
 mod message;
+pub mod proxy_protocol;
 
 pub use message::{Field, FieldName, Fields, Method, Request, Response, Span, Version};

@@ -130,8 +130,14 @@ macro_rules! field_names {
             /// Classifies a name that is already lower case, as HTTP/2 has them.
             #[must_use]
             pub fn from_lower(name: &[u8]) -> Self {
-                $(if name == $text.as_bytes() { return Self::$variant; })*
-                Self::Other
+                // Constants in patterns let the compiler decide by length and bytes instead of comparing in turn.
+                struct Lower;
+                #[allow(non_upper_case_globals, reason = "named after the variants")]
+                impl Lower { $(const $variant: &[u8] = $text.as_bytes();)* }
+                match name {
+                    $(Lower::$variant => Self::$variant,)*
+                    _ => Self::Other,
+                }
             }
 
             /// The name in lower case; empty for `Other`.

@@ -296,8 +296,7 @@ fn tolerated(
     signals: &Signals,
     fault: Fault,
 ) -> Option<ParseError> {
-    let (kind, position) =
-        line.or(section.tolerated).or(signals.tolerated.map(|kind| (kind, section.end)))?;
+    let (kind, position) = line.or(section.tolerated).or_else(|| Some((signals.tolerated?, section.end)))?;
     Some(ParseError::new(kind, position, fault))
 }
 
