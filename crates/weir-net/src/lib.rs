@@ -6,8 +6,12 @@
 
 pub mod address;
 
+pub mod listen;
 
+pub mod handover;
 
-
+pub mod connect;
 
 pub mod stream;
+
+pub mod kernel;

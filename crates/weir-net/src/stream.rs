@@ -35,20 +35,24 @@ pub(crate) enum Socket {
 }
 
 impl Stream {
+    pub(crate) fn new(socket: Socket) -> Self {
+        Self { socket }
+    }
+
     /// Takes a connected, non-blocking TCP socket.
     pub fn from_tcp(socket: std::net::TcpStream) -> io::Result<Self> {
-        Ok(Self { socket: Socket::Tcp(TcpStream::from_std(socket)?) })
+        Ok(Self::new(Socket::Tcp(TcpStream::from_std(socket)?)))
     }
 
     /// Takes a connected, non-blocking unix socket.
     pub fn from_unix(socket: std::os::unix::net::UnixStream) -> io::Result<Self> {
-        Ok(Self { socket: Socket::Unix(UnixStream::from_std(socket)?) })
+        Ok(Self::new(Socket::Unix(UnixStream::from_std(socket)?)))
     }
 
     /// Two streams connected to each other, for tests and in-process peers.
     pub fn pair() -> io::Result<(Self, Self)> {
         let (a, b) = UnixStream::pair()?;
-        Ok((Self { socket: Socket::Unix(a) }, Self { socket: Socket::Unix(b) }))
+        Ok((Self::new(Socket::Unix(a)), Self::new(Socket::Unix(b))))
     }
 
     /// Appends at most `max` received bytes to `buf` and returns how many; 0 is the end of input.
