@@ -10,13 +10,34 @@
 
 extern crate alloc;
 
+mod engine;
+
+mod parse;
+
+mod window;
+
+mod probe;
+
+mod tokens;
+
+mod code;
+
+mod presets;
+
+mod huffman;
+
+mod symbols;
+
+mod bits;
+
 mod checksum;
-mod fixed;
 
 use alloc::vec::Vec;
 
+use bits::Partial;
 use checksum::Checksum;
-pub use fixed::Scratch;
+pub use engine::Scratch;
+use engine::{Position, encode};
 
 /// The envelope around the deflate blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,9 +102,8 @@ pub struct Encoder {
     checksum: u32,
     /// Input bytes so far, modulo 2^32 (RFC 1952 section 2.3.1, ISIZE).
     length: u32,
-    /// Bits of the last byte, not yet written.
-    bits: u8,
-    bit_count: u8,
+    /// The bits of the last byte that are not written yet, and the block that is open.
+    position: Position,
     format: Format,
     level: Level,
     content: Content,
@@ -107,8 +127,7 @@ impl Encoder {
         Self {
             checksum,
             length: 0,
-            bits: 0,
-            bit_count: 0,
+            position: Position { partial: Partial { bits: 0, count: 0 }, open: None },
             format,
             level,
             content: Content::Unknown,
@@ -179,7 +198,7 @@ impl Encoder {
         };
         // RFC 1952 section 2.3.1: the length is taken modulo 2^32, so the truncation is meant.
         self.length = self.length.wrapping_add(input.len() as u32);
-        (self.bits, self.bit_count) = fixed::encode(input, ending, self.bits, self.bit_count, out, scratch);
+        self.position = encode(input, ending, self.level, self.content, self.position, out, scratch);
         if ending == Ending::Finish {
             self.stage = Stage::Finished;
             self.write_trailer(out);
