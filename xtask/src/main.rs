@@ -9,6 +9,7 @@ mod debian;
 mod place;
 mod program;
 
+mod bench;
 mod check;
 mod regtests;
 mod suite;
@@ -21,6 +22,9 @@ usage: cargo xtask COMMAND [options]
   check       what has to hold before a merge: format, lints, tests, guards, regression cases
   regtests    run HAProxy's regression cases on weir
               [--program PATH] [--case SUBSTRING] [--jobs N] [--list FILE] [--keep-logs] [--update]
+  bench       measure CPU time a request, memory and start-up time, beside haproxy, nginx and h2o
+              [--row NAME] [--rounds N] [--seconds S] [--subjects weir,haproxy,nginx,h2o]
+              [--program PATH] [--profile PROFILE]
 ";
 
 fn main() -> ExitCode {
@@ -29,6 +33,7 @@ fn main() -> ExitCode {
     let rest: Vec<String> = words.collect();
     let outcome = match command.as_str() {
         "check" => check::run(&rest),
+        "bench" => bench::run(&rest),
         "regtests" => regtests::run(&rest),
         "" | "help" | "--help" | "-h" => {
             print!("{USAGE}");

@@ -1,6 +1,6 @@
 //! Runs other programs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 /// Folders where Debian keeps servers; an ordinary user's PATH lacks them.
