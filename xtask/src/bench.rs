@@ -17,7 +17,7 @@ use rows::{ROWS, Row};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use subject::{Place, Subject};
+pub(crate) use subject::{Place, Subject, free_port};
 
 const DEFAULT_SUBJECTS: &str = "weir,haproxy,nginx,h2o";
 
@@ -102,9 +102,7 @@ impl Bench {
             }
             let medians: BTreeMap<&str, client::Cost> =
                 costs.into_iter().map(|(name, costs)| (name, client::median(costs))).collect();
-            self.row(row.name, &row.bars, |name| {
-                medians.get(name).map(|cost| (cost.total, cost.to_string()))
-            });
+            self.row(row.name, row.bars, |name| medians.get(name).map(|cost| (cost.total, cost.to_string())));
             for (name, reason) in reasons {
                 println!("<!-- {name}: {} -->", reason.trim().replace('\n', " | "));
             }

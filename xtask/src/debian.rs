@@ -184,7 +184,7 @@ mod tests {
         let wanted =
             Origin { address: "http://archive.test/debian".to_owned(), signed_by: Some("/k.gpg".to_owned()) };
         let line = "# a comment\ndeb [arch=amd64 signed-by=/k.gpg] http://archive.test/debian stable main\n";
-        assert_eq!(lines(line), [wanted.clone()]);
+        assert_eq!(lines(line), std::slice::from_ref(&wanted));
         let stanza = "Types: deb\nURIs: http://archive.test/debian\nSuites: stable\nSigned-By: /k.gpg\n";
         assert_eq!(stanzas(stanza), [wanted]);
         assert_eq!(stanzas("Types: deb\nEnabled: no\nURIs: http://archive.test/debian\n"), []);

@@ -11,6 +11,9 @@ mod program;
 
 mod bench;
 mod check;
+mod fuzz;
+mod guards;
+mod h2spec;
 mod regtests;
 mod suite;
 
@@ -25,6 +28,10 @@ usage: cargo xtask COMMAND [options]
   bench       measure CPU time a request, memory and start-up time, beside haproxy, nginx and h2o
               [--row NAME] [--rounds N] [--seconds S] [--subjects weir,haproxy,nginx,h2o]
               [--program PATH] [--profile PROFILE]
+  fuzz        feed mutated input to the parsers; one target, or all in turn
+              [--seconds N] [TARGET]
+  h2spec      run the HTTP/2 conformance cases on weir, in clear and over TLS
+              [--program PATH]
 ";
 
 fn main() -> ExitCode {
@@ -34,6 +41,8 @@ fn main() -> ExitCode {
     let outcome = match command.as_str() {
         "check" => check::run(&rest),
         "bench" => bench::run(&rest),
+        "fuzz" => fuzz::run(&rest),
+        "h2spec" => h2spec::run(&rest),
         "regtests" => regtests::run(&rest),
         "" | "help" | "--help" | "-h" => {
             print!("{USAGE}");

@@ -17,15 +17,15 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 const STOP_LIMIT: Duration = Duration::from_secs(3);
 
 /// Where the measurements run: a scratch folder and the two cores.
-pub(super) struct Place {
-    pub(super) scratch: place::Scratch,
+pub(crate) struct Place {
+    pub(crate) scratch: place::Scratch,
     proxy_core: usize,
     client_core: usize,
     real_time: bool,
 }
 
 impl Place {
-    pub(super) fn new() -> Result<Self, String> {
+    pub(crate) fn new() -> Result<Self, String> {
         let scratch = place::Scratch::new("b")?;
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let real_time = program::output(Command::new("chrt").args(["-r", "1", "true"])).is_ok();
@@ -128,13 +128,13 @@ impl Place {
 
 /// A program that is measured.
 #[derive(Debug)]
-pub(super) struct Subject {
+pub(crate) struct Subject {
     pub(super) name: &'static str,
     program: PathBuf,
 }
 
 impl Subject {
-    pub(super) fn new(name: &str, program: PathBuf) -> Result<Self, String> {
+    pub(crate) fn new(name: &str, program: PathBuf) -> Result<Self, String> {
         let name = ["weir", "haproxy", "nginx", "h2o"]
             .into_iter()
             .find(|known| *known == name)
@@ -171,7 +171,7 @@ impl Subject {
     }
 
     /// Starts it with a configuration file.
-    pub(super) fn start_with(&self, place: &Place, file: &Path, port: u16) -> Result<Running, String> {
+    pub(crate) fn start_with(&self, place: &Place, file: &Path, port: u16) -> Result<Running, String> {
         let mut command = place.on_proxy_core(&self.called(place)?);
         match self.name {
             "nginx" => command.arg("-p").arg(place.scratch.path()).arg("-c").arg(file),
@@ -196,7 +196,7 @@ impl Subject {
 }
 
 /// A started program; dropping it stops it.
-pub(super) struct Running {
+pub(crate) struct Running {
     child: Child,
     pub(super) port: u16,
     /// From the start of the program to its first accepted connection.
@@ -263,7 +263,7 @@ fn address(port: u16) -> SocketAddr {
 }
 
 /// A port that nobody uses now.
-pub(super) fn free_port() -> Result<u16, String> {
+pub(crate) fn free_port() -> Result<u16, String> {
     TcpListener::bind(address(0))
         .and_then(|listener| listener.local_addr())
         .map(|address| address.port())
