@@ -219,7 +219,7 @@ field_names! {
 /// One field line: spans of its name and value, and its classification.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Where the name stands in the arena, in the letter case it was received with.
+    /// Where the name stands in the arena; in lower case when it was received, any case when a rule wrote it.
     pub name: Span,
     /// Where the value stands, without surrounding white space.
     pub value: Span,
@@ -406,6 +406,30 @@ impl Fields {
         before - self.list.len()
     }
 
+    /// Keeps the lines for which `keep` holds.
+    pub fn retain_fields(&mut self, keep: impl FnMut(&Field) -> bool) {
+        self.list.retain(keep);
+    }
+
+    /// Puts received bytes under lines that were pushed with spans into them: names become lower case and
+    /// are classified; the line breaks of folded values become spaces (RFC 9112 section 5.2).
+    pub(crate) fn fill_received(&mut self, bytes: &[u8], folded: bool) {
+        self.arena.clear();
+        self.arena.extend_from_slice(bytes);
+        for field in &mut self.list {
+            let name = &mut self.arena[field.name.range()];
+            name.make_ascii_lowercase();
+            field.id = FieldName::from_lower(name);
+            if folded {
+                for byte in &mut self.arena[field.value.range()] {
+                    if matches!(byte, b'\r' | b'\n') {
+                        *byte = b' ';
+                    }
+                }
+            }
+        }
+    }
+
     /// Removes all lines with this name and appends one.
     pub fn set(&mut self, name: &[u8], value: &[u8]) {
         self.remove_named(name);
@@ -441,6 +465,13 @@ pub struct Request {
 }
 
 impl Request {
+    /// Empties the message; keeps its allocations.
+    pub fn clear(&mut self) {
+        let mut fields = std::mem::take(&mut self.fields);
+        fields.clear();
+        *self = Self { fields, ..Self::default() };
+    }
+
     /// The method's bytes.
     #[must_use]
     pub fn method_bytes(&self) -> &[u8] {
@@ -557,6 +588,13 @@ impl Response {
         let mut fields = Fields::default();
         let reason = fields.store(reason.as_bytes());
         Self { fields, status, reason, version: Version::Http11 }
+    }
+
+    /// Empties the message; keeps its allocations.
+    pub fn clear(&mut self) {
+        let mut fields = std::mem::take(&mut self.fields);
+        fields.clear();
+        *self = Self { fields, ..Self::default() };
     }
 
     /// The reason phrase's bytes.

@@ -1,0 +1,20 @@
+//! Log-format strings: text, `%variables` and `%[expressions]`.
+
+use crate::{Diagnostic, Scope, Txn, Word};
+
+/// A parsed log-format string.
+#[derive(Debug)]
+pub struct LogFormat;
+
+impl LogFormat {
+    /// Parses one word.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn parse(_word: &Word, _scope: &mut Scope<'_>) -> Result<Self, Vec<Diagnostic>> {
+        Err(vec![])
+    }
+
+    /// Appends the rendered text.
+    pub fn render(&self, _txn: &Txn, _out: &mut Vec<u8>) {}
+}
