@@ -96,6 +96,8 @@ pub(super) struct Stream {
     pub(super) head_done: bool,
     /// The response has no body whatever its Content-Length says (client: HEAD).
     pub(super) head_request: bool,
+    /// Began with an extended CONNECT (server): 101 is what HTTP/1 answers to that.
+    pub(super) extended_connect: bool,
     /// A `Data` event is in the queue.
     pub(super) data_event: bool,
     /// `send_data` took less than it was offered.
@@ -211,6 +213,7 @@ impl Streams {
         stream.state = State::Open;
         stream.head_done = false;
         stream.head_request = false;
+        stream.extended_connect = false;
         stream.data_event = false;
         stream.wants_write = false;
         stream.queued = false;

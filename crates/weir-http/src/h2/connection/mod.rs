@@ -397,10 +397,17 @@ impl Connection {
         self.streams.len() == 0 && self.output().is_empty() && self.events.is_empty()
     }
 
-    /// No new streams: either end is closing.  Once no stream is active and the output is sent, close.
+    /// No new streams: either end is closing.  See [`is_finished`](Self::is_finished) for the end.
     #[must_use]
     pub fn is_closing(&self) -> bool {
         self.closing != Closing::No || self.peer_going_away || matches!(self.expect, Expect::Nothing(_))
+    }
+
+    /// Nothing more will happen: close.  An announced closing waits for the peer to have seen it.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        let ended = self.closing == Closing::Final || self.peer_going_away || self.error().is_some();
+        ended && self.is_idle() || self.error().is_some() && self.output().is_empty()
     }
 
     /// Why the connection failed, if it did.

@@ -853,8 +853,9 @@ fn graceful_closing_serves_what_is_on_its_way() {
     give(&mut server, &headers(3, GET, true));
     assert_eq!(output(&mut server), "RST_STREAM 3 REFUSED_STREAM\n");
     server.send_response(stream, &Response::new(204, ""), true).unwrap();
+    assert!(!server.is_finished());
     assert_eq!(output(&mut server), "HEADERS 1 end\n");
-    assert!(server.is_closing() && server.is_idle());
+    assert!(server.is_closing() && server.is_finished());
 }
 
 #[test]
@@ -913,6 +914,12 @@ fn extended_connect_is_an_upgrade_at_the_server() {
     server.send_response(stream, &switching, false).unwrap();
     assert_eq!(&server.output()[HEADER_LEN..], [0x88]);
     assert_eq!(server.send_data(stream, b"frame", false), Ok(5));
+
+    give(&mut server, &headers(3, GET, true));
+    let plain = stream_of(server.poll_event());
+    output(&mut server);
+    assert_eq!(server.send_response(plain, &switching, false), Err(Gone));
+    assert_eq!(output(&mut server), "RST_STREAM 3 INTERNAL_ERROR\n");
 
     let refused = |lines: Lines<'_>, settings| {
         let mut server = established(Connection::server(settings), &[]);

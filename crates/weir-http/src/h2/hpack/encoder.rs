@@ -236,11 +236,15 @@ impl Encoder {
         }
     }
 
-    /// Gives back memory that an idle connection does not need.
+    /// Gives back all memory; the next block tells the peer that the table is empty.
     pub(in crate::h2) fn shrink(&mut self) {
-        if self.table.len() == 0 {
-            self.memory = Vec::new();
-            self.last = Vec::new();
+        self.memory = Vec::new();
+        self.last = Vec::new();
+        if self.table.len() > 0 {
+            let size = self.table.max_size();
+            self.table.set_max_size(0);
+            self.table.set_max_size(size);
+            self.pending_size = Some((0, size));
         }
         self.table.shrink();
     }
