@@ -252,6 +252,8 @@ fn requests_become_messages() {
     full("OPTIONS", "http", "*", "h", "1 request OPTIONS * [host: h] end");
     full("GET?", "http", "/", "h", "1 invalid 400");
     full("GET", "http://localhost/?", "/", "h", "1 invalid 400");
+    full("GE T", "http", "/", "h", REFUSED);
+    full("GET", "ht\r\ntp", "/", "h", REFUSED);
     for path in ["", "hello-world", "*", "/a b", "/a#b", "/a\r\nb", "//\0"] {
         full("GET", "http", path, "h", REFUSED);
     }
