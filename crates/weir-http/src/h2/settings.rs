@@ -33,7 +33,8 @@ pub struct Settings {
     /// Streams that may be open at once (tune.h2.max-concurrent-streams): announced by a server,
     /// kept to by a client together with the peer's limit.
     pub max_concurrent_streams: u32,
-    /// Octets a peer may send on one stream before they are consumed (tune.h2.initial-window-size).
+    /// Octets a peer may send on one stream before they are consumed (tune.h2.initial-window-size), at
+    /// first: one on which more comes gets its part of `connection_window`.
     pub initial_window: u32,
     /// Octets a peer may send on all streams before they are consumed (tune.h2.fe.rxbuf).
     pub connection_window: u32,

@@ -720,12 +720,26 @@ fn windows_are_given_back_when_data_is_consumed() {
     assert_eq!(output(&mut server), "");
     server.consume(stream, 500);
     assert_eq!(output(&mut server), "");
+    // From here on the stream gets most of the connection's window: 7/8 of it, less 300 unread, less the
+    // 100 that it has not used.
     server.consume(stream, 100);
-    assert_eq!(output(&mut server), "WINDOW_UPDATE 1 600\n");
-    give(&mut server, &data(1, &[b'y'; 700], false));
-    assert_eq!(server.received(stream).len(), 1000);
+    assert_eq!(output(&mut server), "WINDOW_UPDATE 1 56937\n");
+    let mut left = 57_037;
+    while left > 0 {
+        let octets = left.min(16_384);
+        give(&mut server, &data(1, &vec![b'y'; octets], false));
+        left -= octets;
+    }
+    assert_eq!(server.received(stream).len(), 57_337);
     give(&mut server, &data(1, b"z", false));
     assert!(output(&mut server).contains("RST_STREAM 1 FLOW_CONTROL_ERROR"));
+    // A second stream halves it.
+    let mut server = established(Connection::server(settings), &[]);
+    give(&mut server, &[headers(1, POST, false), headers(3, GET, true)].concat());
+    let stream = stream_of(server.poll_event());
+    give(&mut server, &data(1, &[b'x'; 900], false));
+    server.consume(stream, 900);
+    assert_eq!(output(&mut server), "WINDOW_UPDATE 1 28568\n");
     // The connection's window: 65 535 octets, of which nothing is consumed.
     let mut server = established(
         Connection::server(Settings { initial_window: 100_000, connection_window: 65_535, ..settings }),
