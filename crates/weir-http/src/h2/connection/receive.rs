@@ -3,7 +3,7 @@
 use super::{Closing, Connection, Event, Expect, Role};
 use crate::h2::error::{ConnectionError, ErrorCode};
 use crate::h2::frame::{self, FrameHeader, HEADER_LEN, PREFACE, flag, kind};
-use crate::h2::head::{RequestReader, ResponseReader, TrailerReader};
+use crate::h2::head::{ReadHead, RequestReader, ResponseReader, TrailerReader};
 use crate::h2::hpack::{CompressionError, Fault};
 use crate::h2::settings::MAX_WINDOW;
 use crate::h2::stream::{State, StreamId, UNKNOWN_LENGTH};
@@ -446,9 +446,7 @@ impl Connection {
         self.check_total_streams()?;
         self.control_debt = self.control_debt.saturating_sub(1);
         let mut request = Request { fields: self.empty_fields(), ..Request::default() };
-        let mut reader = RequestReader::new(&mut request, &self.settings);
-        self.decoder.decode(block, |line| reader.line(&line)).map_err(compression)?;
-        let head = reader.finish();
+        let head = self.read_request(block, &mut request)?;
         let end = header.has(flag::END_STREAM);
         if head.fault == Fault::Malformed
             || header.kind == SELF_DEPENDENT
@@ -477,6 +475,21 @@ impl Connection {
             Fault::None | Fault::Malformed => Event::Request { stream, request, end },
         });
         Ok(())
+    }
+
+    #[inline]
+    fn read_request(&mut self, block: &[u8], request: &mut Request) -> Result<ReadHead, ConnectionError> {
+        let generation = self.decoder.generation();
+        if let Some(head) = self.repeat.read(block, generation, request) {
+            return Ok(head);
+        }
+        let mut reader = RequestReader::new(request, &self.settings);
+        self.decoder.decode(block, |line| reader.line(&line)).map_err(compression)?;
+        let head = reader.finish();
+        if self.decoder.generation() == generation {
+            self.repeat.note(block, generation, request, head);
+        }
+        Ok(head)
     }
 
     /// tune.h2.fe.max-total-streams: first a graceful GOAWAY, then no more patience.
