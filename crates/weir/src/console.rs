@@ -82,11 +82,16 @@ impl Console {
         if level == Level::Alert || self.verbosity != Verbosity::Quiet {
             complain(&line);
         }
+        self.keep(&line);
+    }
+
+    /// Remembers a line that somebody else has printed.
+    pub(crate) fn keep(&self, line: &str) {
         let mut kept = self.kept.borrow_mut();
         if kept.len() == MAX_KEPT {
             kept.pop_front();
         }
-        kept.push_back(line);
+        kept.push_back(format!("{}\n", line.trim_end()));
     }
 
     /// Forgets what was said so far: a new start begins.

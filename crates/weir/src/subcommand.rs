@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::command_line::{Options, Verbosity};
 use crate::console;
-use crate::{EXIT_INVALID, version};
+use crate::{EXIT_INVALID, start, version};
 
 /// An edge load balancer that reads HAProxy's configuration language.
 ///
@@ -58,8 +58,8 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
 
 fn execute(command: Command) -> ExitCode {
     match command {
-        Command::Run { files } => crate::start(Options { files, ..Options::default() }),
-        Command::Check { strict, files } => crate::start(Options {
+        Command::Run { files } => start::start(Options { files, ..Options::default() }),
+        Command::Check { strict, files } => start::start(Options {
             files,
             check: true,
             zero_warning: strict,
