@@ -47,11 +47,8 @@ pub async fn connect(to: &Address, options: &ConnectOptions) -> io::Result<Strea
 }
 
 async fn connect_tcp(to: SocketAddr, options: &ConnectOptions) -> io::Result<Stream> {
-    let socket = Socket::new_raw(
-        Domain::for_address(to),
-        Type::STREAM.nonblocking().cloexec(),
-        Some(Protocol::TCP),
-    )?;
+    let socket =
+        Socket::new_raw(Domain::for_address(to), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
     socket.set_tcp_nodelay(true)?;
     configure(&socket, to, options)?;
     let in_progress = start(socket.connect(&to.into()))?;
@@ -111,7 +108,11 @@ fn configure(socket: &Socket, to: SocketAddr, options: &ConnectOptions) -> io::R
 
 fn bind_source(socket: &Socket, source: SocketAddr, transparent: bool) -> io::Result<()> {
     if transparent {
-        if source.is_ipv6() { socket.set_ip_transparent_v6(true)? } else { socket.set_ip_transparent_v4(true)? }
+        if source.is_ipv6() {
+            socket.set_ip_transparent_v6(true)?
+        } else {
+            socket.set_ip_transparent_v4(true)?
+        }
     }
     if source.port() == 0 {
         kernel::set_bind_address_no_port(socket.as_fd())?;
@@ -196,7 +197,11 @@ mod tests {
             ..ConnectOptions::default()
         };
         check(Address::Ip(open), source, Ok(()));
-        check(Address::Unix("/nonexistent/socket".into()), ConnectOptions::default(), Err(io::ErrorKind::NotFound));
+        check(
+            Address::Unix("/nonexistent/socket".into()),
+            ConnectOptions::default(),
+            Err(io::ErrorKind::NotFound),
+        );
         let nobody = Address::Abstract(b"weir-nobody-listens".to_vec());
         check(nobody, ConnectOptions::default(), Err(io::ErrorKind::ConnectionRefused));
     }

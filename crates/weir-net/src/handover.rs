@@ -12,8 +12,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
 };
 use socket2::SockRef;
 
@@ -62,7 +62,10 @@ impl Inheritance {
         let expected = read_count(from, &mut inheritance)?;
         while inheritance.sockets.len() < expected {
             if receive_message(from, &mut [0], &mut inheritance)? == 0 {
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "some listening sockets are missing"));
+                return Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "some listening sockets are missing",
+                ));
             }
         }
         Ok(inheritance)
@@ -105,9 +108,8 @@ impl Inheritance {
             let socket = SockRef::from(&socket);
             let address = Address::from_os(&socket.local_addr()?);
             let device = socket.device().ok().flatten();
-            let interface = device.map(|name| {
-                String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned()
-            });
+            let interface =
+                device.map(|name| String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned());
             (without_temporary_name(address), interface.filter(|name| !name.is_empty()))
         };
         self.sockets.push(Inherited { socket, address, interface });

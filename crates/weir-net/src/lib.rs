@@ -14,4 +14,6 @@ pub mod connect;
 
 pub mod stream;
 
+pub mod timers;
+
 pub mod kernel;

@@ -315,7 +315,8 @@ fn configure(socket: &Socket, options: &ListenOptions) -> io::Result<()> {
         kernel::set_save_syn(socket.as_fd(), mode)?;
     }
     if options.fast_open {
-        let queue = options.backlog.map_or(FAST_OPEN_QUEUE, |backlog| i32::try_from(backlog).unwrap_or(i32::MAX));
+        let queue =
+            options.backlog.map_or(FAST_OPEN_QUEUE, |backlog| i32::try_from(backlog).unwrap_or(i32::MAX));
         kernel::set_fast_open(socket.as_fd(), queue)?;
     }
     if options.defer_accept {
@@ -386,7 +387,9 @@ pub struct AcceptError(pub io::Error);
 impl fmt::Display for AcceptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = match self.0.raw_os_error() {
-            Some(libc::EMFILE) => "this process has no file descriptor left: raise its limit or lower maxconn",
+            Some(libc::EMFILE) => {
+                "this process has no file descriptor left: raise its limit or lower maxconn"
+            }
             Some(libc::ENFILE) => "the system has no file descriptor left",
             _ => "the system has no memory left for connections",
         };
@@ -567,7 +570,8 @@ mod tests {
         let path = scratch("file");
         std::fs::write(&path, "precious").unwrap();
         let bind = BindAddress::Unix(path.clone());
-        let error = Listener::bind(&bind, &ListenOptions::default(), &mut Inheritance::default()).unwrap_err();
+        let error =
+            Listener::bind(&bind, &ListenOptions::default(), &mut Inheritance::default()).unwrap_err();
         assert!(error.to_string().contains("not a socket"), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
         std::fs::remove_file(path).unwrap();

@@ -58,7 +58,12 @@ impl Stream {
     /// Appends at most `max` received bytes to `buf` and returns how many; 0 is the end of input.
     ///
     /// Only `buf`'s spare room is used; a full buffer is given a little more room first.
-    pub fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut Vec<u8>, max: usize) -> Poll<io::Result<usize>> {
+    pub fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut Vec<u8>,
+        max: usize,
+    ) -> Poll<io::Result<usize>> {
         self.socket.poll_read(cx, buf, max)
     }
 
@@ -197,7 +202,11 @@ impl Socket {
         }
     }
 
-    fn poll_write_vectored(&mut self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    fn poll_write_vectored(
+        &mut self,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         match self {
             Self::Tcp(tcp) => Pin::new(tcp).poll_write_vectored(cx, parts),
             Self::Unix(unix) => Pin::new(unix).poll_write_vectored(cx, parts),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_http::Response;
 
-use crate::{Condition, Diagnostic, Pos, Txn, Word};
+use crate::{Condition, Diagnostic, Pos, Scope, Txn, Word};
 
 /// Where a rule stands; decides which actions and fetches it may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,12 +17,6 @@ pub enum Phase {
     HttpRequest,
     HttpResponse,
     HttpAfterResponse,
-}
-
-/// What parsing may refer to: named ACLs, proxies, user lists, maps, capture slots.
-pub struct Scope<'a> {
-    /// Marker until the fields are there.
-    pub marker: std::marker::PhantomData<&'a ()>,
 }
 
 /// What is sent instead of going on: by deny, return, redirect, auth, errors.

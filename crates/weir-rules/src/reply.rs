@@ -1,0 +1,13 @@
+//! Answers the proxy makes itself: built-in errors, error files, templates.
+
+use std::sync::Arc;
+
+use weir_http::Response;
+
+/// Reads an `errorfile`: a whole HTTP/1 response.
+///
+/// # Errors
+/// Why it is none.
+pub fn parse_error_file(_bytes: &[u8]) -> Result<(Response, Arc<[u8]>), String> {
+    Err("error files are not implemented yet".to_owned())
+}
