@@ -29,6 +29,8 @@ mod respawn;
 
 mod channel;
 
+mod demo;
+
 mod condition;
 mod console;
 mod pid_file;

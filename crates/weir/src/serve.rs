@@ -93,12 +93,7 @@ fn serve(mut setup: Setup) -> Result<u8, String> {
 /// Everything that needs rights or may fail, in its order.
 fn prepare(setup: &mut Setup) -> Result<Plane, String> {
     let identity = Identity::of(&setup.config.global)?;
-    let mut open = Vec::new();
-    for bind in listeners::binds(&setup.config) {
-        let Some(address) = listeners::address(bind) else { continue };
-        let listener = Listener::bind(&address, &listeners::options(bind)?, &mut setup.inheritance);
-        open.push(listener.map_err(|error| error.to_string())?);
-    }
+    let open = open(&setup.config, &mut setup.inheritance)?;
     privileges::limit_descriptors(&setup.config.global, open.len())?;
     if let Some(mib) = setup.options.max_memory_mib {
         privileges::limit_memory(mib)?;
@@ -110,6 +105,22 @@ fn prepare(setup: &mut Setup) -> Result<Plane, String> {
     }
     identity.assume(config.global.chroot.as_deref())?;
     plane.start()
+}
+
+/// A data plane inside a process that does other things too.
+pub(crate) fn start_plane(config: Config, inheritance: &mut Inheritance) -> Result<Plane, String> {
+    let open = open(&config, inheritance)?;
+    Plane::prepare(Arc::new(config), open)?.start()
+}
+
+fn open(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Listener>, String> {
+    let mut open = Vec::new();
+    for bind in listeners::binds(config) {
+        let Some(address) = listeners::address(bind) else { continue };
+        let listener = Listener::bind(&address, &listeners::options(bind)?, inheritance);
+        open.push(listener.map_err(|error| error.to_string())?);
+    }
+    Ok(open)
 }
 
 /// Says that it is ready, then follows signals and the master until the end.
@@ -175,7 +186,7 @@ async fn next_from(master: &mut Option<Master>) -> Received {
 }
 
 /// The data plane.
-struct Plane {}
+pub(crate) struct Plane {}
 
 impl Plane {
     fn prepare(_config: Arc<Config>, _listeners: Vec<Listener>) -> Result<Self, String> {
@@ -188,7 +199,7 @@ impl Plane {
 
     fn soft_stop(&self) {}
 
-    async fn finished(&self) {
+    pub(crate) async fn finished(&self) {
         std::future::pending::<()>().await;
     }
 
