@@ -9,11 +9,10 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use weir_config::model::{Bind, BindAddr, Config};
+use weir_config::model::{Bind, Config};
 use weir_net::handover::Inheritance;
-use weir_net::listen::{BindAddress, Ipv6Scope, ListenOptions, Listener};
-
-use crate::privileges;
+use weir_net::listen::{BindAddress, Listener};
+use weir_proxy::listeners::{address_of, options_of};
 
 /// How long a predecessor may take to answer, so that a dead one does not hold up the start.
 const PREDECESSOR_LIMIT: Duration = Duration::from_secs(5);
@@ -22,7 +21,7 @@ const PREDECESSOR_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) const HAND_OVER: &str = "_getsocks";
 
 /// The lines that listen, those of the command sockets included.
-pub(crate) fn binds(config: &Config) -> impl Iterator<Item = &Bind> {
+fn binds(config: &Config) -> impl Iterator<Item = &Bind> {
     let proxies = config.proxies.iter().filter(|proxy| !proxy.disabled);
     config
         .global
@@ -30,40 +29,6 @@ pub(crate) fn binds(config: &Config) -> impl Iterator<Item = &Bind> {
         .iter()
         .chain(proxies.flat_map(|proxy| &proxy.binds))
         .filter(|bind| !bind.disabled)
-}
-
-/// The address to listen on; none for lines whose connections come in another way.
-pub(crate) fn address(bind: &Bind) -> Option<BindAddress> {
-    match &bind.addr {
-        BindAddr::Inet(ip) => Some(BindAddress::Ip(*ip)),
-        BindAddr::Unix(path) => Some(BindAddress::Unix(path.clone())),
-        BindAddr::Abstract(name) => Some(BindAddress::Abstract { name: name.clone(), padded: true }),
-        BindAddr::Fd(number) => Some(BindAddress::Inherited(*number)),
-        BindAddr::Sockpair(_) | BindAddr::Reverse(_) => None,
-    }
-}
-
-/// The socket's options.
-pub(crate) fn options(bind: &Bind) -> Result<ListenOptions, String> {
-    let unix = &bind.unix;
-    Ok(ListenOptions {
-        backlog: bind.backlog,
-        interface: bind.interface.clone(),
-        transparent: bind.transparent,
-        fast_open: bind.tfo,
-        defer_accept: bind.defer_accept,
-        ipv6: match (bind.v6only, bind.v4v6) {
-            (true, _) => Ipv6Scope::Ipv6Only,
-            (false, true) => Ipv6Scope::Both,
-            (false, false) => Ipv6Scope::System,
-        },
-        max_segment: bind.mss,
-        user_timeout: bind.tcp_ut,
-        mode: unix.mode,
-        uid: unix.user.as_deref().map(privileges::user).transpose()?.or(unix.uid),
-        gid: unix.group.as_deref().map(privileges::group).transpose()?.or(unix.gid),
-        ..ListenOptions::default()
-    })
 }
 
 /// A listening socket that a master keeps for its workers.
@@ -84,7 +49,7 @@ pub(crate) fn open_for_workers(
 ) -> Result<Vec<Rc<Held>>, String> {
     let mut open: Vec<Rc<Held>> = Vec::new();
     for bind in binds(config) {
-        let Some(address) = address(bind) else { continue };
+        let Some(address) = address_of(&bind.addr) else { continue };
         if matches!(address, BindAddress::Inherited(_)) {
             continue;
         }
@@ -94,7 +59,7 @@ pub(crate) fn open_for_workers(
             continue;
         }
         let listener =
-            Listener::bind(&address, &options(bind)?, inheritance).map_err(|error| error.to_string())?;
+            Listener::bind(&address, &options_of(bind), inheritance).map_err(|error| error.to_string())?;
         open.push(Rc::new(Held { address, interface: bind.interface.clone(), listener }));
     }
     Ok(open)

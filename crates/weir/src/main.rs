@@ -17,6 +17,8 @@ mod privileges;
 
 mod serve;
 
+mod administration;
+
 mod master;
 
 mod fleet;

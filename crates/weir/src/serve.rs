@@ -7,19 +7,25 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::Interest;
+use tokio::task::LocalSet;
 use weir_config::model::{AdminLevel, Config};
 use weir_net::handover::Inheritance;
-use weir_net::listen::Listener;
+use weir_net::stream::Stream;
+use weir_proxy::listeners::{Listening, bind_all};
+use weir_proxy::process::Prepared;
+use weir_proxy::{Process, Services};
 
+use crate::administration::Administration;
 use crate::channel::{self, Parent, Received, Word};
 use crate::command_line::Options;
-use crate::console::Console;
+use crate::console::{Console, Level};
 use crate::pid_file::PidFile;
 use crate::privileges::{self, Identity};
 use crate::signals::{self, Signals};
-use crate::{EXIT_INVALID, daemon, listeners};
+use crate::{EXIT_INVALID, daemon};
 
 /// What a serving process starts with.
 pub(crate) struct Setup {
@@ -77,7 +83,9 @@ fn serve(mut setup: Setup) -> Result<u8, String> {
         Ok(plane) => plane,
         Err(message) => {
             if let Some(parent) = &mut setup.parent {
-                parent.say(&Word::Said(message.clone())).ok();
+                let line = Level::Alert.line(&message);
+                // The master may be gone as well; the message is printed in any case.
+                parent.say(&Word::Said(line)).ok();
             }
             return Err(message);
         }
@@ -87,7 +95,8 @@ fn serve(mut setup: Setup) -> Result<u8, String> {
         .build()
         .map_err(|error| format!("cannot start the event loop: {error}"))?;
     let worker = setup.worker;
-    runtime.block_on(follow(setup, plane)).map(|end| end.code(worker))
+    // Clients that come through the master are served on this thread.
+    LocalSet::new().block_on(&runtime, follow(setup, plane)).map(|end| end.code(worker))
 }
 
 /// Everything that needs rights or may fail, in its order.
@@ -99,7 +108,7 @@ fn prepare(setup: &mut Setup) -> Result<Plane, String> {
         privileges::limit_memory(mib)?;
     }
     let config = Arc::new(std::mem::take(&mut setup.config));
-    let plane = Plane::prepare(Arc::clone(&config), open)?;
+    let plane = Plane::load(Arc::clone(&config), open)?;
     if let Some(pid_file) = setup.pid_file.take() {
         pid_file.write().map_err(|error| format!("cannot write the pid file: {error}"))?;
     }
@@ -110,17 +119,14 @@ fn prepare(setup: &mut Setup) -> Result<Plane, String> {
 /// A data plane inside a process that does other things too.
 pub(crate) fn start_plane(config: Config, inheritance: &mut Inheritance) -> Result<Plane, String> {
     let open = open(&config, inheritance)?;
-    Plane::prepare(Arc::new(config), open)?.start()
+    Plane::load(Arc::new(config), open)?.start()
 }
 
-fn open(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Listener>, String> {
-    let mut open = Vec::new();
-    for bind in listeners::binds(config) {
-        let Some(address) = listeners::address(bind) else { continue };
-        let listener = Listener::bind(&address, &listeners::options(bind)?, inheritance);
-        open.push(listener.map_err(|error| error.to_string())?);
-    }
-    Ok(open)
+fn open(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Listening>, String> {
+    bind_all(config, inheritance).map_err(|errors| {
+        let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        errors.join("\n")
+    })
 }
 
 /// Says that it is ready, then follows signals and the master until the end.
@@ -185,25 +191,55 @@ async fn next_from(master: &mut Option<Master>) -> Received {
     }
 }
 
-/// The data plane.
-pub(crate) struct Plane {}
+/// How often a process that is told to finish looks whether it has.
+const FINISH_INTERVAL: Duration = Duration::from_millis(5);
+
+/// The data plane, loaded.
+struct Loaded {
+    prepared: Prepared,
+    services: Arc<dyn Services>,
+}
+
+/// The data plane, running.
+pub(crate) struct Plane {
+    process: Process,
+    services: Arc<dyn Services>,
+}
 
 impl Plane {
-    fn prepare(_config: Arc<Config>, _listeners: Vec<Listener>) -> Result<Self, String> {
-        Err("serving is not implemented yet".into())
+    fn load(config: Arc<Config>, listening: Vec<Listening>) -> Result<Loaded, String> {
+        let services: Arc<dyn Services> = Arc::new(Administration::default());
+        let prepared = Process::prepare(config, listening, Arc::clone(&services));
+        Ok(Loaded { prepared: prepared.map_err(|error| error.to_string())?, services })
     }
 
-    fn start(self) -> Result<Self, String> {
-        Ok(self)
+    fn soft_stop(&self) {
+        self.process.soft_stop();
     }
 
-    fn soft_stop(&self) {}
-
+    /// Ready when a soft stop is over.
     pub(crate) async fn finished(&self) {
-        std::future::pending::<()>().await;
+        self.process.shared.stopped().await;
+        while !self.process.is_finished() {
+            tokio::time::sleep(FINISH_INTERVAL).await;
+        }
     }
 
-    fn command_client(&self, _client: UnixStream, _level: AdminLevel) {}
+    /// Serves a client of the command interface that came through the master; needs a local set.
+    fn command_client(&self, client: UnixStream, level: AdminLevel) {
+        // A client that cannot be served sees its connection closed.
+        let Ok(stream) = client.set_nonblocking(true).and_then(|()| Stream::from_unix(client)) else {
+            return;
+        };
+        tokio::task::spawn_local(self.services.administer(Arc::clone(&self.process.shared), stream, level));
+    }
+}
+
+impl Loaded {
+    fn start(self) -> Result<Plane, String> {
+        let process = self.prepared.start().map_err(|error| error.to_string())?;
+        Ok(Plane { process, services: self.services })
+    }
 }
 
 #[cfg(test)]
