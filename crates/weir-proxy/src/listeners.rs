@@ -49,7 +49,9 @@ pub fn bind_all(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Li
     if errors.is_empty() { Ok(listening) } else { Err(errors) }
 }
 
-fn address_of(addr: &BindAddr) -> Option<BindAddress> {
+/// The address a bind line listens on; none when its connections come in another way.
+#[must_use]
+pub fn address_of(addr: &BindAddr) -> Option<BindAddress> {
     match addr {
         BindAddr::Inet(address) => Some(BindAddress::Ip(*address)),
         BindAddr::Unix(path) => Some(BindAddress::Unix(path.clone())),
@@ -59,7 +61,9 @@ fn address_of(addr: &BindAddr) -> Option<BindAddress> {
     }
 }
 
-fn options_of(bind: &Bind) -> ListenOptions {
+/// The options of a bind line's socket.
+#[must_use]
+pub fn options_of(bind: &Bind) -> ListenOptions {
     ListenOptions {
         backlog: bind.backlog,
         interface: bind.interface.clone(),

@@ -44,6 +44,12 @@ pub struct Process {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// A data plane with everything loaded that takes rights, such as keys, and no thread yet: the process can still
+/// change its root folder and its user.
+pub struct Prepared {
+    plan: Arc<Plan>,
+}
+
 /// Why the data plane cannot start.
 #[derive(Debug)]
 pub enum StartError {
@@ -76,6 +82,24 @@ struct Plan {
 }
 
 impl Process {
+    /// Loads what sockets that listen already need.
+    ///
+    /// # Errors
+    /// When TLS material is unusable.
+    pub fn prepare(
+        config: Arc<Config>,
+        listening: Vec<Listening>,
+        services: Arc<dyn Services>,
+    ) -> Result<Prepared, StartError> {
+        let available = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = config.global.nbthread.unwrap_or(available).max(1);
+        let shared = Shared::new(Arc::clone(&config), threads, hostname());
+        resolve::at_start(&shared);
+        let connectors = Connectors::new(&config).map_err(StartError::Tls)?;
+        let listening = with_tls(&config, listening)?;
+        Ok(Prepared { plan: Arc::new(Plan { shared, listening, connectors: Arc::new(connectors), services }) })
+    }
+
     /// Starts the worker threads on sockets that listen already.
     ///
     /// # Errors
@@ -85,27 +109,7 @@ impl Process {
         listening: Vec<Listening>,
         services: Arc<dyn Services>,
     ) -> Result<Self, StartError> {
-        let available = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let threads = config.global.nbthread.unwrap_or(available).max(1);
-        let shared = Shared::new(Arc::clone(&config), threads, hostname());
-        resolve::at_start(&shared);
-        let connectors = Connectors::new(&config).map_err(StartError::Tls)?;
-        let listening = with_tls(&config, listening)?;
-        let plan = Arc::new(Plan {
-            shared: Arc::clone(&shared),
-            listening,
-            connectors: Arc::new(connectors),
-            services,
-        });
-        let mut handles = Vec::new();
-        for thread in 0..threads {
-            let plan = Arc::clone(&plan);
-            let spawned = std::thread::Builder::new()
-                .name(format!("worker-{thread}"))
-                .spawn(move || run_thread(&plan, thread));
-            handles.push(spawned.map_err(StartError::System)?);
-        }
-        Ok(Self { shared, threads: handles })
+        Self::prepare(config, listening, services)?.start()
     }
 
     /// Begins the soft stop: no new connections, running requests are finished.
@@ -131,6 +135,25 @@ impl Process {
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)
+    }
+}
+
+impl Prepared {
+    /// Starts the worker threads.
+    ///
+    /// # Errors
+    /// When the system refuses threads.
+    pub fn start(self) -> Result<Process, StartError> {
+        let shared = Arc::clone(&self.plan.shared);
+        let mut threads = Vec::new();
+        for thread in 0..shared.threads {
+            let plan = Arc::clone(&self.plan);
+            let spawned = std::thread::Builder::new()
+                .name(format!("worker-{thread}"))
+                .spawn(move || run_thread(&plan, thread));
+            threads.push(spawned.map_err(StartError::System)?);
+        }
+        Ok(Process { shared, threads })
     }
 }
 
