@@ -7,6 +7,12 @@ use weir_http::h1::{
 };
 use weir_http::{Method, Request, Response, Version};
 
+/// What is written has a few fields and bytes more than what was read.
+fn roomier() -> ParseOptions {
+    let options = ParseOptions::default();
+    ParseOptions { max_head: options.max_head * 2, max_fields: options.max_fields * 2, ..options }
+}
+
 /// A request's head, then its body.
 pub fn h1_request(data: &[u8]) {
     let options = ParseOptions::default();
@@ -27,7 +33,7 @@ pub fn h1_request(data: &[u8]) {
     let mut first = Vec::new();
     write_request(&request, &mut first, write);
     let mut again = Request::default();
-    let read = parse_request(&first, &mut again, &options)
+    let read = parse_request(&first, &mut again, &roomier())
         .unwrap_or_else(|error| panic!("{error:?}: {:?}", String::from_utf8_lossy(&first)))
         .expect("a head that was written is whole");
     assert_eq!(read.len, first.len());
@@ -53,11 +59,15 @@ pub fn h1_response(data: &[u8]) {
     assert!(head.len <= data.len());
     read_body(head.framing, &data[head.len..], data.len());
 
+    // Written, a 101 gets the Connection field that it may have lacked, and then must name a key as well.
+    if head.upgrade && response.status == 101 {
+        return;
+    }
     let write = WriteOptions { framing: head.framing, upgrade: head.upgrade, ..WriteOptions::default() };
     let mut first = Vec::new();
     write_response(&response, &mut first, write);
     let mut again = Response::default();
-    let read = parse_response(&first, &mut again, method, &options)
+    let read = parse_response(&first, &mut again, method, &roomier())
         .unwrap_or_else(|error| panic!("{error:?}: {:?}", String::from_utf8_lossy(&first)))
         .expect("a head that was written is whole");
     assert_eq!(read.framing, head.framing);
