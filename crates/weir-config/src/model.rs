@@ -776,7 +776,7 @@ pub struct LogTarget {
 }
 
 /// Where a log target listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the log keyword's address forms")]
 pub enum LogAddress {
     Udp(SocketAddr),

@@ -25,6 +25,14 @@ pub enum Address {
 }
 
 impl Address {
+    /// The IP address and port, when it has them.
+    pub fn socket_addr(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Ip(ip) => Some(*ip),
+            Self::Unix(_) | Self::Abstract(_) | Self::Unnamed => None,
+        }
+    }
+
     /// The IP address, when this is one.
     pub fn ip(&self) -> Option<IpAddr> {
         match self {

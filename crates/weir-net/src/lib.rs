@@ -17,3 +17,7 @@ pub mod stream;
 pub mod timers;
 
 pub mod kernel;
+
+pub use address::Address;
+
+pub use stream::Stream;

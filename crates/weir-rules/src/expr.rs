@@ -22,6 +22,13 @@ pub enum Value<'a> {
     Method(Cow<'a, [u8]>),
 }
 
+impl<'a> Value<'a> {
+    /// As bytes.
+    pub fn into_bytes(self) -> Cow<'a, [u8]> {
+        Cow::Borrowed(b"")
+    }
+}
+
 /// A parsed expression, as in `hdr(host),lower,map(file)`.
 #[derive(Debug)]
 pub struct Expr;

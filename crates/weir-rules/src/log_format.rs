@@ -18,3 +18,28 @@ impl LogFormat {
     /// Appends the rendered text.
     pub fn render(&self, _txn: &Txn, _out: &mut Vec<u8>) {}
 }
+
+/// `option httplog`
+pub fn httplog() -> &'static LogFormat {
+    &LogFormat
+}
+
+/// `option httpslog`
+pub fn httpslog() -> &'static LogFormat {
+    &LogFormat
+}
+
+/// `option clflog`
+pub fn clflog() -> &'static LogFormat {
+    &LogFormat
+}
+
+/// `option tcplog`
+pub fn tcplog() -> &'static LogFormat {
+    &LogFormat
+}
+
+/// `option tcpclf`
+pub fn tcpclf() -> &'static LogFormat {
+    &LogFormat
+}

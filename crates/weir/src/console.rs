@@ -53,6 +53,13 @@ impl fmt::Display for Level {
     }
 }
 
+impl Level {
+    /// A message at this level as it is printed.
+    pub(crate) fn line(self, message: &str) -> String {
+        format!("{self} ({}) : {}\n", std::process::id(), message.trim_end())
+    }
+}
+
 impl Console {
     /// A console that says as much as the command line asks for.
     pub(crate) fn new(verbosity: Verbosity) -> Self {
@@ -78,15 +85,20 @@ impl Console {
 
     /// Says it, unless the console is quiet and it is no error.
     pub(crate) fn say(&self, level: Level, message: &str) {
-        let line = format!("{level} ({}) : {}\n", std::process::id(), message.trim_end());
+        let line = level.line(message);
         if level == Level::Alert || self.verbosity != Verbosity::Quiet {
             complain(&line);
         }
+        self.keep(&line);
+    }
+
+    /// Remembers a line that somebody else has printed.
+    pub(crate) fn keep(&self, line: &str) {
         let mut kept = self.kept.borrow_mut();
         if kept.len() == MAX_KEPT {
             kept.pop_front();
         }
-        kept.push_back(line);
+        kept.push_back(format!("{}\n", line.trim_end()));
     }
 
     /// Forgets what was said so far: a new start begins.

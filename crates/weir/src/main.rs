@@ -7,8 +7,37 @@
 mod command_line;
 mod subcommand;
 
+mod start;
+
+mod configuration;
+
+mod listeners;
+
+mod privileges;
+
+mod serve;
+
+mod administration;
+
+mod master;
+
+mod fleet;
+
+mod master_cli;
+
+mod daemon;
+
+mod respawn;
+
+mod channel;
+
+mod demo;
+
 mod condition;
 mod console;
+mod pid_file;
+mod service_manager;
+mod signals;
 mod version;
 
 use std::ffi::{OsStr, OsString};
@@ -46,7 +75,7 @@ fn compatible(words: Vec<OsString>) -> ExitCode {
         Ok(Request::Version) => console::print(&version::short()),
         Ok(Request::LongVersion) => console::print(&version::long()),
         Ok(Request::Condition(text)) => return condition::evaluate(&text),
-        Ok(Request::Run(options)) => return start(*options),
+        Ok(Request::Run(options)) => return start::start(*options),
         Err(refusal) => {
             let console = Console::default();
             match refusal {
@@ -61,13 +90,6 @@ fn compatible(words: Vec<OsString>) -> ExitCode {
         }
     }
     ExitCode::SUCCESS
-}
-
-/// Checks or serves a configuration.
-pub(crate) fn start(options: command_line::Options) -> ExitCode {
-    let console = Console::new(options.verbosity);
-    console.alert(&format!("serving {:?} is not implemented yet", options.files));
-    ExitCode::from(EXIT_INVALID)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::command_line::{Options, Verbosity};
 use crate::console;
-use crate::{EXIT_INVALID, version};
+use crate::{EXIT_INVALID, demo, start, version};
 
 /// An edge load balancer that reads HAProxy's configuration language.
 ///
@@ -38,6 +38,12 @@ enum Command {
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
+    /// Three origins behind Weir on this machine: plain, TLS, statistics.
+    Demo {
+        /// Print the configuration instead of running it.
+        #[arg(long)]
+        print_config: bool,
+    },
 }
 
 /// Runs a sub-command.
@@ -58,13 +64,15 @@ pub(crate) fn run(words: Vec<OsString>) -> ExitCode {
 
 fn execute(command: Command) -> ExitCode {
     match command {
-        Command::Run { files } => crate::start(Options { files, ..Options::default() }),
-        Command::Check { strict, files } => crate::start(Options {
+        Command::Run { files } => start::start(Options { files, ..Options::default() }),
+        Command::Check { strict, files } => start::start(Options {
             files,
             check: true,
             zero_warning: strict,
             verbosity: Verbosity::Verbose,
             ..Options::default()
         }),
+        Command::Demo { print_config: true } => demo::print_config(),
+        Command::Demo { print_config: false } => demo::run(),
     }
 }

@@ -157,6 +157,18 @@ impl Connection {
         Ok(taken)
     }
 
+    /// Whether [`Connection::send_data`] would take at least one octet; where not, `Writable` will say when.
+    pub fn can_send(&mut self, stream: StreamId) -> bool {
+        let queued = self.output.len() - self.written;
+        let full = queued >= self.settings.output_high_water as usize;
+        let Some(state) = self.streams.get_mut(stream) else { return true };
+        if full || state.send_window <= 0 || self.send_window <= 0 {
+            self.short_write(stream);
+            return false;
+        }
+        true
+    }
+
     /// The user has more than could be taken.
     fn short_write(&mut self, stream: StreamId) {
         if let Some(state) = self.streams.get_mut(stream) {

@@ -1,4 +1,0 @@
-//! Drives `weir_fuzz::h2`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fuzz::h2(data));
