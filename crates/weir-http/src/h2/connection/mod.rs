@@ -29,7 +29,8 @@ pub enum Event {
         /// No body follows.
         end: bool,
     },
-    /// A request that can only be refused: answer with `status`, which is 400 or 431 (server).
+    /// A request that can only be refused: answer with `status`, which is 400 or 431, and
+    /// [`release`](Connection::release) the stream (server).
     Invalid {
         /// Where to answer.
         stream: StreamId,

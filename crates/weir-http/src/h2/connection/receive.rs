@@ -242,7 +242,9 @@ impl Connection {
         let number = header.stream;
         let Some(stream) = self.streams.find(number) else {
             // RFC 9113 section 5.1: what was on its way when the stream was reset is ignored.
-            if !self.was_reset(number) {
+            if self.was_reset(number) {
+                self.control(1)?;
+            } else {
                 self.stream_error(number, ErrorCode::STREAM_CLOSED)?;
             }
             return Ok(None);
@@ -395,6 +397,7 @@ impl Connection {
             return Err(ConnectionError::protocol("HEADERS on a stream that cannot be opened"));
         }
         if self.was_reset(number) {
+            self.control(1)?;
             return self.discard(block);
         }
         Err(ConnectionError::new(ErrorCode::STREAM_CLOSED, "HEADERS on a closed stream"))
