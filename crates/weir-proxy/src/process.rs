@@ -97,7 +97,9 @@ impl Process {
         resolve::at_start(&shared);
         let connectors = Connectors::new(&config).map_err(StartError::Tls)?;
         let listening = with_tls(&config, listening)?;
-        Ok(Prepared { plan: Arc::new(Plan { shared, listening, connectors: Arc::new(connectors), services }) })
+        Ok(Prepared {
+            plan: Arc::new(Plan { shared, listening, connectors: Arc::new(connectors), services }),
+        })
     }
 
     /// Starts the worker threads on sockets that listen already.
