@@ -1,1 +1,3 @@
-//! weir-config
+//! HAProxy's configuration language: source, lexer, syntax tree, check, [`model::Config`].
+
+pub mod model;

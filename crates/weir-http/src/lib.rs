@@ -5,6 +5,7 @@
 //! and from them.  Bytes go in, events and bytes come out.
 
 pub mod h1;
+pub mod h2;
 mod message;
 pub mod proxy_protocol;
 

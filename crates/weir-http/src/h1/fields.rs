@@ -45,11 +45,11 @@ pub(super) fn parse_fields(
         let value = parse_value(bytes, value_start, options, &mut section)?;
         at = value.next_line;
         if valid {
-            fields.push_field(Field {
-                name: Span::new(name_start - base, colon - base),
-                value: Span::new(value.start - base, value.end - base),
-                id: FieldName::Other,
-            });
+            fields.push_field(Field::new(
+                Span::new(name_start - base, colon - base),
+                Span::new(value.start - base, value.end - base),
+                FieldName::Other,
+            ));
         }
     }
 }
