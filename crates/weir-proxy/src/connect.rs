@@ -21,10 +21,7 @@ use crate::forward::{self, Fault};
 use crate::pick::{self, Held};
 use crate::pool::{Asker, ConnectionFacts, IdleH1, PoolKey, SharedH2, reopen};
 use crate::state::ServerState;
-use crate::worker::Worker;
-use crate::{proxy_header, request_head};
-
-pub(crate) use crate::server_tls::Connectors;
+use crate::{proxy_header, request_head, server_tls};
 
 /// A connection to a server that carries this exchange's request.
 pub(crate) struct ServerConnection {
@@ -285,8 +282,8 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         None => x.deadline.clear(),
     }
     let opened = {
-        let (txn, worker) = (&x.txn, &x.worker);
-        let mut opening = std::pin::pin!(open(worker, txn, proxy, &server, &identity));
+        let txn = &x.txn;
+        let mut opening = std::pin::pin!(open(txn, &server, &identity));
         let (deadline, client) = (&mut x.deadline, &mut x.client);
         let abort = proxy.options.abortonclose;
         std::future::poll_fn(|cx| {
@@ -411,13 +408,10 @@ pub(crate) struct Opened {
 
 /// Connects, sends the PROXY header, shakes hands.
 async fn open(
-    worker: &Rc<Worker>,
     txn: &weir_rules::Txn,
-    proxy: &Proxy,
     server: &Arc<ServerState>,
     identity: &Identity,
 ) -> Result<Opened, ConnectError> {
-    let _ = proxy;
     let target = server.addr.load_full();
     let mut address = target.address.clone().ok_or(ConnectError::Unresolved)?;
     if let Address::Ip(ip) = &mut address {
@@ -446,9 +440,7 @@ async fn open(
     let mut h2 = server.config.proto == Some(Proto::H2);
     let mut tls = None;
     if server.config.ssl.is_some() {
-        let facts = worker
-            .connectors
-            .shake_hands(&mut stream, server, identity.sni.as_deref())
+        let facts = server_tls::connect(&mut stream, server, identity.sni.as_deref(), None)
             .await
             .map_err(|_| ConnectError::Tls)?;
         h2 |= facts.alpn() == Some(b"h2") && server.config.proto.is_none();
