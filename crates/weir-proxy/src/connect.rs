@@ -21,7 +21,7 @@ use crate::forward::{self, Fault};
 use crate::pick::{self, Held};
 use crate::pool::{Asker, ConnectionFacts, IdleH1, PoolKey, SharedH2, reopen};
 use crate::state::ServerState;
-use crate::{proxy_header, request_head, server_tls};
+use crate::{proxy_header, request_head, server_tls, takeover};
 
 /// A connection to a server that carries this exchange's request.
 pub(crate) struct ServerConnection {
@@ -270,13 +270,19 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
     let asker = Asker { client: x.client_id, first_request: x.first_request, reuse: proxy.http_reuse };
     let started = now_ms();
     if proxy.options.keep_alive == KeepAlive::KeepAlive && !x.tunnel {
-        if let Some(idle) = x.worker.pool.take_h1(&key, asker) {
+        if let Some(idle) = x.worker.pool.take_h1(&key, asker, x.worker.thread) {
             let (edge, facts, tls) = reopen(idle);
             return Ok(established(x, edge, facts, tls, held, true, started));
         }
         if let Some(shared) = x.worker.pool.take_h2(&key, asker) {
             let edge = Edge::H2(shared.shared.open(None, false));
             return Ok(established(x, edge, shared.facts, shared.tls, held, true, started));
+        }
+        if server.idle.load(Relaxed) > 0
+            && let Some(idle) = takeover::take(&x.worker, &server, &key, asker).await
+        {
+            let (edge, facts, tls) = reopen(idle);
+            return Ok(established(x, edge, facts, tls, held, true, started));
         }
     }
     server.count(x.worker.thread, Counter::ConnectAttempts, 1);
@@ -534,6 +540,6 @@ pub(crate) fn done(x: &Exchange, connection: ServerConnection) {
         && edge.output.is_empty()
         && !edge.read_closed;
     if clean && !spent && x.txn.request.method != Method::Connect {
-        x.worker.pool.give_h1(IdleH1 { edge, tls, facts }, now_ms());
+        x.worker.pool.give_h1(IdleH1 { edge, tls, facts }, now_ms(), x.worker.thread);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use jiff::{Timestamp, tz::TimeZone};
 use tokio::sync::mpsc;
-use weir_config::model::{LogAddress, LogTarget, LogWire, Proxy};
+use weir_config::model::{Config, LogAddress, LogTarget, LogWire, Proxy};
 use weir_rules::{LogFormat, Txn, log_format};
 
 use crate::exchange::Exchange;
@@ -41,6 +41,8 @@ pub(crate) struct Logger {
     second: Cell<i64>,
     stamp: RefCell<String>,
     line: RefCell<Vec<u8>>,
+    /// Log servers given by name, resolved at start.
+    names: HashMap<LogAddress, Option<LogAddress>>,
     samples: RefCell<HashMap<usize, u32>>,
 }
 
@@ -59,6 +61,7 @@ impl Logger {
             second: Cell::new(i64::MIN),
             stamp: RefCell::default(),
             line: RefCell::default(),
+            names: resolve_names(&shared.config),
             samples: RefCell::default(),
         }
     }
@@ -152,6 +155,12 @@ impl Logger {
                 self.deliver_tcp(address, line);
                 None
             }
+            LogAddress::Name(..) => {
+                if let Some(Some(resolved)) = self.names.get(address) {
+                    self.deliver(resolved, line);
+                }
+                None
+            }
             LogAddress::Fd(_) | LogAddress::Ring(_) | LogAddress::Backend(_) => None,
         };
     }
@@ -168,6 +177,21 @@ impl Logger {
         });
         let _queued_or_dropped = sender.try_send(line.to_vec());
     }
+}
+
+/// Resolves the log servers that are given by name.
+fn resolve_names(config: &Config) -> HashMap<LogAddress, Option<LogAddress>> {
+    let targets = config.proxies.iter().flat_map(|proxy| &proxy.logs).chain(&config.global.logs);
+    let mut names = HashMap::new();
+    for target in targets {
+        if let LogAddress::Name(host, port, tcp) = &target.address {
+            names.entry(target.address.clone()).or_insert_with(|| {
+                let found = crate::resolve::lookup(host, *port)?;
+                Some(if *tcp { LogAddress::Tcp(found) } else { LogAddress::Udp(found) })
+            });
+        }
+    }
+    names
 }
 
 /// Sends lines over a connection that is opened when there is something to send.

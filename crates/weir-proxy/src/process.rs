@@ -21,7 +21,7 @@ use crate::listeners::{Listening, Role};
 use crate::server_tls::Acceptor;
 use crate::state::{Level, Shared};
 use crate::worker::Worker;
-use crate::{accept, check, resolve, server_tls};
+use crate::{accept, check, resolve, server_tls, takeover};
 
 /// What the data plane asks of the administrative side.
 pub trait Services: Send + Sync {
@@ -222,6 +222,7 @@ async fn serve(plan: &Plan, thread: usize) {
         listen(plan, &worker, listening, tls.as_ref(), level);
     }
     tokio::task::spawn_local(maintain(Rc::clone(&worker)));
+    tokio::task::spawn_local(takeover::serve(Rc::clone(&worker)));
     check::start(&worker);
     let mut hard = shared.hard_stop.subscribe();
     tokio::select! {
@@ -287,7 +288,7 @@ async fn maintain(worker: Rc<Worker>) {
     let purging = async {
         loop {
             tokio::time::sleep(PURGE_INTERVAL).await;
-            worker.pool.purge(now_ms());
+            worker.pool.purge(now_ms(), worker.thread);
             worker.shared.load.measure(worker.thread);
         }
     };
