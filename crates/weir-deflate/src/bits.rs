@@ -1,15 +1,8 @@
-//! The bit stream of a block, gathered in a buffer of fixed size.
+//! The bit stream of a block.
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::vec::Vec;
 
-/// Positions wrap at this size; a block never fills it.
-pub(crate) const STAGE: usize = 1 << 16;
-/// A store writes 8 bytes, of which the last may be ahead of the position.
-const SLACK: usize = 8;
-
-/// Where bits are gathered before they are appended to the output: its size is known to the compiler, so that a
-/// masked position needs no test.
-pub(crate) type Stage = [u8; STAGE + SLACK];
+use crate::arena::{STAGE, store};
 
 /// The bits of a byte that is not full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,33 +11,36 @@ pub(crate) struct Partial {
     pub(crate) count: u8,
 }
 
-/// Writes bits, the least significant first (RFC 1951 section 3.1.1).
-pub(crate) struct BitWriter<'a> {
-    stage: &'a mut Box<Stage>,
+/// The stage that bits are written to.
+type Stage = [u8; STAGE + 8];
+
+/// Writes bits to a stage, the least significant first (RFC 1951 section 3.1.1). It holds no reference to the stage,
+/// so that a search keeps it in registers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BitWriter {
     at: usize,
     bits: u64,
     count: u32,
 }
 
-impl<'a> BitWriter<'a> {
+impl BitWriter {
     #[inline]
-    pub(crate) fn new(stage: &'a mut Box<Stage>, partial: Partial) -> Self {
-        Self { stage, at: 0, bits: u64::from(partial.bits), count: u32::from(partial.count) }
+    pub(crate) fn new(partial: Partial) -> Self {
+        Self { at: 0, bits: u64::from(partial.bits), count: u32::from(partial.count) }
     }
 
     /// Adds bits without storing them; there must be room: 56 since the last store.
     #[inline(always)]
     pub(crate) fn add(&mut self, bits: u64, count: u32) {
         debug_assert!(self.count + count < 64, "{} + {count}", self.count);
-        self.bits |= bits << self.count;
+        self.bits |= bits << (self.count & 63);
         self.count += count;
     }
 
     /// Stores the full bytes: less than 8 bits remain.
     #[inline(always)]
-    pub(crate) fn store(&mut self) {
-        let at = self.at & (STAGE - 1);
-        self.stage[at..at + 8].copy_from_slice(&self.bits.to_le_bytes());
+    pub(crate) fn store(&mut self, stage: &mut Stage) {
+        store(stage, self.at, self.bits);
         self.at += (self.count >> 3) as usize;
         self.bits >>= self.count & 56;
         self.count &= 7;
@@ -52,9 +48,9 @@ impl<'a> BitWriter<'a> {
 
     /// Adds at most 56 bits and stores.
     #[inline(always)]
-    pub(crate) fn put(&mut self, bits: u64, count: u32) {
+    pub(crate) fn put(&mut self, stage: &mut Stage, bits: u64, count: u32) {
         self.add(bits, count);
-        self.store();
+        self.store(stage);
     }
 
     /// Full bytes so far.
@@ -65,9 +61,9 @@ impl<'a> BitWriter<'a> {
 
     /// Appends the full bytes to `out`.
     #[inline]
-    pub(crate) fn drain(self, out: &mut Vec<u8>) -> Partial {
+    pub(crate) fn drain(self, stage: &Stage, out: &mut Vec<u8>) -> Partial {
         debug_assert!(self.at <= STAGE);
-        out.extend_from_slice(&self.stage[..self.at.min(STAGE)]);
+        out.extend_from_slice(&stage[..self.at.min(STAGE)]);
         Partial { bits: self.bits as u8, count: self.count as u8 }
     }
 }

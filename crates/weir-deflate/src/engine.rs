@@ -3,20 +3,18 @@
 use alloc::{boxed::Box, vec::Vec};
 use core::fmt;
 
-use crate::bits::{BitWriter, Partial, STAGE, Stage, stored};
+use crate::arena::{Arena, STAGE, TABLE, TOKENS, WINDOW};
+use crate::bits::{BitWriter, Partial, stored};
 use crate::code::{
     Code, DYNAMIC, FIXED_ID, Frequencies, StaticCode, StaticId, Symbols, preset_for, static_codes,
 };
 use crate::huffman::{Description, LIMIT, Lengths, code_lengths};
-use crate::parse::{Bucket, Sink, parse};
+use crate::parse::{Sink, parse, parse_one};
 use crate::probe::looks_random;
 use crate::symbols::{DISTANCES, LITERALS_AND_LENGTHS};
-use crate::tokens::{Collect, TOKENS, Write, write_tokens};
-use crate::window::{WINDOW, Window, boxed_array};
+use crate::tokens::{Collect, Write, write_tokens};
 use crate::{Content, Ending, Level};
 
-/// Entries of the largest table.
-const TABLE: usize = 1 << 14;
 /// The most input of a block in one pass: in the longest codes it still fits the stage.
 const ONE_PASS_BLOCK: usize = WINDOW;
 /// The most input of a block in two passes.
@@ -26,12 +24,7 @@ const _: () = assert!(ONE_PASS_BLOCK * LIMIT / 8 + 256 < STAGE);
 
 /// What a thread lends to each call; it carries nothing from one call to the next.
 pub struct Scratch {
-    window: Window,
-    newest: Box<[u16; TABLE]>,
-    two_newest: Box<[u32; TABLE]>,
-    tokens: Box<[u32; TOKENS]>,
-    frequencies: Box<Frequencies>,
-    stage: Box<Stage>,
+    arena: Box<Arena>,
     dynamic: Box<Dynamic>,
     statics: Box<[StaticCode]>,
 }
@@ -44,16 +37,11 @@ struct Dynamic {
 }
 
 impl Scratch {
-    /// Allocates everything that encoding will ever need: some 600 kB, of which small bodies touch little.
+    /// Allocates everything that encoding will ever need: some 500 kB, of which small bodies touch little.
     pub fn new() -> Self {
         let lengths = Lengths { literals: [0; 288], distances: [0; 32] };
         Self {
-            window: Window::new(),
-            newest: boxed_array(0),
-            two_newest: boxed_array(0),
-            tokens: boxed_array(0),
-            frequencies: Box::new(Frequencies::NONE),
-            stage: boxed_array(0),
+            arena: Box::new(Arena::EMPTY),
             dynamic: Box::new(Dynamic { lengths, description: Description::EMPTY, code: Code::EMPTY }),
             statics: static_codes(),
         }
@@ -136,90 +124,71 @@ impl Call<'_> {
     fn clear_table(&mut self, level: Level) {
         let size = table_size(self.input.len());
         match level {
-            Level::Fast | Level::Default => self.scratch.newest[..size].fill(0),
-            Level::High => self.scratch.two_newest[..size].fill(0),
+            Level::Fast | Level::Default => self.scratch.arena.newest[..size].fill(0),
+            Level::High => self.scratch.arena.two_newest[..size].fill(0),
         }
     }
 
     fn one_pass(&mut self, start: usize, end: usize, last: bool) {
         let id = preset_for(self.content);
-        let statics = &self.scratch.statics;
-        let Some(code) = statics.get(usize::from(id)) else { return };
-        let mut writer = BitWriter::new(&mut self.scratch.stage, self.position.partial);
-        let continues = self.position.open == Some(id);
-        let last = last && !continues;
-        if !continues {
-            close(&mut writer, statics, self.position.open);
-            for (bits, count) in code.header(last) {
-                writer.put(bits, count);
-            }
-        }
-        let mut sink = Write { writer: &mut writer, code: &code.code };
-        let search = Search { input: self.input, window: &mut self.scratch.window, loaded: &mut self.loaded };
-        search.run(&mut self.scratch.newest, start, end, &mut sink);
+        let Scratch { arena, statics, .. } = &mut *self.scratch;
+        let code = &statics[usize::from(id)];
+        let mut writer = BitWriter::new(self.position.partial);
+        let last = open(&mut writer, arena, statics, self.position.open, id, last);
+        let sink = Write { writer, code: &code.code };
+        let mut search = Search { input: self.input, arena, loaded: &mut self.loaded };
+        let Write { mut writer, .. } = search.run::<1, _>(start, end, sink);
         if writer.bytes() > end - start {
             self.stored(start, end, last);
             return;
         }
         if last {
             let (bits, count) = code.code.end();
-            writer.put(bits, count);
+            writer.put(arena.stage(), bits, count);
             self.finished = true;
         }
-        self.position.partial = writer.drain(self.out);
+        self.position.partial = writer.drain(arena.stage(), self.out);
         self.position.open = (!last).then_some(id);
     }
 
     fn two_passes(&mut self, start: usize, end: usize, last: bool, level: Level) {
-        let Scratch { window, newest, two_newest, tokens, frequencies, stage, dynamic, statics } =
-            self.scratch;
-        **frequencies = Frequencies::NONE;
-        let mut sink = Collect::new(tokens, frequencies);
-        let search = Search { input: self.input, window, loaded: &mut self.loaded };
-        if level == Level::High {
-            search.run(two_newest, start, end, &mut sink);
-        } else {
-            search.run(newest, start, end, &mut sink);
-        }
-        let count = sink.count();
-        let choice =
-            choose(frequencies, count, self.content, self.position.open, end - start, statics, dynamic);
-        let mut writer = BitWriter::new(stage, self.position.partial);
-        match choice {
+        let Scratch { arena, dynamic, statics } = &mut *self.scratch;
+        arena.frequencies = Frequencies::NONE;
+        let mut search = Search { input: self.input, arena, loaded: &mut self.loaded };
+        let Collect { count: tokens } = match level {
+            Level::High => search.run::<2, _>(start, end, Collect::default()),
+            Level::Fast | Level::Default => search.run::<1, _>(start, end, Collect::default()),
+        };
+        let block = Block { tokens, input: end - start, content: self.content, open: self.position.open };
+        let mut writer = BitWriter::new(self.position.partial);
+        match choose(&arena.frequencies, block, statics, dynamic) {
             Choice::Stored => return self.stored(start, end, last),
             Choice::Static(id) => {
-                let code = &statics[usize::from(id)];
-                let continues = self.position.open == Some(id);
-                let last = last && !continues;
-                if !continues {
-                    close(&mut writer, statics, self.position.open);
-                    for (bits, count) in code.header(last) {
-                        writer.put(bits, count);
-                    }
-                }
-                write_tokens(&mut writer, &tokens[..count], &code.code);
+                let last = open(&mut writer, arena, statics, self.position.open, id, last);
+                let code = &statics[usize::from(id)].code;
+                write_tokens(&mut writer, arena, tokens, code);
                 if last {
-                    let (bits, count) = code.code.end();
-                    writer.put(bits, count);
+                    let (bits, count) = code.end();
+                    writer.put(arena.stage(), bits, count);
                     self.finished = true;
                 }
                 self.position.open = (!last).then_some(id);
             }
             Choice::Dynamic => {
-                close(&mut writer, statics, self.position.open);
-                writer.put(DYNAMIC | u64::from(last), 3);
+                close(&mut writer, arena, statics, self.position.open);
+                writer.put(arena.stage(), DYNAMIC | u64::from(last), 3);
                 for &(value, bits) in dynamic.description.pieces() {
-                    writer.put(u64::from(value), u32::from(bits));
+                    writer.put(arena.stage(), u64::from(value), u32::from(bits));
                 }
                 dynamic.code.set(&dynamic.lengths);
-                write_tokens(&mut writer, &tokens[..count], &dynamic.code);
+                write_tokens(&mut writer, arena, tokens, &dynamic.code);
                 let (bits, count) = dynamic.code.end();
-                writer.put(bits, count);
+                writer.put(arena.stage(), bits, count);
                 self.finished = last;
                 self.position.open = None;
             }
         }
-        self.position.partial = writer.drain(self.out);
+        self.position.partial = writer.drain(arena.stage(), self.out);
     }
 
     fn stored(&mut self, start: usize, end: usize, last: bool) {
@@ -230,9 +199,10 @@ impl Call<'_> {
 
     /// Ends an open block.
     fn close(&mut self) {
-        let mut writer = BitWriter::new(&mut self.scratch.stage, self.position.partial);
-        close(&mut writer, &self.scratch.statics, self.position.open);
-        self.position = Position { partial: writer.drain(self.out), open: None };
+        let Scratch { arena, statics, .. } = &mut *self.scratch;
+        let mut writer = BitWriter::new(self.position.partial);
+        close(&mut writer, arena, statics, self.position.open);
+        self.position = Position { partial: writer.drain(arena.stage(), self.out), open: None };
     }
 
     fn end(&mut self, ending: Ending) {
@@ -245,20 +215,21 @@ impl Call<'_> {
                 }
             }
             Ending::Finish => {
-                let mut writer = BitWriter::new(&mut self.scratch.stage, self.position.partial);
-                close(&mut writer, &self.scratch.statics, self.position.open);
+                let Scratch { arena, statics, .. } = &mut *self.scratch;
+                let mut writer = BitWriter::new(self.position.partial);
                 if !self.finished {
-                    let fixed = &self.scratch.statics[usize::from(FIXED_ID)];
-                    for (bits, count) in fixed.header(true) {
-                        writer.put(bits, count);
+                    let last = open(&mut writer, arena, statics, self.position.open, FIXED_ID, true);
+                    let (bits, count) = statics[usize::from(FIXED_ID)].code.end();
+                    writer.put(arena.stage(), bits, count);
+                    if !last {
+                        // The fixed code was open: an empty block is the last.
+                        open(&mut writer, arena, statics, None, FIXED_ID, true);
+                        writer.put(arena.stage(), bits, count);
                     }
-                    let (bits, count) = fixed.code.end();
-                    writer.put(bits, count);
                 }
                 // Up to the byte boundary.
-                writer.put(0, 7);
-                let partial = writer.drain(self.out);
-                debug_assert!(partial.count < 8);
+                writer.put(arena.stage(), 0, 7);
+                writer.drain(arena.stage(), self.out);
                 self.position = Position::default();
             }
         }
@@ -266,19 +237,38 @@ impl Call<'_> {
 }
 
 /// Ends the block of a static code.
-fn close(writer: &mut BitWriter<'_>, statics: &[StaticCode], open: Option<StaticId>) {
-    if let Some(code) = open.and_then(|id| statics.get(usize::from(id))) {
-        let (bits, count) = code.code.end();
-        writer.put(bits, count);
+fn close(writer: &mut BitWriter, arena: &mut Arena, statics: &[StaticCode], open: Option<StaticId>) {
+    if let Some(id) = open {
+        let (bits, count) = statics[usize::from(id)].code.end();
+        writer.put(arena.stage(), bits, count);
     }
+}
+
+/// Begins a block of a static code, unless one is open already. Whether the block is the last: one that is open
+/// was said not to be.
+fn open(
+    writer: &mut BitWriter,
+    arena: &mut Arena,
+    statics: &[StaticCode],
+    open: Option<StaticId>,
+    id: StaticId,
+    last: bool,
+) -> bool {
+    if open == Some(id) {
+        return false;
+    }
+    close(writer, arena, statics, open);
+    for (bits, count) in statics[usize::from(id)].header(last) {
+        writer.put(arena.stage(), bits, count);
+    }
+    last
 }
 
 /// Table entries for an input of so many bytes.
 const fn table_size(input: usize) -> usize {
     match input {
         ..1024 => 1 << 10,
-        1024..6144 => 1 << 12,
-        6144..16384 => 1 << 13,
+        1024..6144 => TABLE,
         _ => TABLE,
     }
 }
@@ -286,47 +276,31 @@ const fn table_size(input: usize) -> usize {
 /// Finds matches, and brings input into the window as it is reached.
 struct Search<'a> {
     input: &'a [u8],
-    window: &'a mut Window,
+    arena: &'a mut Arena,
     loaded: &'a mut usize,
 }
 
 impl Search<'_> {
-    fn run<B: Bucket<N>, const N: usize, S: Sink>(
-        self,
-        table: &mut [B; TABLE],
-        start: usize,
-        end: usize,
-        sink: &mut S,
-    ) {
+    fn run<const N: usize, S: Sink>(&mut self, start: usize, end: usize, mut sink: S) -> S {
         let mut at = start;
         while at < end {
             let stop = end.min((at / WINDOW + 1) * WINDOW);
             while *self.loaded < stop {
                 let half = &self.input[*self.loaded..self.input.len().min(*self.loaded + WINDOW)];
-                self.window.load(*self.loaded, half);
+                self.arena.load(*self.loaded, half);
                 *self.loaded += half.len();
             }
-            let window = &*self.window;
-            match table_size(self.input.len()) {
-                1024 => sized::<B, N, 1024, S>(window, table, at, stop, sink),
-                4096 => sized::<B, N, 4096, S>(window, table, at, stop, sink),
-                8192 => sized::<B, N, 8192, S>(window, table, at, stop, sink),
-                _ => parse::<B, N, TABLE, S>(window, table, at, stop, sink),
-            }
+            sink = match (table_size(self.input.len()), N) {
+                (1024, 1) => parse_one::<1024, S>(self.arena, at, stop, sink),
+                (4097, 1) => parse_one::<TABLE, S>(self.arena, at, stop, sink),
+                (_, 1) => parse_one::<TABLE, S>(self.arena, at, stop, sink),
+                (1024, _) => parse::<u32, 2, 1024, S>(self.arena, at, stop, sink),
+                (4097, _) => parse::<u32, 2, TABLE, S>(self.arena, at, stop, sink),
+                _ => parse::<u32, 2, TABLE, S>(self.arena, at, stop, sink),
+            };
             at = stop;
         }
-    }
-}
-
-fn sized<B: Bucket<N>, const N: usize, const SIZE: usize, S: Sink>(
-    window: &Window,
-    table: &mut [B; TABLE],
-    start: usize,
-    end: usize,
-    sink: &mut S,
-) {
-    if let Some(table) = table.first_chunk_mut::<SIZE>() {
-        parse::<B, N, SIZE, S>(window, table, start, end, sink);
+        sink
     }
 }
 
@@ -341,16 +315,19 @@ enum Choice {
 /// Fewer tokens than this never pay for a description.
 const LEAST_DYNAMIC: usize = 64;
 
-/// The cheapest way of writing a block, by exact cost in bits.
-fn choose(
-    frequencies: &Frequencies,
+/// What is known of a block besides its symbols.
+#[derive(Clone, Copy)]
+struct Block {
     tokens: usize,
+    /// Input bytes.
+    input: usize,
     content: Content,
     open: Option<StaticId>,
-    input: usize,
-    statics: &[StaticCode],
-    dynamic: &mut Dynamic,
-) -> Choice {
+}
+
+/// The cheapest way of writing a block, by exact cost in bits.
+fn choose(frequencies: &Frequencies, block: Block, statics: &[StaticCode], dynamic: &mut Dynamic) -> Choice {
+    let Block { tokens, input, content, open } = block;
     let symbols = Symbols::of(frequencies);
     // Three header bits, at most seven to the byte boundary, twice the length.
     let mut best = (input as u32 * 8 + 42, Choice::Stored);

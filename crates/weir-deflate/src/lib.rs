@@ -14,7 +14,7 @@ mod engine;
 
 mod parse;
 
-mod window;
+mod arena;
 
 mod probe;
 

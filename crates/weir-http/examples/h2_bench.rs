@@ -33,10 +33,19 @@ fn main() {
         ("sec-fetch-mode", "navigate"),
         ("sec-fetch-site", "none"),
     ];
+    // With the name of one of them, only that is run.
+    let wanted = std::env::args().nth(1);
+    let wanted = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
     for (name, fields) in [("h2load", &plain[..]), ("browser", &browser[..])] {
+        if !wanted(name) {
+            continue;
+        }
         let batches = recorded(fields);
         let times: Vec<f64> = (0..ROUNDS).map(|_| server(&batches)).collect();
         println!("server, {name}: {:.0} ns per request", times.iter().copied().fold(f64::MAX, f64::min));
+    }
+    if !wanted("pair") {
+        return;
     }
     let times: Vec<f64> = (0..ROUNDS).map(|_| pair(&plain)).collect();
     println!("client and server: {:.0} ns per request", times.iter().copied().fold(f64::MAX, f64::min));

@@ -58,7 +58,7 @@ impl Server {
                 self.connection.advance_output(written);
                 self.events();
             }
-            if received.is_err() || self.connection.is_closing() && self.connection.is_idle() {
+            if self.connection.is_finished() {
                 return Ok(());
             }
             match self.socket.read(&mut buffer[filled..])? {

@@ -675,3 +675,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_connect_that_asks_for_an_upgrade_is_not_written_as_get() {
+    let input = b"CONNECT a:8443 HTTP/1.1\r\nHost: a:8443\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n";
+    let mut request = Request::default();
+    let head = parse_request(input, &mut request, &ParseOptions::default()).unwrap().unwrap();
+    assert!(!head.upgrade);
+    let mut written = Vec::new();
+    let options = WriteOptions { framing: head.framing, upgrade: head.upgrade, ..WriteOptions::default() };
+    write_request(&request, &mut written, options);
+    assert_eq!(String::from_utf8_lossy(&written), "CONNECT a:8443 HTTP/1.1\r\nhost: a:8443\r\n\r\n");
+}
+
+#[test]
+fn an_authority_with_two_ports_is_refused() {
+    for target in ["GET http://a::/", "GET http://a:1:80/", "GET http://[::/", "CONNECT a:1:80"] {
+        let input = format!("{target} HTTP/1.1\r\n\r\n");
+        let mut request = Request::default();
+        let refused = parse_request(input.as_bytes(), &mut request, &ParseOptions::default());
+        assert!(refused.is_err(), "{target}");
+    }
+    let input = b"GET http://[::1]:80/ HTTP/1.1\r\n\r\n";
+    assert!(parse_request(input, &mut Request::default(), &ParseOptions::default()).is_ok());
+}

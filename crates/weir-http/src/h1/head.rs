@@ -259,6 +259,8 @@ fn take_upgrade(request: &mut Request, signals: &mut Signals, options: &ParseOpt
     if request.fields.has(FieldName::Upgrade) {
         drop_h2c(&mut request.fields);
     }
+    // A CONNECT asks for a tunnel already; with a protocol it would be written as the extended CONNECT of RFC 8441.
+    signals.upgrade &= request.method != Method::Connect;
     if !signals.upgrade {
         return Ok(());
     }

@@ -38,6 +38,11 @@ fn split_port(authority: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
+/// RFC 3986 section 3.2.2: only an address in brackets has colons; another would be a second port.
+fn has_stray_colon(host: &[u8]) -> bool {
+    !(host.starts_with(b"[") && host.ends_with(b"]")) && host.contains(&b':')
+}
+
 /// Authority form: only CONNECT has it, and it needs a port (RFC 9110 section 9.3.6).
 fn connect(request: &mut Request, signals: &mut Signals, options: &ParseOptions) -> Result<(), Kind> {
     match connect_host(request, signals) {
@@ -61,7 +66,7 @@ fn connect_host(request: &Request, signals: &Signals) -> Result<Option<(usize, V
     let port = port
         .filter(|port| !port.is_empty() && port.iter().all(u8::is_ascii_digit))
         .ok_or(Kind::TargetForm)?;
-    if host.is_empty() || host.contains(&b'/') {
+    if host.is_empty() || host.contains(&b'/') || has_stray_colon(host) {
         return Err(Kind::TargetForm);
     }
     let Some(at) = signals.host else { return Ok(None) };
@@ -98,6 +103,12 @@ fn absolute(request: &mut Request, signals: &mut Signals, options: &ParseOptions
         port.is_none_or(|port| default.is_some() && (port.is_empty() || Some(port) == default))
     };
     let drop_port = port.is_some() && implied(port);
+    if has_stray_colon(host) {
+        if !options.accept_unsafe {
+            return Err(Kind::TargetForm);
+        }
+        signals.tolerated.get_or_insert(Kind::TargetForm);
+    }
 
     if let Some(at) = signals.host {
         let (field_host, field_port) = split_port(request.fields.value(at));

@@ -431,8 +431,7 @@ pub(super) fn write_request(encoder: &mut Encoder, out: &mut Vec<u8>, request: &
         encoder.scheme(out, request.scheme().unwrap_or(b"https"));
         let path = request.path_and_query();
         match path {
-            b"" if request.method == Method::Options => encoder.path(out, b"*"),
-            b"" => encoder.path(out, b"/"),
+            b"" | b"*" => encoder.path(out, if request.method == Method::Options { b"*" } else { b"/" }),
             [b'?', ..] => encoder.path(out, &[b"/", path].concat()),
             _ => encoder.path(out, path),
         }

@@ -33,7 +33,8 @@ pub struct Settings {
     /// Streams that may be open at once (tune.h2.max-concurrent-streams): announced by a server,
     /// kept to by a client together with the peer's limit.
     pub max_concurrent_streams: u32,
-    /// Octets a peer may send on one stream before they are consumed (tune.h2.initial-window-size).
+    /// Octets a peer may send on one stream before they are consumed (tune.h2.initial-window-size), at
+    /// first: one on which more comes gets its part of `connection_window`.
     pub initial_window: u32,
     /// Octets a peer may send on all streams before they are consumed (tune.h2.fe.rxbuf).
     pub connection_window: u32,
@@ -77,8 +78,10 @@ impl Default for Settings {
 impl Settings {
     /// Brings values into the ranges of the protocol and of this implementation.
     pub(super) fn clamped(mut self) -> Self {
-        let clamp_streams = |n: u32| if n == 0 { MAX_STREAMS } else { n.min(MAX_STREAMS) };
-        self.max_concurrent_streams = clamp_streams(self.max_concurrent_streams);
+        // 0 asks for no limit.
+        if !(1..=MAX_STREAMS).contains(&self.max_concurrent_streams) {
+            self.max_concurrent_streams = MAX_STREAMS;
+        }
         self.initial_window = self.initial_window.min(MAX_WINDOW);
         self.connection_window = self.connection_window.clamp(DEFAULT_WINDOW, MAX_WINDOW);
         self.max_frame_size = self.max_frame_size.clamp(MIN_MAX_FRAME_SIZE as u32, MAX_MAX_FRAME_SIZE as u32);

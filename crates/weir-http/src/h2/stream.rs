@@ -96,6 +96,8 @@ pub(super) struct Stream {
     pub(super) head_done: bool,
     /// The response has no body whatever its Content-Length says (client: HEAD).
     pub(super) head_request: bool,
+    /// Began with an extended CONNECT (server): 101 is what HTTP/1 answers to that.
+    pub(super) extended_connect: bool,
     /// A `Data` event is in the queue.
     pub(super) data_event: bool,
     /// `send_data` took less than it was offered.
@@ -119,7 +121,7 @@ pub(super) struct Streams {
     places: Vec<Stream>,
     first_free: u16,
     open: u16,
-    /// Places by stream number: open addressing, a power of two at least twice the number of places.
+    /// Places by stream number: open addressing, a power of two above twice the number of places.
     index: Vec<u16>,
 }
 
@@ -134,10 +136,11 @@ impl Streams {
         usize::from(self.open)
     }
 
-    /// Consecutive streams have consecutive numbers of one parity, so this hash is nearly perfect.
+    /// Scatters the numbers: consecutive ones would stand in one run, and a removal looks at all of it.
     #[inline]
     fn slot(&self, number: u32) -> usize {
-        (number >> 1) as usize & (self.index.len() - 1)
+        const GOLDEN_RATIO: u32 = 0x9e37_79b1;
+        ((number >> 1).wrapping_mul(GOLDEN_RATIO) >> 16) as usize & (self.index.len() - 1)
     }
 
     #[inline]
@@ -210,6 +213,7 @@ impl Streams {
         stream.state = State::Open;
         stream.head_done = false;
         stream.head_request = false;
+        stream.extended_connect = false;
         stream.data_event = false;
         stream.wants_write = false;
         stream.queued = false;

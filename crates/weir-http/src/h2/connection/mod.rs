@@ -314,7 +314,8 @@ impl Connection {
 
     /// The first `n` octets of [`received`](Self::received) have been dealt with.
     pub fn consume(&mut self, stream: StreamId, n: usize) {
-        let initial_window = self.settings.initial_window;
+        let due_from = self.settings.initial_window / 2;
+        let wide_window = self.wide_stream_window();
         let Some(state) = self.streams.get_mut(stream) else { return };
         let n = n.min(state.unread().len());
         state.read += n;
@@ -324,15 +325,18 @@ impl Connection {
             state.received.clear();
         }
         state.unreturned += n as u32;
-        // A stream that has ended gets its window back once, as HAProxy does: a peer may wait for it.
-        let due = if state.state.can_receive() {
-            state.unreturned > initial_window / 2
+        let increment = if !state.state.can_receive() {
+            // A stream that has ended gets its window back once, as HAProxy does: a peer may wait for it.
+            if drained && state.state.can_send() { state.unreturned } else { 0 }
+        } else if state.unreturned > due_from {
+            let granted = i64::from(state.receive_window) + state.unread().len() as i64;
+            state.unreturned.max((wide_window - granted).max(0) as u32)
         } else {
-            drained && state.state.can_send() && state.unreturned > 0
+            0
         };
-        if due {
-            frame::write_window_update(&mut self.output, stream.number, state.unreturned);
-            state.receive_window += state.unreturned as i32;
+        if increment > 0 {
+            frame::write_window_update(&mut self.output, stream.number, increment);
+            state.receive_window += increment as i32;
             state.unreturned = 0;
         }
         let finished = drained && state.state == State::Closed;
@@ -341,6 +345,13 @@ impl Connection {
         if finished {
             self.streams.close(stream);
         }
+    }
+
+    /// The window of a stream on which much is received: its part of the connection's, most of which is
+    /// shared by the streams that are there.
+    fn wide_stream_window(&self) -> i64 {
+        let shared = i64::from(self.settings.connection_window) / 8 * 7;
+        shared / self.streams.len().max(1) as i64
     }
 
     fn return_connection_window(&mut self) {
@@ -397,10 +408,17 @@ impl Connection {
         self.streams.len() == 0 && self.output().is_empty() && self.events.is_empty()
     }
 
-    /// No new streams: either end is closing.  Once no stream is active and the output is sent, close.
+    /// No new streams: either end is closing.  See [`is_finished`](Self::is_finished) for the end.
     #[must_use]
     pub fn is_closing(&self) -> bool {
         self.closing != Closing::No || self.peer_going_away || matches!(self.expect, Expect::Nothing(_))
+    }
+
+    /// Nothing more will happen: close.  An announced closing waits for the peer to have seen it.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        let ended = self.closing == Closing::Final || self.peer_going_away || self.error().is_some();
+        ended && self.is_idle() || self.error().is_some() && self.output().is_empty()
     }
 
     /// Why the connection failed, if it did.
@@ -480,8 +498,10 @@ impl Connection {
         if let Some(state) = self.streams.get(stream) {
             let unread = state.unread().len() as u32;
             self.streams.close(stream);
-            self.unreturned = self.unreturned.saturating_add(unread);
-            self.return_connection_window();
+            if unread > 0 {
+                self.unreturned = self.unreturned.saturating_add(unread);
+                self.return_connection_window();
+            }
         }
     }
 }

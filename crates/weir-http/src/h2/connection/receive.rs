@@ -464,6 +464,7 @@ impl Connection {
             return self.stream_error(number, ErrorCode::REFUSED_STREAM);
         };
         if let Some(state) = self.streams.get_mut(stream) {
+            state.extended_connect = !request.protocol.is_empty();
             if end {
                 state.state = State::RemoteClosed;
             } else {

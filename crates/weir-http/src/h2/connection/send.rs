@@ -12,16 +12,24 @@ use crate::{FieldName, Fields, Method, Request, Response};
 /// The least that output above half its mark still takes at once, so that frames do not get tiny.
 const MIN_OUTPUT_ROOM: usize = 4096;
 
+/// Octets of DATA from which on it makes up for the peer's window updates.
+const MIN_USEFUL_DATA: usize = 256;
+
 impl Connection {
     /// Sends a response's head: interim (1xx) as often as wanted, then the final one (server).
     /// `end` says that no body follows.
     ///
     /// # Errors
     ///
-    /// The stream is gone or has got its final head.
+    /// The stream is gone or has got its final head.  It is reset for a 101 that was not asked for.
     pub fn send_response(&mut self, stream: StreamId, response: &Response, end: bool) -> Result<(), Gone> {
         let state = self.streams.get_mut(stream).ok_or(Gone)?;
         if state.head_done || !state.state.can_send() {
+            return Err(Gone);
+        }
+        // RFC 9113 section 8.6: HTTP/2 has no other use for it.
+        if response.status == 101 && !state.extended_connect {
+            self.reset(stream, ErrorCode::INTERNAL_ERROR);
             return Err(Gone);
         }
         let interim = matches!(response.status, 100 | 102..=199);
@@ -137,7 +145,10 @@ impl Connection {
                 break;
             }
         }
-        self.control_debt = self.control_debt.saturating_sub(2);
+        // A peer that opens its window octet by octet gets no credit for it.
+        if taken >= MIN_USEFUL_DATA || end {
+            self.control_debt = self.control_debt.saturating_sub(2);
+        }
         if end {
             self.end_sent(stream);
         } else if !all {

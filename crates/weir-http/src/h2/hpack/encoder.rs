@@ -5,6 +5,8 @@
 //! from then on.  Lines are found by a hash in a small direct-mapped memory; a collision costs
 //! compression only, as the octets are compared before an index is written.
 
+use std::num::NonZeroU32;
+
 use super::dynamic_table::{DynamicTable, ENTRY_OVERHEAD};
 use super::static_table::{self, NAME_INDEX, STATIC_LEN};
 use super::{Fault, Kind, integer};
@@ -23,13 +25,15 @@ const MAX_INDEXED: usize = MAX_SEND_TABLE / 4;
 #[derive(Clone, Copy)]
 struct Memory {
     hash: u32,
-    inserted: Option<std::num::NonZeroU32>,
+    inserted: Option<NonZeroU32>,
 }
 
 /// The sending direction's state.
 pub(in crate::h2) struct Encoder {
     table: DynamicTable,
     memory: Vec<Memory>,
+    /// By field: the insertion its last line was written as an index of.
+    last: Vec<u32>,
     /// The smallest and the last size since the last block (RFC 7541 section 4.2).
     pending_size: Option<(usize, usize)>,
 }
@@ -45,7 +49,12 @@ enum Indexing {
 
 impl Encoder {
     pub(in crate::h2) fn new() -> Self {
-        Self { table: DynamicTable::new(MAX_SEND_TABLE), memory: Vec::new(), pending_size: None }
+        Self {
+            table: DynamicTable::new(MAX_SEND_TABLE),
+            memory: Vec::new(),
+            last: Vec::new(),
+            pending_size: None,
+        }
     }
 
     /// The peer's SETTINGS_HEADER_TABLE_SIZE.
@@ -152,38 +161,90 @@ impl Encoder {
             Indexing::Never => return literal(out, 0x10, 4, name_index, name, value),
             Indexing::Useless => return literal(out, 0x00, 4, name_index, name, value),
         }
+        if let Kind::Field(id) = kind
+            && id != FieldName::Other
+            && let Some(&last) = self.last.get(id as usize)
+            && self.is_indexed(out, last, kind, name, value)
+        {
+            return;
+        }
+        self.line_by_hash(out, kind, name_index, name, value);
+    }
+
+    /// Writes the index of an insertion if it is still there and says the same.
+    #[inline]
+    fn is_indexed(&self, out: &mut Vec<u8>, inserted: u32, kind: Kind, name: &[u8], value: &[u8]) -> bool {
+        let age = self.table.inserted().wrapping_sub(inserted) as usize;
+        let Some(entry) = self.table.entry(age) else { return false };
+        let same_name = entry.kind == kind
+            && (kind != Kind::Field(FieldName::Other) || self.table.name(entry).eq_ignore_ascii_case(name));
+        if !same_name || self.table.value(entry) != value {
+            return false;
+        }
+        integer::write(out, 0x80, 7, STATIC_LEN + 1 + age);
+        true
+    }
+
+    fn line_by_hash(&mut self, out: &mut Vec<u8>, kind: Kind, name_index: usize, name: &[u8], value: &[u8]) {
         if self.memory.is_empty() {
             self.memory = vec![Memory { hash: 0, inserted: None }; MEMORY_SLOTS];
+            // Insertion 0 is older than any entry.
+            self.last = vec![self.table.inserted().wrapping_sub(u32::MAX / 2); FieldName::COUNT];
         }
         let hash = hash(name_index, name, value);
-        let slot = hash as usize % MEMORY_SLOTS;
+        let Some(slot) = self.slot(hash) else {
+            return literal(out, 0x00, 4, name_index, name, value);
+        };
         let seen = self.memory[slot];
         if seen.hash != hash {
             self.memory[slot] = Memory { hash, inserted: None };
             return literal(out, 0x00, 4, name_index, name, value);
         }
         if let Some(inserted) = seen.inserted
-            && let age = self.table.inserted().wrapping_sub(inserted.get()) as usize
-            && let Some(entry) = self.table.entry(age)
-            && self.table.value(entry) == value
-            && self.table.name(entry).eq_ignore_ascii_case(name)
+            && self.is_indexed(out, inserted.get(), kind, name, value)
         {
-            integer::write(out, 0x80, 7, STATIC_LEN + 1 + age);
-            return;
+            return self.note_last(kind, inserted.get());
         }
         let size = name.len() + value.len() + ENTRY_OVERHEAD;
         if size > MAX_INDEXED || size > self.table.max_size() {
             return literal(out, 0x00, 4, name_index, name, value);
         }
         self.table.insert(name, value, kind, Fault::None);
-        self.memory[slot].inserted = std::num::NonZeroU32::new(self.table.inserted());
+        let inserted = self.table.inserted();
+        self.memory[slot].inserted = NonZeroU32::new(inserted);
+        self.note_last(kind, inserted);
         literal(out, 0x40, 6, name_index, name, value);
     }
 
-    /// Gives back memory that an idle connection does not need.
+    /// Where a hash is remembered, or may be: two slots come into question, and a line that is in the
+    /// table is not forgotten for one that may never come back.
+    fn slot(&self, hash: u32) -> Option<usize> {
+        let home = hash as usize % MEMORY_SLOTS;
+        let slots = [home, home ^ 1];
+        slots.into_iter().find(|&slot| self.memory[slot].hash == hash).or_else(|| {
+            slots.into_iter().find(|&slot| {
+                self.memory[slot].inserted.is_none_or(|inserted| {
+                    self.table.entry(self.table.inserted().wrapping_sub(inserted.get()) as usize).is_none()
+                })
+            })
+        })
+    }
+
+    fn note_last(&mut self, kind: Kind, inserted: u32) {
+        if let Kind::Field(id) = kind {
+            self.last[id as usize] = inserted;
+        }
+    }
+
+    /// Gives back all memory; the next block tells the peer that the table is empty.
     pub(in crate::h2) fn shrink(&mut self) {
-        if self.table.len() == 0 {
-            self.memory = Vec::new();
+        self.memory = Vec::new();
+        self.last = Vec::new();
+        if self.table.len() > 0 {
+            let size = self.table.max_size();
+            self.table.set_max_size(0);
+            self.table.set_max_size(size);
+            self.pending_size = Some((0, size));
         }
         self.table.shrink();
     }
@@ -202,8 +263,7 @@ fn literal(out: &mut Vec<u8>, pattern: u8, bits: u32, name_index: usize, name: &
     out.extend_from_slice(value);
 }
 
-/// A quick hash of a line; never zero in its low part for an empty memory's sake does not matter, as
-/// octets are compared before an index is used.
+/// A quick hash of a line, the same for a name in any letter case.
 #[inline]
 fn hash(name_index: usize, name: &[u8], value: &[u8]) -> u32 {
     const K: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -230,5 +290,81 @@ fn hash(name_index: usize, name: &[u8], value: &[u8]) -> u32 {
         }
         h = (h ^ (tail | or)).wrapping_mul(K);
         h ^ h >> 29
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Decoder;
+    use super::*;
+    use crate::Fields;
+
+    fn encode(encoder: &mut Encoder, fields: &Fields) -> Vec<u8> {
+        let mut out = Vec::new();
+        encoder.start_block(&mut out);
+        for field in fields.list() {
+            encoder.field(&mut out, field, fields.bytes(field.name), fields.bytes(field.value));
+        }
+        out
+    }
+
+    fn decode(decoder: &mut Decoder, block: &[u8]) -> Vec<(String, String)> {
+        let mut lines = Vec::new();
+        let text = |b: &[u8]| String::from_utf8(b.to_vec()).unwrap();
+        decoder.decode(block, |line| lines.push((text(line.name), text(line.value)))).unwrap();
+        lines
+    }
+
+    #[test]
+    fn second_occurrence_is_indexed() {
+        let mut encoder = Encoder::new();
+        let mut fields = Fields::default();
+        fields.push(b"Server", b"weir");
+        fields.push(b"X-Other", b"value");
+        let lens: Vec<_> = (0..4).map(|_| encode(&mut encoder, &fields).len()).collect();
+        assert_eq!(lens, [22, 21, 2, 2]);
+        let mut secret = Fields::default();
+        secret.push(b"authorization", b"x");
+        for _ in 0..3 {
+            assert_eq!(encode(&mut encoder, &secret), [0x1f, 8, 1, b'x']);
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut random = 7u32;
+        let mut next = |below: u32| {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (random >> 8) % below
+        };
+        let mut encoder = Encoder::new();
+        let mut decoder = Decoder::new(4096);
+        let names =
+            ["Server", "date", "X-Request-Id", "etag", "via", "x-a", "X-A", "set-cookie", "accept-encoding"];
+        for round in 0..3000 {
+            let mut fields = Fields::default();
+            for _ in 0..next(12) {
+                let name = names[next(names.len() as u32) as usize];
+                let value = match next(4) {
+                    0 => "gzip, deflate".to_owned(),
+                    1 => next(1 << 24).to_string(),
+                    2 => "v".repeat(next(if round % 100 == 0 { 3000 } else { 20 }) as usize),
+                    _ => next(5).to_string(),
+                };
+                fields.push(name.as_bytes(), value.as_bytes());
+            }
+            if next(50) == 0 {
+                encoder.set_peer_table_size(next(5000) as usize);
+                encoder.set_peer_table_size(next(5000) as usize);
+            }
+            if next(100) == 0 {
+                encoder.shrink();
+                decoder.shrink();
+            }
+            let text = |b: &[u8]| String::from_utf8(b.to_vec()).unwrap();
+            let expected: Vec<_> =
+                fields.iter().map(|(n, v)| (text(n).to_ascii_lowercase(), text(v))).collect();
+            assert_eq!(decode(&mut decoder, &encode(&mut encoder, &fields)), expected, "round {round}");
+        }
     }
 }

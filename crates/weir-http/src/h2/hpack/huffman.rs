@@ -147,6 +147,9 @@ fn end_of_literal(next: u64, bits: usize) -> Result<(), CompressionError> {
 }
 
 #[cfg(test)]
+pub(in crate::h2) use tests::encode as encode_for_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -199,6 +202,3 @@ mod tests {
         check(&[0x18]); // padding of zeros after 'a'
     }
 }
-
-#[cfg(test)]
-pub(in crate::h2) use tests::encode as encode_for_tests;

@@ -33,15 +33,20 @@ fn read_rest(input: &[u8], at: &mut usize, prefix: usize) -> Result<usize, Compr
 }
 
 /// Appends `value` with a prefix of `bits` bits under the pattern `first`.
-#[inline]
+#[inline(always)]
 pub(super) fn write(out: &mut Vec<u8>, first: u8, bits: u32, value: usize) {
     let mask = (1usize << bits) - 1;
     if value < mask {
         out.push(first | value as u8);
         return;
     }
-    out.push(first | mask as u8);
-    let mut rest = value - mask;
+    write_rest(out, first | mask as u8, value - mask);
+}
+
+#[inline(never)]
+fn write_rest(out: &mut Vec<u8>, first: u8, rest: usize) {
+    out.push(first);
+    let mut rest = rest;
     while rest >= 0x80 {
         out.push(rest as u8 | 0x80);
         rest >>= 7;

@@ -112,7 +112,12 @@ pub(super) fn classify(name: &[u8]) -> Kind {
 /// What is wrong with a value, by itself.
 pub(super) fn check_value(kind: Kind, value: &[u8]) -> Fault {
     let malformed_unless = |fine: bool| if fine { Fault::None } else { Fault::Malformed };
-    let bad_request_unless = |fine: bool| if fine { Fault::None } else { Fault::BadRequest };
+    // What can be shown in a log is answered, the rest is not.
+    let bad_request_unless = |fine: bool| match fine {
+        true => Fault::None,
+        false if value.iter().all(u8::is_ascii_graphic) => Fault::BadRequest,
+        false => Fault::Malformed,
+    };
     match kind {
         // RFC 9113 section 8.2.1: the three octets that end things in HTTP/1.
         Kind::Field(_) => {
