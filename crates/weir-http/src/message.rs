@@ -259,6 +259,13 @@ impl Fields {
         self.list.clear();
     }
 
+    /// Makes this section the same as another; keeps the allocations.
+    pub fn copy_from(&mut self, other: &Self) {
+        self.clear();
+        self.arena.extend_from_slice(&other.arena);
+        self.list.extend_from_slice(&other.list);
+    }
+
     /// The bytes of a span.
     #[must_use]
     pub fn bytes(&self, span: Span) -> &[u8] {

@@ -318,7 +318,7 @@ async fn h1(
 }
 
 /// Answers what is not a request.
-async fn refused(mut x: Exchange, cause: u8, status: u16) -> exchange::Finished {
+async fn refused(mut x: Box<Exchange>, cause: u8, status: u16) -> exchange::Finished {
     x.terminated(cause, b'R');
     x.close_client = true;
     x.count_front(Counter::RequestErrors, 1);

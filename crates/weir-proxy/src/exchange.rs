@@ -84,7 +84,7 @@ impl Exchange {
         request: Request,
         client_id: u64,
         started_ms: u64,
-    ) -> Self {
+    ) -> Box<Self> {
         let mut txn = Txn::new(Rc::clone(session), Rc::clone(&worker.env));
         let front = session.frontend.index;
         txn.request = request;
@@ -99,7 +99,8 @@ impl Exchange {
         };
         let first_request = session.requests.get() == 0;
         session.requests.set(session.requests.get() + 1);
-        Self {
+        // On the heap from the start: it is large, and every stage would move it.
+        Box::new(Self {
             upload: Upload::new(client.body_length()),
             worker: Rc::clone(worker),
             txn,
@@ -117,7 +118,7 @@ impl Exchange {
             compression: None,
             filter: None,
             tunnel: false,
-        }
+        })
     }
 
     /// Milliseconds since the request's first byte.
@@ -145,7 +146,7 @@ impl Exchange {
 }
 
 /// Runs an exchange to its log line.
-pub(crate) async fn run(mut exchange: Exchange) -> Finished {
+pub(crate) async fn run(mut exchange: Box<Exchange>) -> Finished {
     let stop = stages(&mut exchange).await.err();
     finish::finish(exchange, stop).await
 }

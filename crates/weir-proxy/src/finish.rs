@@ -28,7 +28,7 @@ impl Exchange {
 }
 
 /// Ends an exchange.
-pub(crate) async fn finish(mut x: Exchange, stop: Option<Stop>) -> Finished {
+pub(crate) async fn finish(mut x: Box<Exchange>, stop: Option<Stop>) -> Finished {
     let mut silent = false;
     match stop {
         None => {}

@@ -15,6 +15,7 @@ mod error;
 mod frame;
 mod head;
 mod hpack;
+mod repeat;
 mod settings;
 mod stream;
 

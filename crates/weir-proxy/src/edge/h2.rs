@@ -178,7 +178,7 @@ impl H2Shared {
             self.handle_events(cx, on_request);
             let blocked = self.send(cx, stream)?;
             self.handle_events(cx, on_request);
-            if !blocked && self.is_over() {
+            if !blocked && self.core.borrow().is_finished() {
                 return Poll::Ready(Ok(()));
             }
             // A peer that does not take its answers is not read from either.
@@ -213,12 +213,6 @@ impl H2Shared {
             }
             self.receive(input, cx, on_request)?;
         }
-    }
-
-    /// Nothing more will happen on the connection.
-    fn is_over(&self) -> bool {
-        let core = self.core.borrow();
-        core.error().is_some() || (core.is_closing() && core.is_idle())
     }
 
     /// Feeds what was read to the core, event by event.

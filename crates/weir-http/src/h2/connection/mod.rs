@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use super::error::{ConnectionError, ErrorCode};
 use super::frame::{self, FrameHeader, PREFACE};
 use super::hpack::{Decoder, Encoder};
+use super::repeat::Repeat;
 use super::settings::{DEFAULT_TABLE_SIZE, DEFAULT_WINDOW, MAX_WINDOW, PeerSettings, Settings};
 use super::stream::{State, StreamId, Streams};
 use crate::{Fields, Request, Response};
@@ -28,7 +29,8 @@ pub enum Event {
         /// No body follows.
         end: bool,
     },
-    /// A request that can only be refused: answer with `status`, which is 400 or 431 (server).
+    /// A request that can only be refused: answer with `status`, which is 400 or 431, and
+    /// [`release`](Connection::release) the stream (server).
     Invalid {
         /// Where to answer.
         stream: StreamId,
@@ -156,6 +158,7 @@ pub struct Connection {
     encoder: Encoder,
     /// The block of a HEADERS frame that CONTINUATION frames go on with.
     block: Vec<u8>,
+    repeat: Repeat,
     streams: Streams,
     /// The highest stream that the peer has opened (server) or that was opened here (client).
     last_stream: u32,
@@ -215,6 +218,7 @@ impl Connection {
             decoder: Decoder::new(DEFAULT_TABLE_SIZE.max(settings.header_table_size as usize)),
             encoder: Encoder::new(),
             block: Vec::new(),
+            repeat: Repeat::default(),
             streams: Streams::new(),
             last_stream: 0,
             skipped: (0, 0),
@@ -467,6 +471,7 @@ impl Connection {
     /// Gives back memory that an idle connection does not need.
     pub fn release_buffers(&mut self) {
         self.pool = Vec::new();
+        self.repeat.shrink();
         self.block.shrink_to_fit();
         if self.output().is_empty() {
             self.output = Vec::new();

@@ -3,7 +3,7 @@
 use super::{Closing, Connection, Event, Expect, Role};
 use crate::h2::error::{ConnectionError, ErrorCode};
 use crate::h2::frame::{self, FrameHeader, HEADER_LEN, PREFACE, flag, kind};
-use crate::h2::head::{RequestReader, ResponseReader, TrailerReader};
+use crate::h2::head::{ReadHead, RequestReader, ResponseReader, TrailerReader};
 use crate::h2::hpack::{CompressionError, Fault};
 use crate::h2::settings::MAX_WINDOW;
 use crate::h2::stream::{State, StreamId, UNKNOWN_LENGTH};
@@ -242,7 +242,9 @@ impl Connection {
         let number = header.stream;
         let Some(stream) = self.streams.find(number) else {
             // RFC 9113 section 5.1: what was on its way when the stream was reset is ignored.
-            if !self.was_reset(number) {
+            if self.was_reset(number) {
+                self.control(1)?;
+            } else {
                 self.stream_error(number, ErrorCode::STREAM_CLOSED)?;
             }
             return Ok(None);
@@ -395,6 +397,7 @@ impl Connection {
             return Err(ConnectionError::protocol("HEADERS on a stream that cannot be opened"));
         }
         if self.was_reset(number) {
+            self.control(1)?;
             return self.discard(block);
         }
         Err(ConnectionError::new(ErrorCode::STREAM_CLOSED, "HEADERS on a closed stream"))
@@ -446,9 +449,7 @@ impl Connection {
         self.check_total_streams()?;
         self.control_debt = self.control_debt.saturating_sub(1);
         let mut request = Request { fields: self.empty_fields(), ..Request::default() };
-        let mut reader = RequestReader::new(&mut request, &self.settings);
-        self.decoder.decode(block, |line| reader.line(&line)).map_err(compression)?;
-        let head = reader.finish();
+        let head = self.read_request(block, &mut request)?;
         let end = header.has(flag::END_STREAM);
         if head.fault == Fault::Malformed
             || header.kind == SELF_DEPENDENT
@@ -477,6 +478,21 @@ impl Connection {
             Fault::None | Fault::Malformed => Event::Request { stream, request, end },
         });
         Ok(())
+    }
+
+    #[inline]
+    fn read_request(&mut self, block: &[u8], request: &mut Request) -> Result<ReadHead, ConnectionError> {
+        let generation = self.decoder.generation();
+        if let Some(head) = self.repeat.read(block, generation, request) {
+            return Ok(head);
+        }
+        let mut reader = RequestReader::new(request, &self.settings);
+        self.decoder.decode(block, |line| reader.line(&line)).map_err(compression)?;
+        let head = reader.finish();
+        if self.decoder.generation() == generation {
+            self.repeat.note(block, generation, request, head);
+        }
+        Ok(head)
     }
 
     /// tune.h2.fe.max-total-streams: first a graceful GOAWAY, then no more patience.

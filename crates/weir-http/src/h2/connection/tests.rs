@@ -998,6 +998,45 @@ fn large_heads_are_continued() {
 }
 
 #[test]
+fn repeated_requests_are_the_same_requests() {
+    let (mut client, mut server) = (client(), server());
+    let mut random = 5u32;
+    let mut next = |below: u32| {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (random >> 12) % below
+    };
+    let mut post = request("/1");
+    for round in 0..3000 {
+        match next(8) {
+            0 => {
+                post = request(&format!("/{}", next(3)));
+                for name in ["user-agent", "x-a", "x-b"] {
+                    let value = if next(4) == 0 { next(1 << 20) } else { next(2) };
+                    post.fields.push(name.as_bytes(), value.to_string().as_bytes());
+                }
+            }
+            1 if next(10) == 0 => client.release_buffers(),
+            2 if next(10) == 0 => server.release_buffers(),
+            _ => {}
+        }
+        let number = client.send_request(&post, true).unwrap().number();
+        let sent = client.output().to_vec();
+        client.advance_output(sent.len());
+        give(&mut server, &sent);
+        let Some(Event::Request { stream, request, .. }) = server.poll_event() else { panic!() };
+        assert_eq!(stream.number(), number);
+        assert_eq!(request.path(), post.path(), "round {round}");
+        assert_eq!(describe_fields(&request.fields), describe_fields(&post.fields).replace("Host", "host"));
+        server.recycle_request(request);
+        server.send_response(stream, &Response::new(204, ""), true).unwrap();
+        let answer = server.output().to_vec();
+        server.advance_output(answer.len());
+        give(&mut client, &answer);
+        while client.poll_event().is_some() {}
+    }
+}
+
+#[test]
 fn head_requests_have_no_body() {
     let mut client = client();
     let mut head = request("/");

@@ -21,6 +21,8 @@ pub(in crate::h2) struct Decoder {
     size_limit: usize,
     /// Huffman literals of the line that is being read: the name, then the value.
     scratch: Vec<u8>,
+    /// Changes of the table so far, modulo 2^32.
+    generation: u32,
 }
 
 /// Where a literal's octets are.
@@ -42,12 +44,22 @@ impl Literal {
 impl Decoder {
     /// `initial_size` is the protocol's default until the peer has seen our SETTINGS.
     pub(in crate::h2) fn new(initial_size: usize) -> Self {
-        Self { table: DynamicTable::new(initial_size), size_limit: initial_size, scratch: Vec::new() }
+        Self {
+            table: DynamicTable::new(initial_size),
+            size_limit: initial_size,
+            scratch: Vec::new(),
+            generation: 0,
+        }
     }
 
     /// The peer may use tables of up to this size from here on.
     pub(in crate::h2) fn set_size_limit(&mut self, limit: usize) {
         self.size_limit = limit;
+    }
+
+    /// Blocks that were read at the same generation mean the same.
+    pub(in crate::h2) fn generation(&self) -> u32 {
+        self.generation
     }
 
     /// Reads a whole section and hands each line to `line`, in order.
@@ -66,6 +78,7 @@ impl Decoder {
                 return Err(CompressionError);
             }
             self.table.set_max_size(size);
+            self.generation = self.generation.wrapping_add(1);
         }
         while let Some(&first) = block.get(at) {
             if first & 0x80 != 0 {
@@ -108,6 +121,7 @@ impl Decoder {
         let fault = check_value(kind, value);
         line(Decoded { kind, fault, name, value, sensitive: first & 0xf0 == 0x10 });
         if indexing {
+            self.generation = self.generation.wrapping_add(1);
             // Names in the static table are not moved by an insertion, those in the dynamic one are.
             match index.checked_sub(STATIC_LEN + 1) {
                 Some(dynamic) => self.table.insert_with_name_of(dynamic, value, fault),
