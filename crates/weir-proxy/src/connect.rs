@@ -21,10 +21,7 @@ use crate::forward::{self, Fault};
 use crate::pick::{self, Held};
 use crate::pool::{Asker, ConnectionFacts, IdleH1, PoolKey, SharedH2, reopen};
 use crate::state::ServerState;
-use crate::worker::Worker;
-use crate::{proxy_header, request_head};
-
-pub(crate) use crate::server_tls::Connectors;
+use crate::{proxy_header, request_head, server_tls};
 
 /// A connection to a server that carries this exchange's request.
 pub(crate) struct ServerConnection {
@@ -173,7 +170,7 @@ fn may_retry(x: &Exchange, proxy: &Proxy, failure: &Failure) -> bool {
                     Fault::Server(crate::edge::EdgeError::Reset { unprocessed: true }) => true,
                     Fault::Server(_) => on.empty_response,
                     Fault::ServerTimeout => on.response_timeout,
-                    Fault::Client(_) | Fault::ClientTimeout => false,
+                    Fault::Client(_) | Fault::ClientTimeout | Fault::Aborted => false,
                 }
         }
     }
@@ -234,6 +231,10 @@ fn give_up(x: &mut Exchange, server: &Arc<ServerState>, failure: Failure) -> Sto
             x.close_client = true;
             (b'c', b'D', 408, Counter::RequestErrors)
         }
+        Failure::Response { fault: Fault::Aborted, .. } => {
+            x.close_client = true;
+            (b'C', b'H', 400, Counter::ClientAborts)
+        }
         Failure::Response { fault: Fault::Client(error), .. } => {
             x.terminated(
                 if matches!(error, crate::edge::EdgeError::Protocol(_)) { b'P' } else { b'C' },
@@ -285,8 +286,8 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         None => x.deadline.clear(),
     }
     let opened = {
-        let (txn, worker) = (&x.txn, &x.worker);
-        let mut opening = std::pin::pin!(open(worker, txn, proxy, &server, &identity));
+        let txn = &x.txn;
+        let mut opening = std::pin::pin!(open(txn, &server, &identity));
         let (deadline, client) = (&mut x.deadline, &mut x.client);
         let abort = proxy.options.abortonclose;
         std::future::poll_fn(|cx| {
@@ -367,6 +368,8 @@ pub(crate) struct Identity {
     pub(crate) source: Option<std::net::SocketAddr>,
     name: Option<Vec<u8>>,
     port: u16,
+    /// Protocol a WebSocket has to travel over (`ws`); `None` for other requests.
+    websocket: Option<Proto>,
 }
 
 impl Identity {
@@ -387,17 +390,36 @@ impl Identity {
             source: config.source.or(x.worker.proxy(x.back).source),
             name: config.pool_conn_name.as_ref().and_then(|expr| expr.eval(&x.txn).map(bytes)),
             port,
+            websocket: websocket_proto(x, config),
         }
     }
 
     fn hash(&self) -> u64 {
-        if self.sni.is_none() && self.proxy_header.is_none() && self.name.is_none() && self.port == 0 {
+        let plain = self.sni.is_none() && self.proxy_header.is_none() && self.name.is_none();
+        if plain && self.port == 0 && self.websocket.is_none() {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
         (&self.sni, &self.proxy_header, &self.name, self.port).hash(&mut hasher);
+        (self.websocket == Some(Proto::H2), self.websocket.is_some()).hash(&mut hasher);
         hasher.finish()
     }
+}
+
+/// Manual, server keyword `ws`: `auto` keeps to HTTP/1 unless the server line leaves nothing but HTTP/2.
+fn websocket_proto(x: &Exchange, config: &weir_config::model::Server) -> Option<Proto> {
+    let request = &x.txn.request;
+    if !request.fields.bytes(request.protocol).eq_ignore_ascii_case(b"websocket") {
+        return None;
+    }
+    let only_h2 = config.proto == Some(Proto::H2)
+        || config.alpn.as_ref().is_some_and(|alpn| !alpn.is_empty() && alpn.iter().all(|p| p == b"h2"));
+    Some(match config.ws.as_deref() {
+        Some("h1") => Proto::H1,
+        Some("h2") => Proto::H2,
+        _ if only_h2 => Proto::H2,
+        _ => Proto::H1,
+    })
 }
 
 /// A connection that is ready for its first request.
@@ -411,13 +433,10 @@ pub(crate) struct Opened {
 
 /// Connects, sends the PROXY header, shakes hands.
 async fn open(
-    worker: &Rc<Worker>,
     txn: &weir_rules::Txn,
-    proxy: &Proxy,
     server: &Arc<ServerState>,
     identity: &Identity,
 ) -> Result<Opened, ConnectError> {
-    let _ = proxy;
     let target = server.addr.load_full();
     let mut address = target.address.clone().ok_or(ConnectError::Unresolved)?;
     if let Address::Ip(ip) = &mut address {
@@ -443,12 +462,14 @@ async fn open(
     if let Some(header) = &identity.proxy_header {
         stream.write_all(header).await.map_err(|error| classify(&error))?;
     }
-    let mut h2 = server.config.proto == Some(Proto::H2);
+    let mut h2 = identity.websocket.or(server.config.proto) == Some(Proto::H2);
     let mut tls = None;
     if server.config.ssl.is_some() {
-        let facts = worker
-            .connectors
-            .shake_hands(&mut stream, server, identity.sni.as_deref())
+        let alpn = identity.websocket.map(|proto| match proto {
+            Proto::H2 => vec![b"h2".to_vec()],
+            Proto::H1 | Proto::None => vec![b"http/1.1".to_vec()],
+        });
+        let facts = server_tls::connect(&mut stream, server, identity.sni.as_deref(), alpn.as_deref())
             .await
             .map_err(|_| ConnectError::Tls)?;
         h2 |= facts.alpn() == Some(b"h2") && server.config.proto.is_none();

@@ -125,7 +125,7 @@ async fn open(
     if let Some(acceptor) = &entry.tls {
         worker.shared.tls_rate.hit(now_ms());
         let received = edge.take_input();
-        let handshake = acceptor.accept(&mut edge.stream, received);
+        let handshake = acceptor.accept(&mut edge.stream, &received);
         let facts = match with_deadline(&mut deadline, handshake).await {
             Some(Ok(facts)) => facts,
             Some(Err(_)) | None => {

@@ -13,15 +13,15 @@ use tokio::task::LocalSet;
 use weir_config::model::{AdminLevel, Config};
 use weir_net::Stream;
 use weir_net::timers::now_ms;
+use weir_net::tls::certificate::CertificateStore;
 use weir_rules::{Reply, Txn};
 
-use crate::connect::Connectors;
 use crate::connection::Entry;
 use crate::listeners::{Listening, Role};
 use crate::server_tls::Acceptor;
 use crate::state::{Level, Shared};
 use crate::worker::Worker;
-use crate::{accept, check, resolve};
+use crate::{accept, check, resolve, server_tls};
 
 /// What the data plane asks of the administrative side.
 pub trait Services: Send + Sync {
@@ -80,7 +80,6 @@ const PURGE_INTERVAL: Duration = Duration::from_secs(1);
 /// Everything a thread needs to begin.
 struct Plan {
     shared: Arc<Shared>,
-    connectors: Arc<Connectors>,
     services: Arc<dyn Services>,
 }
 
@@ -98,10 +97,9 @@ impl Process {
         let threads = config.global.nbthread.unwrap_or(available).max(1);
         let shared = Shared::new(Arc::clone(&config), threads, hostname());
         resolve::at_start(&shared);
-        let connectors = Connectors::new(&config).map_err(StartError::Tls)?;
+        server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
         let listening = with_tls(&config, listening)?;
-        let plan = Plan { shared, connectors: Arc::new(connectors), services };
-        Ok(Prepared { plan: Arc::new(plan), listening })
+        Ok(Prepared { plan: Arc::new(Plan { shared, services }), listening })
     }
 
     /// Starts the worker threads on sockets that listen already.
@@ -167,6 +165,7 @@ fn hostname() -> String {
 
 /// Loads the certificates of every bind line that has them.
 fn with_tls(config: &Config, listening: Vec<Listening>) -> Result<Vec<Place>, StartError> {
+    let store = CertificateStore::default();
     let mut errors = Vec::new();
     let mut known: HashMap<String, Arc<Acceptor>> = HashMap::new();
     let mut done = Vec::new();
@@ -177,13 +176,13 @@ fn with_tls(config: &Config, listening: Vec<Listening>) -> Result<Vec<Place>, St
             let same = format!("{ssl:?}");
             acceptor = known.get(&same).cloned();
             if acceptor.is_none() {
-                match Acceptor::new(config, ssl) {
+                match Acceptor::new(config, ssl, &store) {
                     Ok(new) => {
                         let new = Arc::new(new);
                         known.insert(same, Arc::clone(&new));
                         acceptor = Some(new);
                     }
-                    Err(found) => errors.extend(found),
+                    Err(found) => errors.push(found),
                 }
             }
         }
@@ -217,8 +216,7 @@ fn pin_thread(config: &Config, thread: usize) {
 
 async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
     let shared = &plan.shared;
-    let worker =
-        Worker::new(Arc::clone(shared), thread, Arc::clone(&plan.connectors), Arc::clone(&plan.services));
+    let worker = Worker::new(Arc::clone(shared), thread, Arc::clone(&plan.services));
     tokio::task::spawn_local(weir_net::timers::drive());
     for (listening, tls, level) in &listening {
         listen(plan, &worker, listening, tls.as_ref(), level);

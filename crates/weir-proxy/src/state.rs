@@ -10,9 +10,10 @@ use std::sync::atomic::{
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Notify, watch};
 use weir_config::model::{self, Config};
+use weir_net::tls::client::TlsClient;
 
 use crate::counters::{Counter, Counters, Rate};
 use crate::load::ProcessLoad;
@@ -181,6 +182,8 @@ pub struct ServerState {
     pub proxy: usize,
     /// Where to connect; changed by `set server addr` and name resolution.
     pub addr: ArcSwap<ServerTarget>,
+    /// TLS towards it, when its line says `ssl`.
+    pub tls: ArcSwapOption<TlsClient>,
     /// Weight in force, 0..256 (user weight).
     pub weight: AtomicU32,
     /// Most requests at once, 0 = no limit; changed by `set maxconn server`.
@@ -269,6 +272,7 @@ impl ServerState {
             index,
             proxy,
             addr: ArcSwap::from_pointee(target),
+            tls: ArcSwapOption::empty(),
             weight: AtomicU32::new(config.weight),
             maxconn: AtomicUsize::new(config.maxconn),
             admin: AtomicU8::new(admin_bits),

@@ -12,7 +12,6 @@ use weir_rules::Environment;
 
 use crate::buffer::BufferPool;
 use crate::compression;
-use crate::connect::Connectors;
 use crate::counters::Counter;
 use crate::environment::WorkerEnvironment;
 use crate::log::Logger;
@@ -28,8 +27,6 @@ pub(crate) struct Worker {
     pub(crate) buffers: RefCell<BufferPool>,
     /// Idle connections to servers.
     pub(crate) pool: Pool,
-    /// TLS settings of servers, made once.
-    pub(crate) connectors: Arc<Connectors>,
     pub(crate) logger: Logger,
     /// The rules' view of the process.
     pub(crate) env: Rc<dyn Environment>,
@@ -50,12 +47,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        thread: usize,
-        connectors: Arc<Connectors>,
-        services: Arc<dyn Services>,
-    ) -> Rc<Self> {
+    pub(crate) fn new(shared: Arc<Shared>, thread: usize, services: Arc<dyn Services>) -> Rc<Self> {
         let config = Arc::clone(&shared.config);
         let tune = &config.global.tune;
         let mut case_map = CaseMap::default();
@@ -66,7 +58,6 @@ impl Worker {
             thread,
             buffers: RefCell::new(BufferPool::new(tune.bufsize)),
             pool: Pool::default(),
-            connectors,
             logger: Logger::new(&shared),
             env: Rc::new(WorkerEnvironment::new(worker.clone(), &shared)),
             services,
