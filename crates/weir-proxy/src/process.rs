@@ -48,7 +48,11 @@ pub struct Process {
 /// change its root folder and its user.
 pub struct Prepared {
     plan: Arc<Plan>,
+    listening: Vec<Place>,
 }
+
+/// A listening socket with its certificates and its connections' count.
+type Place = (Listening, Option<Arc<Acceptor>>, Arc<Level>);
 
 /// Why the data plane cannot start.
 #[derive(Debug)]
@@ -76,7 +80,6 @@ const PURGE_INTERVAL: Duration = Duration::from_secs(1);
 /// Everything a thread needs to begin.
 struct Plan {
     shared: Arc<Shared>,
-    listening: Vec<(Listening, Option<Arc<Acceptor>>, Arc<Level>)>,
     services: Arc<dyn Services>,
 }
 
@@ -96,7 +99,7 @@ impl Process {
         resolve::at_start(&shared);
         server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
         let listening = with_tls(&config, listening)?;
-        Ok(Prepared { plan: Arc::new(Plan { shared, listening, services }) })
+        Ok(Prepared { plan: Arc::new(Plan { shared, services }), listening })
     }
 
     /// Starts the worker threads on sockets that listen already.
@@ -146,10 +149,10 @@ impl Prepared {
         let shared = Arc::clone(&self.plan.shared);
         let mut threads = Vec::new();
         for thread in 0..shared.threads {
-            let plan = Arc::clone(&self.plan);
+            let (plan, listening) = (Arc::clone(&self.plan), self.listening.clone());
             let spawned = std::thread::Builder::new()
                 .name(format!("worker-{thread}"))
-                .spawn(move || run_thread(&plan, thread));
+                .spawn(move || run_thread(&plan, listening, thread));
             threads.push(spawned.map_err(StartError::System)?);
         }
         Ok(Process { shared, threads })
@@ -161,10 +164,7 @@ fn hostname() -> String {
 }
 
 /// Loads the certificates of every bind line that has them.
-fn with_tls(
-    config: &Config,
-    listening: Vec<Listening>,
-) -> Result<Vec<(Listening, Option<Arc<Acceptor>>, Arc<Level>)>, StartError> {
+fn with_tls(config: &Config, listening: Vec<Listening>) -> Result<Vec<Place>, StartError> {
     let store = CertificateStore::default();
     let mut errors = Vec::new();
     let mut known: HashMap<String, Arc<Acceptor>> = HashMap::new();
@@ -192,7 +192,7 @@ fn with_tls(
 }
 
 /// A worker thread, from its event loop's start to its end.
-fn run_thread(plan: &Plan, thread: usize) {
+fn run_thread(plan: &Plan, listening: Vec<Place>, thread: usize) {
     pin_thread(&plan.shared.config, thread);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build();
     let Ok(runtime) = runtime else {
@@ -201,7 +201,7 @@ fn run_thread(plan: &Plan, thread: usize) {
         return;
     };
     let local = LocalSet::new();
-    local.block_on(&runtime, serve(plan, thread));
+    local.block_on(&runtime, serve(plan, listening, thread));
 }
 
 fn pin_thread(config: &Config, thread: usize) {
@@ -214,13 +214,16 @@ fn pin_thread(config: &Config, thread: usize) {
     let _pinned = rustix::thread::sched_setaffinity(None, &set);
 }
 
-async fn serve(plan: &Plan, thread: usize) {
+async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
     let shared = &plan.shared;
     let worker = Worker::new(Arc::clone(shared), thread, Arc::clone(&plan.services));
     tokio::task::spawn_local(weir_net::timers::drive());
-    for (listening, tls, level) in &plan.listening {
+    for (listening, tls, level) in &listening {
         listen(plan, &worker, listening, tls.as_ref(), level);
     }
+    // Each thread has its own end now.  Nobody may keep the sockets open beyond a soft stop: connections
+    // would go on arriving in a queue that is never served.
+    drop(listening);
     tokio::task::spawn_local(maintain(Rc::clone(&worker)));
     tokio::task::spawn_local(takeover::serve(Rc::clone(&worker)));
     check::start(&worker);
@@ -266,7 +269,12 @@ fn listen(
             let (shared, services) = (Arc::clone(&plan.shared), Arc::clone(&plan.services));
             tokio::task::spawn_local(async move {
                 loop {
-                    if let Ok(accepted) = acceptor.accept().await {
+                    let accepted = tokio::select! {
+                        // A successor has the same socket: its clients are not to meet this process.
+                        () = shared.stopped() => return,
+                        accepted = acceptor.accept() => accepted,
+                    };
+                    if let Ok(accepted) = accepted {
                         let serving = services.administer(Arc::clone(&shared), accepted.stream, level);
                         tokio::task::spawn_local(serving);
                     }
