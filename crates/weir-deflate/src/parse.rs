@@ -194,7 +194,12 @@ fn look<const SIZE: usize>(arena: &mut Arena, word: u64, at: usize) -> u16 {
 const ONE: bool = false;
 
 #[inline(always)]
-pub(crate) fn parse_one<const SIZE: usize, S: Sink>(arena: &mut Arena, start: usize, end: usize, mut sink: S) -> S {
+pub(crate) fn parse_one<const SIZE: usize, S: Sink>(
+    arena: &mut Arena,
+    start: usize,
+    end: usize,
+    mut sink: S,
+) -> S {
     let mut at = start;
     let last_step = end.saturating_sub(STEP_ROOM);
     let mut patience_ends = at + PATIENCE;
@@ -220,7 +225,13 @@ pub(crate) fn parse_one<const SIZE: usize, S: Sink>(arena: &mut Arena, start: us
             }
             continue;
         }
-        let skipped = if ONE { !e0 | ((x != 0) & (y == 0)) } else if e0 { (x != 0) & (y == 0) } else { true };
+        let skipped = if ONE {
+            !e0 | ((x != 0) & (y == 0))
+        } else if e0 {
+            (x != 0) & (y == 0)
+        } else {
+            true
+        };
         let position = core::hint::select_unpredictable(skipped, there, here);
         let differing = core::hint::select_unpredictable(skipped, y, x);
         let from = at + usize::from(skipped);
