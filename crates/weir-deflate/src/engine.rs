@@ -8,7 +8,7 @@ use crate::bits::{BitWriter, Partial, stored};
 use crate::code::{
     Code, DYNAMIC, FIXED_ID, Frequencies, StaticCode, StaticId, Symbols, preset_for, static_codes,
 };
-use crate::huffman::{Description, LIMIT, Lengths, code_lengths};
+use crate::huffman::{Description, LIMIT, Lengths, Workspace, code_lengths};
 use crate::parse::{Sink, parse, parse_one};
 use crate::probe::looks_random;
 use crate::symbols::{DISTANCES, LITERALS_AND_LENGTHS};
@@ -34,15 +34,20 @@ struct Dynamic {
     lengths: Lengths,
     description: Description,
     code: Code,
+    workspace: Workspace,
 }
 
 impl Scratch {
     /// Allocates everything that encoding will ever need: some 500 kB, of which small bodies touch little.
     pub fn new() -> Self {
-        let lengths = Lengths { literals: [0; 288], distances: [0; 32] };
         Self {
             arena: Box::new(Arena::EMPTY),
-            dynamic: Box::new(Dynamic { lengths, description: Description::EMPTY, code: Code::EMPTY }),
+            dynamic: Box::new(Dynamic {
+                lengths: Lengths::NONE,
+                description: Description::EMPTY,
+                code: Code::EMPTY,
+                workspace: Workspace::EMPTY,
+            }),
             statics: static_codes(),
         }
     }
@@ -312,6 +317,8 @@ enum Choice {
     Dynamic,
 }
 
+/// More tokens than this always pay for a description.
+const MOST_FIXED: usize = 512;
 /// Fewer tokens than this never pay for a description.
 const LEAST_DYNAMIC: usize = 64;
 
@@ -333,7 +340,10 @@ fn choose(frequencies: &Frequencies, block: Block, statics: &[StaticCode], dynam
     let mut best = (input as u32 * 8 + 42, Choice::Stored);
     let hinted = preset_for(content);
     for (id, code) in (0..).zip(statics) {
-        let tried = id == FIXED_ID || hinted == FIXED_ID || id == hinted || open == Some(id);
+        let tried = match id {
+            FIXED_ID => tokens < MOST_FIXED,
+            _ => hinted == FIXED_ID || id == hinted || open == Some(id),
+        };
         if !tried {
             continue;
         }
@@ -344,18 +354,25 @@ fn choose(frequencies: &Frequencies, block: Block, statics: &[StaticCode], dynam
         }
     }
     if tokens >= LEAST_DYNAMIC {
-        let Dynamic { lengths, description, .. } = dynamic;
-        code_lengths(
+        let Dynamic { lengths, description, workspace, .. } = dynamic;
+        lengths.literal_counts = code_lengths(
             &symbols.literals[..LITERALS_AND_LENGTHS],
             LIMIT,
             &mut lengths.literals[..LITERALS_AND_LENGTHS],
+            workspace,
         );
-        code_lengths(&symbols.distances[..DISTANCES], LIMIT, &mut lengths.distances[..DISTANCES]);
-        if lengths.distances.iter().all(|&length| length == 0) {
+        lengths.distance_counts = code_lengths(
+            &symbols.distances[..DISTANCES],
+            LIMIT,
+            &mut lengths.distances[..DISTANCES],
+            workspace,
+        );
+        if lengths.distance_counts == [0; 16] {
             // RFC 1951 section 3.2.7: at least one distance code is described, used or not.
             lengths.distances[0] = 1;
+            lengths.distance_counts[1] = 1;
         }
-        description.write(lengths);
+        description.write(lengths, workspace);
         let cost = symbols.cost(lengths) + description.bits + 3;
         if cost < best.0 {
             best = (cost, Choice::Dynamic);
