@@ -50,7 +50,7 @@ pub(crate) enum ConnectError {
 
 /// Sends the request to a server and receives the response's head, trying again as the backend says.
 pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Response), Stop> {
-    let proxy = Arc::clone(x.worker.proxy(x.back));
+    let proxy = Rc::clone(x.worker.proxy(x.back));
     request_head::prepare(x);
     let mut avoid: Option<Arc<ServerState>> = None;
     let mut held = pick::assign(x, None).await?;
@@ -113,7 +113,7 @@ fn retries_responses(proxy: &Proxy) -> bool {
 
 /// In TCP mode: a connection, with nothing sent on it.
 pub(crate) async fn tunnel(x: &mut Exchange) -> Result<ServerConnection, Stop> {
-    let proxy = Arc::clone(x.worker.proxy(x.back));
+    let proxy = Rc::clone(x.worker.proxy(x.back));
     let mut avoid: Option<Arc<ServerState>> = None;
     let mut held = pick::assign(x, None).await?;
     loop {

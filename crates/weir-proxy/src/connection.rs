@@ -102,7 +102,7 @@ async fn open(
     stream: Stream,
     peer: Address,
 ) -> Option<(Rc<Session>, Box<H1Edge>)> {
-    let front = Arc::clone(worker.proxy(entry.front));
+    let front = Rc::clone(worker.proxy(entry.front));
     let state = worker.state(entry.front);
     let thread = worker.thread;
     state.front.add(thread, Counter::Connections, 1);

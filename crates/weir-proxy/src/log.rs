@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
-use std::sync::Arc;
+use std::rc::Rc;
 
 use jiff::{Timestamp, tz::TimeZone};
 use tokio::sync::mpsc;
@@ -222,7 +222,7 @@ fn iso_time() -> String {
 
 /// Logs an exchange that is over.
 pub(crate) fn exchange(x: &mut Exchange) {
-    let front = Arc::clone(x.worker.proxy(x.front));
+    let front = Rc::clone(x.worker.proxy(x.front));
     if x.txn.status == 0 && x.txn.termination == *b"----" && x.txn.bytes_out == 0 && front.options.dontlognull
     {
         return;

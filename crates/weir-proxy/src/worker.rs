@@ -25,6 +25,8 @@ pub(crate) struct Worker {
     /// This thread's number, from 0.
     pub(crate) thread: usize,
     pub(crate) buffers: RefCell<BufferPool>,
+    /// Settings of the proxies, counted by this thread alone: every stage of every request takes one.
+    proxies: Vec<Rc<Arc<Proxy>>>,
     /// Idle connections to servers.
     pub(crate) pool: Pool,
     pub(crate) logger: Logger,
@@ -57,6 +59,7 @@ impl Worker {
         Rc::new_cyclic(|worker| Self {
             thread,
             buffers: RefCell::new(BufferPool::new(tune.bufsize)),
+            proxies: config.proxies.iter().map(|proxy| Rc::new(Arc::clone(proxy))).collect(),
             pool: Pool::default(),
             logger: Logger::new(&shared),
             env: Rc::new(WorkerEnvironment::new(worker.clone(), &shared)),
@@ -82,8 +85,8 @@ impl Worker {
     }
 
     /// A proxy's settings.
-    pub(crate) fn proxy(&self, index: usize) -> &Arc<Proxy> {
-        &self.shared.config.proxies[index]
+    pub(crate) fn proxy(&self, index: usize) -> &Rc<Arc<Proxy>> {
+        &self.proxies[index]
     }
 
     /// A proxy's state.
