@@ -9,7 +9,7 @@ use crate::code::{
     Code, DYNAMIC, FIXED_ID, Frequencies, StaticCode, StaticId, Symbols, preset_for, static_codes,
 };
 use crate::huffman::{Description, LIMIT, Lengths, Workspace, code_lengths};
-use crate::parse::{Sink, parse, parse_one};
+use crate::parse::{Sink, parse, parse_two};
 use crate::probe::looks_random;
 use crate::symbols::{DISTANCES, LITERALS_AND_LENGTHS};
 use crate::tokens::{Collect, Write, write_tokens};
@@ -142,7 +142,7 @@ impl Call<'_> {
         let last = open(&mut writer, arena, statics, self.position.open, id, last);
         let sink = Write { writer, code: &code.code };
         let mut search = Search { input: self.input, arena, loaded: &mut self.loaded };
-        let Write { mut writer, .. } = search.run::<1, _>(start, end, sink);
+        let Write { mut writer, .. } = search.run::<false, _>(start, end, sink);
         if writer.bytes() > end - start {
             self.stored(start, end, last);
             return;
@@ -161,8 +161,8 @@ impl Call<'_> {
         arena.frequencies = Frequencies::NONE;
         let mut search = Search { input: self.input, arena, loaded: &mut self.loaded };
         let Collect { count: tokens } = match level {
-            Level::High => search.run::<2, _>(start, end, Collect::default()),
-            Level::Fast | Level::Default => search.run::<1, _>(start, end, Collect::default()),
+            Level::High => search.run::<true, _>(start, end, Collect::default()),
+            Level::Fast | Level::Default => search.run::<false, _>(start, end, Collect::default()),
         };
         let block = Block { tokens, input: end - start, content: self.content, open: self.position.open };
         let mut writer = BitWriter::new(self.position.partial);
@@ -273,7 +273,7 @@ fn open(
 const fn table_size(input: usize) -> usize {
     match input {
         ..1024 => 1 << 10,
-        1024..6144 => TABLE,
+        1024..6144 => 1 << 12,
         _ => TABLE,
     }
 }
@@ -286,7 +286,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn run<const N: usize, S: Sink>(&mut self, start: usize, end: usize, mut sink: S) -> S {
+    fn run<const TWO: bool, S: Sink>(&mut self, start: usize, end: usize, mut sink: S) -> S {
         let mut at = start;
         while at < end {
             let stop = end.min((at / WINDOW + 1) * WINDOW);
@@ -295,13 +295,13 @@ impl Search<'_> {
                 self.arena.load(*self.loaded, half);
                 *self.loaded += half.len();
             }
-            sink = match (table_size(self.input.len()), N) {
-                (1024, 1) => parse_one::<1024, S>(self.arena, at, stop, sink),
-                (4097, 1) => parse_one::<TABLE, S>(self.arena, at, stop, sink),
-                (_, 1) => parse_one::<TABLE, S>(self.arena, at, stop, sink),
-                (1024, _) => parse::<u32, 2, 1024, S>(self.arena, at, stop, sink),
-                (4097, _) => parse::<u32, 2, TABLE, S>(self.arena, at, stop, sink),
-                _ => parse::<u32, 2, TABLE, S>(self.arena, at, stop, sink),
+            sink = match (TWO, table_size(self.input.len())) {
+                (false, 1024) => parse::<1024, S>(self.arena, at, stop, sink),
+                (false, 4096) => parse::<4096, S>(self.arena, at, stop, sink),
+                (false, _) => parse::<TABLE, S>(self.arena, at, stop, sink),
+                (true, 1024) => parse_two::<1024, S>(self.arena, at, stop, sink),
+                (true, 4096) => parse_two::<4096, S>(self.arena, at, stop, sink),
+                (true, _) => parse_two::<TABLE, S>(self.arena, at, stop, sink),
             };
             at = stop;
         }

@@ -5,6 +5,8 @@
 //! waits for. Only where they are equal is it looked at how far away they are. An entry that was never set is
 //! position 0, which is as good a candidate as any.
 
+use core::hint::select_unpredictable;
+
 use crate::arena::{Arena, TABLE, WINDOW};
 use crate::symbols::MAX_MATCH;
 
@@ -20,22 +22,6 @@ pub(crate) trait Sink {
     fn copy(&mut self, arena: &mut Arena, length: usize, distance: usize);
 }
 
-/// What the table keeps for a hash: `N` positions, the newest first.
-pub(crate) trait Bucket<const N: usize>: Copy {
-    /// Puts a position in and returns what was there before.
-    fn replace(arena: &mut Arena, hash: usize, at: usize) -> [u16; N];
-}
-
-impl Bucket<2> for u32 {
-    #[inline(always)]
-    fn replace(arena: &mut Arena, hash: usize, at: usize) -> [u16; 2] {
-        let entry = &mut arena.two_newest[hash & (TABLE - 1)];
-        let before = *entry;
-        *entry = before << 16 | (at as Self & 0xffff);
-        [before as u16, (before >> 16) as u16]
-    }
-}
-
 /// The least copy: with a code of its own for each block, shorter ones cost more than they save.
 const LEAST_COPY: usize = 5;
 const LEAST_MASK: u64 = (1 << (8 * LEAST_COPY)) - 1;
@@ -49,6 +35,8 @@ const SKIP_STEP: usize = 64;
 const MAX_SKIP: usize = 32;
 /// What a step may need ahead of it: a step begins only where a copy of this length is possible.
 const STEP_ROOM: usize = 8;
+/// Lengths below this are found without a branch.
+const SHORT: usize = 24;
 
 #[inline(always)]
 fn hash<const SIZE: usize>(word: u64) -> usize {
@@ -56,73 +44,115 @@ fn hash<const SIZE: usize>(word: u64) -> usize {
     (word.wrapping_mul(HASH) >> (64 - SIZE.trailing_zeros())) as usize
 }
 
-/// What a bucket has for one position: where, and how the first 8 bytes differ.
+/// Puts a position in the place of its hash and returns the one before.
+#[inline(always)]
+fn replace<const SIZE: usize>(arena: &mut Arena, word: u64, at: usize) -> u16 {
+    core::mem::replace(&mut arena.newest[hash::<SIZE>(word) & (TABLE - 1)], at as u16)
+}
+
+/// Puts a position in the place of its hash and returns the two before, the newer first.
+#[inline(always)]
+fn replace_two<const SIZE: usize>(arena: &mut Arena, word: u64, at: usize) -> [u16; 2] {
+    let entry = &mut arena.two_newest[hash::<SIZE>(word) & (TABLE - 1)];
+    let before = *entry;
+    *entry = before << 16 | (at as u32 & 0xffff);
+    [before as u16, (before >> 16) as u16]
+}
+
+/// A place that may have the same bytes.
 #[derive(Clone, Copy)]
-struct Candidates<const N: usize> {
-    positions: [u16; N],
-    differing: [u64; N],
+struct Candidate {
+    position: u16,
+    /// How its first 8 bytes differ.
+    differing: u64,
 }
 
-impl<const N: usize> Candidates<N> {
+impl Candidate {
     #[inline(always)]
-    fn of(arena: &Arena, word: u64, positions: [u16; N]) -> Self {
-        Self { positions, differing: positions.map(|position| word ^ arena.word(usize::from(position))) }
+    fn at(arena: &Arena, word: u64, position: u16) -> Self {
+        Self { position, differing: word ^ arena.word(usize::from(position)) }
     }
 
-    /// Whether 8 bytes are equal.
     #[inline(always)]
-    fn is_long(&self) -> bool {
-        self.differing.iter().fold(false, |any, &differing| any | (differing == 0))
-    }
-
-    /// Whether the least copy is possible.
-    #[inline(always)]
-    fn is_enough(&self) -> bool {
-        self.differing.iter().fold(false, |any, &differing| any | (differing & LEAST_MASK == 0))
-    }
-
-    /// The longest copy, if one of at least 8 is near enough: length and distance.
-    #[inline(always)]
-    fn longest(&self, arena: &Arena, at: usize, end: usize) -> (usize, usize) {
-        let limit = (end - at).min(MAX_MATCH);
-        let mut best = (0, 0);
-        for (&position, &differing) in self.positions.iter().zip(&self.differing) {
-            let distance = distance(at, position);
-            if (N == 1 || differing == 0) && distance <= WINDOW {
-                let length = arena.match_length(at, distance, limit);
-                if length > best.0 {
-                    best = (length, distance);
-                }
-            }
+    fn select(condition: bool, yes: Self, no: Self) -> Self {
+        Self {
+            position: select_unpredictable(condition, yes.position, no.position),
+            differing: select_unpredictable(condition, yes.differing, no.differing),
         }
-        best
     }
 
-    /// The longest copy of less than 8, if near enough.
+    /// Whether 8 bytes are the same.
     #[inline(always)]
-    fn short(&self, at: usize) -> (usize, usize) {
-        let mut best = (0, 0);
-        for (&position, &differing) in self.positions.iter().zip(&self.differing) {
-            let distance = distance(at, position);
-            let length = (differing.trailing_zeros() >> 3) as usize;
-            if (N == 1 || length > best.0) && distance <= WINDOW {
-                best = (length, distance);
-            }
-        }
-        best
+    fn is_long(self) -> bool {
+        self.differing == 0
+    }
+
+    /// Whether it is worth a copy.
+    #[inline(always)]
+    fn is_enough(self) -> bool {
+        self.differing & LEAST_MASK == 0
+    }
+
+    /// From 1 to 65,536: how far back it is. Beyond the window it is not there any more, or not yet.
+    #[inline(always)]
+    fn distance(self, from: usize) -> usize {
+        usize::from((from as u16).wrapping_sub(1).wrapping_sub(self.position)) + 1
+    }
+
+    /// How many of the first 8 bytes are the same.
+    #[inline(always)]
+    fn short_length(self) -> usize {
+        equal_bytes(self.differing)
+    }
+
+    /// How many bytes are the same, up to `limit`.
+    #[inline(always)]
+    fn length(self, arena: &Arena, from: usize, limit: usize) -> usize {
+        let position = usize::from(self.position);
+        let next = arena.word(from + 8) ^ arena.word(position + 8);
+        let after = arena.word(from + 16) ^ arena.word(position + 16);
+        let more = select_unpredictable(next == 0, 8 + equal_bytes(after), equal_bytes(next));
+        let length = self.short_length() + select_unpredictable(self.is_long(), more, 0);
+        if length < SHORT { length.min(limit) } else { arena.extend(from, position, SHORT, limit) }
     }
 }
 
-/// From 1 to 65,536: how far back a position is of which the low 16 bits are known. Beyond the window it is not
-/// there any more, or not yet.
 #[inline(always)]
-fn distance(at: usize, position: u16) -> usize {
-    usize::from((at as u16).wrapping_sub(1).wrapping_sub(position)) + 1
+fn equal_bytes(differing: u64) -> usize {
+    (differing.trailing_zeros() >> 3) as usize
 }
 
-/// Turns the loaded bytes from `start` to `end` into literals and copies.
+/// Two literals, and more where nothing repeats: returns where to go on.
 #[inline(always)]
-pub(crate) fn parse<B: Bucket<N>, const N: usize, const SIZE: usize, S: Sink>(
+fn step_on<S: Sink>(arena: &mut Arena, at: usize, end: usize, patience_ends: usize, sink: &mut S) -> usize {
+    let word = arena.word(at);
+    sink.two_literals(arena, word);
+    let mut at = at + 2;
+    if at > patience_ends {
+        let pairs = ((at - patience_ends) / SKIP_STEP).min(MAX_SKIP).min((end - at) / 2);
+        for _ in 0..pairs {
+            let word = arena.word(at);
+            sink.two_literals(arena, word);
+            at += 2;
+        }
+    }
+    at
+}
+
+#[inline(always)]
+fn literals<S: Sink>(arena: &mut Arena, start: usize, end: usize, sink: &mut S) {
+    for at in start..end {
+        let word = arena.word(at);
+        sink.literal(arena, word);
+    }
+}
+
+/// Turns the loaded bytes from `start` to `end` into literals and copies, with one candidate for each position.
+///
+/// Two positions are looked at together, so that their loads overlap. What is unpredictable in the data is selected
+/// instead of branched on, but for where the next copy begins.
+#[inline(always)]
+pub(crate) fn parse<const SIZE: usize, S: Sink>(
     arena: &mut Arena,
     start: usize,
     end: usize,
@@ -134,34 +164,70 @@ pub(crate) fn parse<B: Bucket<N>, const N: usize, const SIZE: usize, S: Sink>(
     while at < last_step {
         let word = arena.word(at);
         let next = arena.word(at + 1);
-        let here = B::replace(arena, hash::<SIZE>(word), at);
-        let there = B::replace(arena, hash::<SIZE>(next), at + 1);
-        let here = Candidates::of(arena, word, here);
-        let there = Candidates::of(arena, next, there);
-        // Long ones first: the order saves a misprediction, and a long one there before a short one here is a lazy
-        // match for free.
-        let (from, (length, distance)) = if here.is_long() {
-            (at, here.longest(arena, at, end))
-        } else if there.is_long() {
-            (at + 1, there.longest(arena, at + 1, end))
-        } else if here.is_enough() {
-            (at, here.short(at))
-        } else if there.is_enough() {
-            (at + 1, there.short(at + 1))
+        let position = replace::<SIZE>(arena, word, at);
+        let next_position = replace::<SIZE>(arena, next, at + 1);
+        let here = Candidate::at(arena, word, position);
+        let there = Candidate::at(arena, next, next_position);
+        if !here.is_enough() && !there.is_enough() {
+            at = step_on(arena, at, end, patience_ends, &mut sink);
+            continue;
+        }
+        // A long one there before a short one here is a lazy match for free.
+        let skipped = !here.is_enough() || (!here.is_long() & there.is_long());
+        let candidate = Candidate::select(skipped, there, here);
+        let from = at + usize::from(skipped);
+        let distance = candidate.distance(from);
+        if distance > WINDOW {
+            at = step_on(arena, at, end, patience_ends, &mut sink);
+            continue;
+        }
+        sink.maybe_literal(arena, word, skipped);
+        let length = candidate.length(arena, from, (end - from).min(MAX_MATCH));
+        sink.copy(arena, length, distance);
+        let inside = arena.word(from + 2);
+        replace::<SIZE>(arena, inside, from + 2);
+        at = from + length;
+        patience_ends = at + PATIENCE;
+        let tail = arena.word(at - 2);
+        replace::<SIZE>(arena, tail, at - 2);
+        replace::<SIZE>(arena, tail >> 8, at - 1);
+    }
+    literals(arena, at, end, &mut sink);
+    sink
+}
+
+/// As [`parse`], with two candidates for each position.
+#[inline(always)]
+pub(crate) fn parse_two<const SIZE: usize, S: Sink>(
+    arena: &mut Arena,
+    start: usize,
+    end: usize,
+    mut sink: S,
+) -> S {
+    let mut at = start;
+    let last_step = end.saturating_sub(STEP_ROOM);
+    let mut patience_ends = at + PATIENCE;
+    while at < last_step {
+        let word = arena.word(at);
+        let next = arena.word(at + 1);
+        let positions = replace_two::<SIZE>(arena, word, at);
+        let next_positions = replace_two::<SIZE>(arena, next, at + 1);
+        let here = positions.map(|position| Candidate::at(arena, word, position));
+        let there = next_positions.map(|position| Candidate::at(arena, next, position));
+        // The order saves a misprediction; with two candidates, selecting costs more than it saves.
+        let (from, (length, distance)) = if here[0].is_long() | here[1].is_long() {
+            (at, longest(arena, here, at, end))
+        } else if there[0].is_long() | there[1].is_long() {
+            (at + 1, longest(arena, there, at + 1, end))
+        } else if here[0].is_enough() | here[1].is_enough() {
+            (at, longer(here, at))
+        } else if there[0].is_enough() | there[1].is_enough() {
+            (at + 1, longer(there, at + 1))
         } else {
             (at, (0, 0))
         };
         if length < LEAST_COPY {
-            sink.two_literals(arena, word);
-            at += 2;
-            if at > patience_ends {
-                let pairs = ((at - patience_ends) / SKIP_STEP).min(MAX_SKIP).min((end - at) / 2);
-                for _ in 0..pairs {
-                    let word = arena.word(at);
-                    sink.two_literals(arena, word);
-                    at += 2;
-                }
-            }
+            at = step_on(arena, at, end, patience_ends, &mut sink);
             continue;
         }
         if from > at {
@@ -169,106 +235,43 @@ pub(crate) fn parse<B: Bucket<N>, const N: usize, const SIZE: usize, S: Sink>(
         }
         sink.copy(arena, length, distance);
         let inside = arena.word(from + 2);
-        B::replace(arena, hash::<SIZE>(inside), from + 2);
+        replace_two::<SIZE>(arena, inside, from + 2);
         at = from + length;
         patience_ends = at + PATIENCE;
         let tail = arena.word(at - 2);
-        B::replace(arena, hash::<SIZE>(tail), at - 2);
-        B::replace(arena, hash::<SIZE>(tail >> 8), at - 1);
+        replace_two::<SIZE>(arena, tail, at - 2);
+        replace_two::<SIZE>(arena, tail >> 8, at - 1);
     }
-    while at < end {
-        let word = arena.word(at);
-        sink.literal(arena, word);
-        at += 1;
-    }
+    literals(arena, at, end, &mut sink);
     sink
 }
 
-/// Looks up and replaces a hash's entry.
+/// The longest of the copies of at least 8 that are near enough: length and distance.
 #[inline(always)]
-fn look<const SIZE: usize>(arena: &mut Arena, word: u64, at: usize) -> u16 {
-    let index = hash::<SIZE>(word);
-    core::mem::replace(&mut arena.newest[index & (TABLE - 1)], at as u16)
-}
-
-const ONE: bool = false;
-
-#[inline(always)]
-pub(crate) fn parse_one<const SIZE: usize, S: Sink>(
-    arena: &mut Arena,
-    start: usize,
-    end: usize,
-    mut sink: S,
-) -> S {
-    let mut at = start;
-    let last_step = end.saturating_sub(STEP_ROOM);
-    let mut patience_ends = at + PATIENCE;
-    while at < last_step {
-        let word = arena.word(at);
-        let next = arena.word(at + 1);
-        let here = look::<SIZE>(arena, word, at);
-        let there = look::<SIZE>(arena, next, at + 1);
-        let x = word ^ arena.word(here as usize);
-        let y = next ^ arena.word(there as usize);
-        let e0 = x & LEAST_MASK == 0;
-        let e1 = y & LEAST_MASK == 0;
-        if !e0 && !e1 {
-            sink.two_literals(arena, word);
-            at += 2;
-            if at > patience_ends {
-                let pairs = ((at - patience_ends) / SKIP_STEP).min(MAX_SKIP).min((end - at) / 2);
-                for _ in 0..pairs {
-                    let word = arena.word(at);
-                    sink.two_literals(arena, word);
-                    at += 2;
-                }
+fn longest(arena: &Arena, candidates: [Candidate; 2], from: usize, end: usize) -> (usize, usize) {
+    let limit = (end - from).min(MAX_MATCH);
+    let mut best = (0, 0);
+    for candidate in candidates {
+        let distance = candidate.distance(from);
+        if candidate.is_long() && distance <= WINDOW {
+            let length = arena.extend(from, usize::from(candidate.position), 8, limit);
+            if length > best.0 {
+                best = (length, distance);
             }
-            continue;
         }
-        let skipped = if ONE {
-            !e0 | ((x != 0) & (y == 0))
-        } else if e0 {
-            (x != 0) & (y == 0)
-        } else {
-            true
-        };
-        let position = core::hint::select_unpredictable(skipped, there, here);
-        let differing = core::hint::select_unpredictable(skipped, y, x);
-        let from = at + usize::from(skipped);
-        let distance = distance(from, position);
-        if distance > WINDOW {
-            sink.two_literals(arena, word);
-            at += 2;
-            continue;
-        }
-        sink.maybe_literal(arena, word, skipped);
-        let candidate = position as usize;
-        let x1 = arena.word(from + 8) ^ arena.word(candidate + 8);
-        let x2 = arena.word(from + 16) ^ arena.word(candidate + 16);
-        let l0 = (differing.trailing_zeros() >> 3) as usize;
-        let l1 = (x1.trailing_zeros() >> 3) as usize;
-        let l2 = (x2.trailing_zeros() >> 3) as usize;
-        let more = core::hint::select_unpredictable(x1 == 0, 8 + l2, l1);
-        let more = core::hint::select_unpredictable(differing == 0, more, 0);
-        let mut length = l0 + more;
-        let limit = (end - from).min(MAX_MATCH);
-        if length >= 24 {
-            length = arena.extend(from, candidate, 24, limit);
-        }
-        let length = length.min(limit);
-        sink.copy(arena, length, distance);
-        let inside = arena.word(from + 2);
-        look::<SIZE>(arena, inside, from + 2);
-        at = from + length;
-        patience_ends = at + PATIENCE;
-        let tail = arena.word(at - 2);
-        look::<SIZE>(arena, tail, at - 2);
-        look::<SIZE>(arena, tail >> 8, at - 1);
     }
-    while at < end {
-        let word = arena.word(at);
-        sink.literal(arena, word);
-        at += 1;
+    best
+}
+
+/// The longer of the copies of less than 8, if near enough: length and distance.
+#[inline(always)]
+fn longer(candidates: [Candidate; 2], from: usize) -> (usize, usize) {
+    let mut best = (0, 0);
+    for candidate in candidates {
+        let distance = candidate.distance(from);
+        if candidate.short_length() > best.0 && distance <= WINDOW {
+            best = (candidate.short_length(), distance);
+        }
     }
-    sink
+    best
 }
