@@ -17,10 +17,16 @@ use crate::{Content, Ending, Level};
 
 /// The most input of a block in one pass: in the longest codes it still fits the stage.
 const ONE_PASS_BLOCK: usize = WINDOW;
-/// The most input of a block in two passes.
-const TWO_PASS_BLOCK: usize = TOKENS - 1;
+/// The most input of a block in two passes: its tokens fit, and so do its bits, which are hardly more than the input's.
+const TWO_PASS_BLOCK: usize = TOKENS - 64;
+/// What a stored block needs besides its input, at most: header, padding, the length twice.
+const STORED_BYTES: usize = 6;
+/// Bodies and pieces below this are not worth the description of a preset code.
+const LEAST_PRESET: usize = 256;
 
 const _: () = assert!(ONE_PASS_BLOCK * LIMIT / 8 + 256 < STAGE);
+const _: () = assert!(TWO_PASS_BLOCK + STORED_BYTES + 2 < STAGE);
+const _: () = assert!(TWO_PASS_BLOCK <= u16::MAX as usize && ONE_PASS_BLOCK <= u16::MAX as usize);
 
 /// What a thread lends to each call; it carries nothing from one call to the next.
 pub struct Scratch {
@@ -135,7 +141,11 @@ impl Call<'_> {
     }
 
     fn one_pass(&mut self, start: usize, end: usize, last: bool) {
-        let id = preset_for(self.content);
+        let id = match self.position.open {
+            Some(open) if end - start < LEAST_PRESET => open,
+            None if end - start < LEAST_PRESET => FIXED_ID,
+            _ => preset_for(self.content),
+        };
         let Scratch { arena, statics, .. } = &mut *self.scratch;
         let code = &statics[usize::from(id)];
         let mut writer = BitWriter::new(self.position.partial);
@@ -143,7 +153,7 @@ impl Call<'_> {
         let sink = Write { writer, code: &code.code };
         let mut search = Search { input: self.input, arena, loaded: &mut self.loaded };
         let Write { mut writer, .. } = search.run::<false, _>(start, end, sink);
-        if writer.bytes() > end - start {
+        if writer.bytes() > end - start + STORED_BYTES {
             self.stored(start, end, last);
             return;
         }
@@ -336,8 +346,7 @@ struct Block {
 fn choose(frequencies: &Frequencies, block: Block, statics: &[StaticCode], dynamic: &mut Dynamic) -> Choice {
     let Block { tokens, input, content, open } = block;
     let symbols = Symbols::of(frequencies);
-    // Three header bits, at most seven to the byte boundary, twice the length.
-    let mut best = (input as u32 * 8 + 42, Choice::Stored);
+    let mut best = ((input + STORED_BYTES) as u32 * 8, Choice::Stored);
     let hinted = preset_for(content);
     for (id, code) in (0..).zip(statics) {
         let tried = match id {

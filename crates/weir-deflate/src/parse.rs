@@ -275,3 +275,172 @@ fn longer(candidates: [Candidate; 2], from: usize) -> (usize, usize) {
     }
     best
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::boxed::Box;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Found {
+        Literal(u8),
+        Copy(usize, usize),
+    }
+
+    #[derive(Default)]
+    struct Record(Vec<Found>);
+
+    impl Sink for Record {
+        fn literal(&mut self, _: &mut Arena, word: u64) {
+            self.0.push(Found::Literal(word as u8));
+        }
+
+        fn maybe_literal(&mut self, arena: &mut Arena, word: u64, so: bool) {
+            if so {
+                self.literal(arena, word);
+            }
+        }
+
+        fn two_literals(&mut self, arena: &mut Arena, word: u64) {
+            self.literal(arena, word);
+            self.literal(arena, word >> 8);
+        }
+
+        fn copy(&mut self, _: &mut Arena, length: usize, distance: usize) {
+            self.0.push(Found::Copy(length, distance));
+        }
+    }
+
+    /// Loads and parses as the engine does.
+    fn fast(input: &[u8], two: bool) -> Vec<Found> {
+        let mut arena = Box::new(Arena::EMPTY);
+        let mut sink = Record::default();
+        for start in (0..input.len()).step_by(WINDOW) {
+            let end = input.len().min(start + WINDOW);
+            arena.load(start, &input[start..end]);
+            sink = if two {
+                parse_two::<TABLE, _>(&mut arena, start, end, sink)
+            } else {
+                parse::<TABLE, _>(&mut arena, start, end, sink)
+            };
+        }
+        sink.0
+    }
+
+    /// The same search in the plainest words, without ring, masks and selection.
+    struct Naive<'a> {
+        input: &'a [u8],
+        /// What is loaded; behind it are zeroes.
+        end: usize,
+        table: Vec<Vec<usize>>,
+        found: Vec<Found>,
+    }
+
+    impl Naive<'_> {
+        fn byte(&self, at: usize) -> u8 {
+            if at < self.end { self.input[at] } else { 0 }
+        }
+
+        fn insert(&mut self, at: usize) -> Vec<usize> {
+            let word = (0..8).fold(0u64, |word, i| word | u64::from(self.byte(at + i)) << (8 * i));
+            let entries = &mut self.table[hash::<TABLE>(word)];
+            let before = entries.clone();
+            entries.insert(0, at);
+            entries.truncate(before.len());
+            before
+        }
+
+        fn equal(&self, at: usize, position: usize, limit: usize) -> usize {
+            (0..limit).take_while(|&i| self.byte(position + i) == self.byte(at + i)).count()
+        }
+
+        /// The longest copy, if one of the positions has `least` bytes, near or not, and one of them that is near.
+        fn best(&self, at: usize, positions: &[usize], least: usize) -> Option<Option<(usize, usize)>> {
+            let limit = (self.end - at).min(MAX_MATCH);
+            let lengths: Vec<_> = positions.iter().map(|&position| self.equal(at, position, limit)).collect();
+            lengths.iter().find(|&&length| length >= least)?;
+            let near = |position: usize| position < at && at - position <= WINDOW;
+            let mut best = None;
+            for (&length, &position) in lengths.iter().zip(positions) {
+                if length >= least && near(position) && best.is_none_or(|(longest, _)| length > longest) {
+                    best = Some((length, at - position));
+                }
+            }
+            Some(best)
+        }
+
+        fn literal(&mut self, at: usize) {
+            self.found.push(Found::Literal(self.input[at]));
+        }
+
+        fn parse(&mut self, start: usize) {
+            let mut at = start;
+            let mut since = start;
+            while at + STEP_ROOM < self.end {
+                let here = self.insert(at);
+                let there = self.insert(at + 1);
+                let long = self.best(at, &here, 8).map(|found| (at, found));
+                let long = long.or_else(|| self.best(at + 1, &there, 8).map(|found| (at + 1, found)));
+                let short = || self.best(at, &here, LEAST_COPY).map(|found| (at, found));
+                let short =
+                    || short().or_else(|| self.best(at + 1, &there, LEAST_COPY).map(|found| (at + 1, found)));
+                let Some((from, Some((length, distance)))) = long.or_else(short) else {
+                    self.literal(at);
+                    self.literal(at + 1);
+                    at += 2;
+                    if at > since + PATIENCE {
+                        let pairs =
+                            ((at - since - PATIENCE) / SKIP_STEP).min(MAX_SKIP).min((self.end - at) / 2);
+                        (at..at + 2 * pairs).for_each(|at| self.literal(at));
+                        at += 2 * pairs;
+                    }
+                    continue;
+                };
+                if from > at {
+                    self.literal(at);
+                }
+                self.found.push(Found::Copy(length, distance));
+                at = from + length;
+                since = at;
+                self.insert(from + 2);
+                self.insert(at - 2);
+                self.insert(at - 1);
+            }
+            (at..self.end).for_each(|at| self.literal(at));
+        }
+    }
+
+    fn naive(input: &[u8], two: bool) -> Vec<Found> {
+        let table = alloc::vec![alloc::vec![0; if two { 2 } else { 1 }]; TABLE];
+        let mut naive = Naive { input, end: 0, table, found: Vec::new() };
+        for start in (0..input.len()).step_by(WINDOW) {
+            naive.end = input.len().min(start + WINDOW);
+            naive.parse(start);
+        }
+        naive.found
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+        // Up to just below 64 kB: beyond, what lies behind the loaded bytes is no longer zeroes.
+        #[test]
+        fn the_search_is_its_naive_twin(
+            pieces in prop::collection::vec(prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..600),
+                prop::collection::vec(prop::sample::select(b"ab<>/ ".to_vec()), 0..200),
+                Just(b"<div class=\"row\"><a href=\"/".to_vec()),
+                Just(b"</a></div>\n the of and ".to_vec()),
+            ], 0..1500),
+            two in any::<bool>(),
+        ) {
+            let mut input = pieces.concat();
+            input.truncate(2 * WINDOW - 64);
+            prop_assert_eq!(fast(&input, two), naive(&input, two));
+        }
+    }
+}
