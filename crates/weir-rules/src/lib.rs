@@ -1,1 +1,25 @@
-//! weir-rules
+//! The expression language: samples, fetches, converters, ACLs, log formats, actions.
+//!
+//! Everything is data that is parsed once and evaluated against a [`Txn`]: values in, values out.
+//! A registry entry per keyword (name, arguments, where it may stand, types, documentation, code)
+//! feeds the parser, the checker and the manual.
+
+pub mod acl;
+pub mod action;
+pub mod auth;
+pub mod condition;
+pub mod diagnostic;
+pub mod expr;
+pub mod log_format;
+pub mod pattern;
+pub mod reply;
+pub mod scope;
+pub mod txn;
+
+pub use action::{Flow, Phase, Reply, Rule, WaitFor};
+pub use condition::Condition;
+pub use diagnostic::{Diagnostic, Level, Pos, Word};
+pub use expr::{Expr, Value};
+pub use log_format::LogFormat;
+pub use scope::{Place, Scope, Shared};
+pub use txn::{Environment, Session, Txn};

@@ -1,0 +1,1266 @@
+//! The checked configuration: what the data plane runs.
+//!
+//! Owns plain values only; nothing here opens a socket or reads a clock.  Durations are milliseconds
+//! unless the type says otherwise, sizes are bytes.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_rules::auth::UserList;
+use weir_rules::pattern::PatternFiles;
+use weir_rules::{Condition, Expr, LogFormat, Pos, Rule};
+
+/// A whole configuration, checked.
+#[derive(Debug, Default)]
+pub struct Config {
+    /// The `global` sections, merged.
+    pub global: Global,
+    /// Frontends, backends and listens in their order; `default_backend` and the like are indexes into it.
+    pub proxies: Vec<Arc<Proxy>>,
+    /// `userlist` sections by name.
+    pub userlists: BTreeMap<String, Arc<UserList>>,
+    /// Maps and ACL files by name, shared with the rules that use them; changed at run time.
+    pub patterns: Arc<PatternFiles>,
+    /// `cache` sections by name.
+    pub caches: BTreeMap<String, Cache>,
+    /// `peers` sections by name.
+    pub peers: BTreeMap<String, Peers>,
+    /// `resolvers` sections by name.
+    pub resolvers: BTreeMap<String, Resolvers>,
+    /// `ring` sections by name.
+    pub rings: BTreeMap<String, Ring>,
+    /// `log-forward` sections in their order.
+    pub log_forwards: Vec<LogForward>,
+    /// `mailers` sections by name: mailers with their addresses.
+    pub mailers: BTreeMap<String, Vec<(String, SocketAddr)>>,
+    /// `crt-store` sections: certificates that `crt @store/name` names.
+    pub crt_stores: Vec<CrtStore>,
+}
+
+/// `cache NAME`
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "each field is the cache keyword of the same name")]
+pub struct Cache {
+    pub name: String,
+    pub pos: Pos,
+    /// Megabytes.
+    pub total_max_size_mb: usize,
+    /// Bytes; a 256th of the whole without.
+    pub max_object_size: usize,
+    pub max_age: Duration,
+    pub process_vary: bool,
+    pub max_secondary_entries: usize,
+}
+
+/// `peers NAME`
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "each field is the peers keyword of the same name")]
+pub struct Peers {
+    pub name: String,
+    pub pos: Pos,
+    pub disabled: bool,
+    /// Where the local peer listens.
+    pub binds: Vec<Bind>,
+    /// Name of the entry that is this process.
+    pub local: Option<String>,
+    /// All other peers.
+    pub remotes: Vec<Server>,
+    pub tables: Vec<StickTable>,
+    pub logs: Vec<LogTarget>,
+    pub shards: u32,
+}
+
+/// `resolvers NAME`
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "each field is the resolvers keyword of the same name")]
+pub struct Resolvers {
+    pub name: String,
+    pub pos: Pos,
+    pub nameservers: Vec<Nameserver>,
+    pub parse_resolv_conf: bool,
+    pub accepted_payload_size: usize,
+    pub resolve_retries: u32,
+    pub timeout_resolve: Duration,
+    pub timeout_retry: Duration,
+    pub hold_nx: Duration,
+    pub hold_refused: Duration,
+    pub hold_timeout: Duration,
+    pub hold_other: Duration,
+    pub hold_valid: Duration,
+    pub hold_obsolete: Duration,
+}
+
+/// A name server.
+#[derive(Debug, Clone)]
+pub struct Nameserver {
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub addr: SocketAddr,
+    /// Over TCP instead of UDP.
+    pub tcp: bool,
+}
+
+/// `ring NAME`
+#[derive(Debug)]
+#[allow(missing_docs, reason = "each field is the ring keyword of the same name")]
+pub struct Ring {
+    pub name: String,
+    pub pos: Pos,
+    pub description: Option<String>,
+    pub format: LogWire,
+    pub max_len: usize,
+    pub size: usize,
+    pub timeout_connect: Option<Duration>,
+    pub timeout_server: Option<Duration>,
+    pub servers: Vec<Server>,
+    pub backing_file: Option<PathBuf>,
+}
+
+/// `log-forward NAME`
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "each field is the log-forward keyword of the same name")]
+pub struct LogForward {
+    pub name: String,
+    pub pos: Pos,
+    /// Stream listeners.
+    pub binds: Vec<Bind>,
+    /// Datagram listeners.
+    pub dgram_binds: Vec<Bind>,
+    pub logs: Vec<LogTarget>,
+    pub maxconn: usize,
+    pub backlog: Option<u32>,
+    pub timeout_client: Option<Duration>,
+    pub assume_rfc6587_ntf: bool,
+    pub dont_parse_log: bool,
+}
+
+/// `crt-store [NAME]`
+#[derive(Debug, Clone, Default)]
+pub struct CrtStore {
+    /// Its name; empty for the one without.
+    pub name: String,
+    /// `load` lines.
+    pub loads: Vec<CrtLoad>,
+}
+
+/// `load crt ...`: the files of one certificate.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "each field is the load keyword's word of the same name")]
+pub struct CrtLoad {
+    pub pos: Pos,
+    pub crt: PathBuf,
+    pub key: Option<PathBuf>,
+    pub alias: Option<String>,
+    pub ocsp: Option<PathBuf>,
+    pub issuer: Option<PathBuf>,
+    pub sctl: Option<PathBuf>,
+    pub ocsp_update: Option<bool>,
+}
+
+/// Process-wide settings.
+#[derive(Debug, Default)]
+#[allow(
+    missing_docs,
+    reason = "each field is the global keyword of the same name; units in the type or name"
+)]
+pub struct Global {
+    pub nbthread: Option<usize>,
+    /// CPU sets by thread (`cpu-map auto:1/1-2 0-1`), index = thread.
+    pub cpu_map: Vec<Vec<usize>>,
+    pub maxconn: Option<usize>,
+    pub ulimit_n: Option<u64>,
+    pub maxconnrate: u32,
+    pub maxsessrate: u32,
+    pub maxsslconn: u32,
+    pub maxsslrate: u32,
+    pub maxcomprate_kbps: u32,
+    pub maxcompcpuusage_percent: u8,
+    pub user: Option<String>,
+    pub group: Option<String>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub chroot: Option<PathBuf>,
+    pub pidfile: Option<PathBuf>,
+    pub daemon: bool,
+    pub quiet: bool,
+    pub master_worker: bool,
+    pub node: Option<String>,
+    pub description: Option<String>,
+    /// `log-send-hostname`: host name in syslog headers.
+    pub log_send_hostname: Option<String>,
+    pub log_tag: Option<String>,
+    pub logs: Vec<LogTarget>,
+    /// `stats socket` lines.
+    pub stats_sockets: Vec<Bind>,
+    pub stats_timeout: Option<Duration>,
+    pub stats_maxconn: usize,
+    pub hard_stop_after: Option<Duration>,
+    pub grace: Option<Duration>,
+    pub spread_checks_percent: u32,
+    pub ssl_server_verify_none: bool,
+    pub ssl_default_bind: SslBind,
+    pub ssl_default_server: SslServer,
+    pub ca_base: Option<PathBuf>,
+    pub crt_base: Option<PathBuf>,
+    pub tune: Tune,
+    /// `proc.` variables set by `set-var` (an expression) and `set-var-fmt` (a log format).
+    pub set_vars: Vec<(Vec<u8>, Result<Arc<Expr>, Arc<LogFormat>>)>,
+    /// `h1-case-adjust FROM TO`, for `option h1-case-adjust-bogus-client|server`.
+    pub h1_case_adjust: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub unix_bind: UnixBind,
+    pub localpeer: Option<String>,
+    pub cluster_secret: Option<String>,
+    pub server_state_base: Option<PathBuf>,
+    pub server_state_file: Option<PathBuf>,
+    pub key_base: Option<PathBuf>,
+    pub external_check: bool,
+    pub insecure_fork_wanted: bool,
+    pub insecure_setuid_wanted: bool,
+    pub strict_limits: bool,
+    /// `zero-warning`: warnings are fatal.
+    pub zero_warning: bool,
+    pub expose_experimental_directives: bool,
+    pub expose_deprecated_directives: bool,
+    pub fd_hard_limit: Option<u64>,
+    pub busy_polling: bool,
+    pub set_dumpable: bool,
+    pub h1_accept_payload_with_any_method: bool,
+    pub pp2_never_send_local: bool,
+    pub anonkey: Option<u32>,
+    pub ssl_dh_param_file: Option<PathBuf>,
+    pub ssl_load_extra_del_ext: bool,
+    pub ssl_load_extra_files: Vec<String>,
+    pub ssl_skip_self_issued_ca: bool,
+    pub issuers_chain_path: Option<PathBuf>,
+    pub mworker_max_reloads: Option<u32>,
+    pub thread_groups: u32,
+    pub maxpipes: Option<usize>,
+    /// Threads share ports by binding each on its own (`noreuseport` turns it off).
+    pub reuseport: bool,
+    pub splice: bool,
+    pub stats_file: Option<PathBuf>,
+    pub ocsp_update: Option<bool>,
+    /// `harden.reject-privileged-ports.tcp`
+    pub reject_privileged_ports_tcp: bool,
+}
+
+/// `tune.*`: limits and sizes.
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "each field is the tune keyword of the same name; sizes in bytes")]
+pub struct Tune {
+    pub bufsize: usize,
+    pub maxrewrite: usize,
+    pub http_maxhdr: usize,
+    pub http_logurilen: usize,
+    pub http_cookielen: usize,
+    pub comp_maxlevel: u8,
+    pub h2_initial_window_size: u32,
+    pub h2_max_concurrent_streams: u32,
+    pub h2_max_frame_size: u32,
+    pub h2_header_table_size: u32,
+    pub h2_fe_glitches_threshold: u32,
+    pub h2_be_glitches_threshold: u32,
+    pub h2_fe_max_total_streams: u64,
+    pub maxaccept: usize,
+    pub idletimer: Duration,
+    pub max_checks_per_thread: usize,
+    pub ssl_cachesize: usize,
+    pub ssl_lifetime: Duration,
+    pub idle_pool_shared: bool,
+    /// Other `tune.` settings by name, for those who ask (`show info`, tests).
+    pub others: BTreeMap<String, String>,
+}
+
+impl Default for Tune {
+    fn default() -> Self {
+        Self {
+            bufsize: 16384,
+            maxrewrite: 1024,
+            http_maxhdr: 101,
+            http_logurilen: 1024,
+            http_cookielen: 63,
+            comp_maxlevel: 1,
+            h2_initial_window_size: 65536,
+            h2_max_concurrent_streams: 100,
+            h2_max_frame_size: 16384,
+            h2_header_table_size: 4096,
+            h2_fe_glitches_threshold: 0,
+            h2_be_glitches_threshold: 0,
+            h2_fe_max_total_streams: 0,
+            maxaccept: 100,
+            idletimer: Duration::from_millis(1000),
+            max_checks_per_thread: 0,
+            ssl_cachesize: 20000,
+            ssl_lifetime: Duration::from_secs(300),
+            idle_pool_shared: true,
+            others: BTreeMap::new(),
+        }
+    }
+}
+
+/// Traffic of a proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the mode keyword's values")]
+pub enum Mode {
+    #[default]
+    Tcp,
+    Http,
+    Log,
+    Spop,
+}
+
+/// A frontend, backend or listen section.
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "each field is the proxy keyword of the same name; units in the type")]
+pub struct Proxy {
+    pub name: Arc<str>,
+    /// `id`: number in statistics.
+    pub id: u32,
+    pub pos: Pos,
+    /// Has a frontend's half (frontend, listen).
+    pub frontend: bool,
+    /// Has a backend's half (backend, listen).
+    pub backend: bool,
+    pub mode: Mode,
+    pub disabled: bool,
+    pub description: Option<String>,
+
+    // frontend
+    pub binds: Vec<Bind>,
+    pub maxconn: Option<usize>,
+    pub backlog: Option<u32>,
+    pub rate_limit_sessions: u32,
+    /// Index into `Config::proxies`.
+    pub default_backend: Option<usize>,
+    pub use_backend: Vec<UseBackend>,
+    pub monitor_uri: Option<Vec<u8>>,
+    /// `monitor fail if ...`
+    pub monitor_fail: Vec<Condition>,
+    pub captures: Captures,
+    pub unique_id_format: Option<LogFormat>,
+    pub unique_id_header: Option<Vec<u8>>,
+
+    // rules, in the order they run
+    pub tcp_request_connection: Vec<Rule>,
+    pub tcp_request_session: Vec<Rule>,
+    pub tcp_request_content: Vec<Rule>,
+    pub tcp_response_content: Vec<Rule>,
+    pub tcp_request_inspect_delay: Option<Duration>,
+    pub tcp_response_inspect_delay: Option<Duration>,
+    pub http_request: Vec<Rule>,
+    pub http_response: Vec<Rule>,
+    pub http_after_response: Vec<Rule>,
+    /// `redirect` lines; they run after `http_request`.
+    pub redirect: Vec<Rule>,
+
+    // backend
+    pub servers: Vec<Server>,
+    pub use_server: Vec<UseServer>,
+    pub balance: Balance,
+    pub hash: HashType,
+    pub cookie: Option<CookiePersistence>,
+    pub dispatch: Option<SocketAddr>,
+    pub fullconn: usize,
+    pub retries: u32,
+    pub retry_on: RetryOn,
+    pub http_reuse: HttpReuse,
+    pub httpchk: Option<HttpCheck>,
+    /// `option tcp-check`; with steps it starts with a connection, without any it is a connection only.
+    pub tcpchk: Option<Vec<TcpCheckStep>>,
+    /// Checks by other protocols: `ssl-hello-chk`, `mysql-check`, ...
+    pub other_check: Option<OtherCheck>,
+    pub source: Option<SocketAddr>,
+    pub load_server_state: bool,
+    pub hash_balance_factor: u32,
+
+    // both
+    pub options: Options,
+    pub timeouts: Timeouts,
+    pub logs: Vec<LogTarget>,
+    pub log_tag: Option<String>,
+    pub log_format: Option<LogFormat>,
+    pub error_log_format: Option<LogFormat>,
+    pub log_format_sd: Option<LogFormat>,
+    /// Custom answers by status (`errorfile`, `errorloc`, `http-error`, `errorfiles`).
+    pub errors: BTreeMap<u16, ErrorReply>,
+    pub stats: Option<Stats>,
+    pub compression: Option<Compression>,
+    /// Filters in their order (`filter trace`, `filter compression`).
+    pub filters: Vec<Filter>,
+    pub forwardfor: Option<ForwardFor>,
+    pub originalto: Option<ForwardFor>,
+    pub stick_table: Option<StickTable>,
+    pub stick_rules: Vec<StickRule>,
+
+    pub guid: Option<String>,
+    /// Name of the defaults section it starts from; empty for one without a name or without any.
+    pub defaults: String,
+    pub hash_preserve_affinity: HashPreserveAffinity,
+    pub max_keep_alive_queue: i32,
+    pub http_send_name_header: Option<Vec<u8>>,
+    /// `persist rdp-cookie(NAME)`
+    pub persist_rdp_cookie: Option<Vec<u8>>,
+    pub ignore_persist: Vec<Condition>,
+    pub force_persist: Vec<Condition>,
+    pub server_state_file: Option<PathBuf>,
+    pub clitcpka: KeepAliveProbes,
+    pub srvtcpka: KeepAliveProbes,
+    pub external_check_command: Option<String>,
+    pub external_check_path: Option<String>,
+    /// `source ... usesrc` and `source ... interface` of the proxy.
+    pub source_interface: Option<String>,
+}
+
+/// `hash-preserve-affinity`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the hash-preserve-affinity keyword's values")]
+pub enum HashPreserveAffinity {
+    #[default]
+    Always,
+    Maxconn,
+    Maxqueue,
+}
+
+/// `clitcpka-cnt`, `clitcpka-idle`, `clitcpka-intvl` and the same for servers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the keywords' last words")]
+pub struct KeepAliveProbes {
+    pub count: Option<u32>,
+    pub idle: Option<Duration>,
+    pub interval: Option<Duration>,
+}
+
+/// `use_backend NAME [if ...]`
+#[derive(Debug)]
+pub struct UseBackend {
+    /// The backend.
+    pub target: BackendTarget,
+    /// When.
+    pub condition: Option<Condition>,
+    /// Where it stands.
+    pub pos: Pos,
+}
+
+/// A backend known at start or computed for each request.
+#[derive(Debug)]
+pub enum BackendTarget {
+    /// Index into `Config::proxies`.
+    Known(usize),
+    /// Name by log format.
+    Dynamic(LogFormat),
+}
+
+/// `use-server NAME if ...`
+#[derive(Debug)]
+pub struct UseServer {
+    /// Index into `Proxy::servers`, or a name by log format.
+    pub target: Result<usize, LogFormat>,
+    /// When.
+    pub condition: Option<Condition>,
+}
+
+/// Declared captures; the slots in the log.
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "each field is the capture keyword of the same name")]
+pub struct Captures {
+    /// (header name, longest kept) by slot; empty name for `declare capture`.
+    pub request: Vec<(Vec<u8>, usize)>,
+    pub response: Vec<(Vec<u8>, usize)>,
+    /// `capture cookie NAME len N`
+    pub cookie: Option<(Vec<u8>, usize)>,
+}
+
+/// A listening address with its options.
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "each field is the bind keyword of the same name")]
+pub struct Bind {
+    pub addr: BindAddr,
+    pub name: Option<Arc<str>>,
+    pub id: u32,
+    pub pos: Pos,
+    pub ssl: Option<SslBind>,
+    pub accept_proxy: bool,
+    pub accept_netscaler_cip: bool,
+    /// `proto h1|h2`: no detection.
+    pub proto: Option<Proto>,
+    pub maxconn: usize,
+    pub backlog: Option<u32>,
+    pub interface: Option<String>,
+    pub v4v6: bool,
+    pub v6only: bool,
+    pub transparent: bool,
+    pub defer_accept: bool,
+    pub tfo: bool,
+    pub mss: Option<i32>,
+    pub nice: i32,
+    pub tcp_ut: Option<Duration>,
+    pub unix: UnixBind,
+    /// `level` of a stats socket: user, operator, admin.
+    pub level: AdminLevel,
+    pub expose_fd_listeners: bool,
+    pub severity_output: Option<String>,
+    /// `bind ... process/thread`: threads that serve it; empty = all.
+    pub threads: Vec<usize>,
+    pub disabled: bool,
+    /// Datagrams instead of a stream (`dgram+`, `udp@`).
+    pub datagram: bool,
+    pub namespace: Option<String>,
+    /// `shards`: listening sockets; 0 is one for each thread.
+    pub shards: u32,
+    pub guid_prefix: Option<String>,
+    /// `nbconn`: idle connections a reverse listener keeps open.
+    pub nbconn: u32,
+    pub idle_ping: Option<Duration>,
+    /// `label`, for the statistics.
+    pub label: Option<String>,
+}
+
+/// Rights of a client of the runtime socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[allow(missing_docs, reason = "the level keyword's values")]
+pub enum AdminLevel {
+    User,
+    #[default]
+    Operator,
+    Admin,
+}
+
+/// Owner and rights of a unix socket.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "bind keywords of the same names")]
+pub struct UnixBind {
+    pub mode: Option<u32>,
+    pub user: Option<String>,
+    pub group: Option<String>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub prefix: Option<String>,
+}
+
+/// Where to listen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BindAddr {
+    /// A name to resolve at start, and the port.
+    Name(String, u16),
+    /// Address and port; a range has been expanded to one `Bind` per port.
+    Inet(SocketAddr),
+    /// `unix@path`
+    Unix(PathBuf),
+    /// `abns@name` (`abnsz@`): abstract name space.
+    Abstract(Vec<u8>),
+    /// `fd@N`: inherited.
+    Fd(i32),
+    /// `sockpair@N`
+    Sockpair(i32),
+    /// `rhttp@backend/server`: connections that the server opened to us.
+    Reverse(String),
+}
+
+/// Protocol fixed by `proto`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the proto keyword's values")]
+pub enum Proto {
+    H1,
+    H2,
+    None,
+}
+
+/// TLS settings of a bind line.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "bind keywords of the same names")]
+pub struct SslBind {
+    pub crt: Vec<PathBuf>,
+    pub crt_list: Vec<PathBuf>,
+    pub default_crt: Vec<PathBuf>,
+    pub strict_sni: bool,
+    /// Protocol names, most wanted first.
+    pub alpn: Option<Vec<Vec<u8>>>,
+    pub no_alpn: bool,
+    pub tls_ticket_keys: Option<PathBuf>,
+    pub no_tls_tickets: bool,
+    pub min_ver: Option<String>,
+    pub max_ver: Option<String>,
+    pub ciphers: Option<String>,
+    pub ciphersuites: Option<String>,
+    pub curves: Option<String>,
+    pub ca_file: Option<PathBuf>,
+    pub ca_verify_file: Option<PathBuf>,
+    pub crl_file: Option<PathBuf>,
+    pub verify: Option<Verify>,
+    pub crt_ignore_err: Option<String>,
+    pub ca_ignore_err: Option<String>,
+    pub allow_0rtt: bool,
+    pub prefer_client_ciphers: bool,
+    pub generate_certificates: bool,
+    pub ca_sign_file: Option<PathBuf>,
+    /// Other accepted words (`ssl_default_bind_options` included), as written.
+    pub others: Vec<String>,
+}
+
+/// `verify none|optional|required`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the verify keyword's values")]
+pub enum Verify {
+    None,
+    Optional,
+    Required,
+}
+
+/// TLS settings of a server line.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "server keywords of the same names")]
+pub struct SslServer {
+    pub verify: Option<Verify>,
+    pub ca_file: Option<PathBuf>,
+    pub crl_file: Option<PathBuf>,
+    pub crt: Option<PathBuf>,
+    pub sni: Option<Arc<Expr>>,
+    pub check_sni: Option<String>,
+    pub verifyhost: Option<String>,
+    pub min_ver: Option<String>,
+    pub max_ver: Option<String>,
+    pub ciphers: Option<String>,
+    pub ciphersuites: Option<String>,
+    pub curves: Option<String>,
+    pub no_ssl_reuse: bool,
+    pub no_tls_tickets: bool,
+    /// `sni-auto` was turned off (`no-sni-auto`).
+    pub no_sni_auto: bool,
+    pub allow_0rtt: bool,
+    pub no_renegotiate: bool,
+    pub others: Vec<String>,
+}
+
+/// Address of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerAddr {
+    /// Address and port (port 0 with [`PortMap::Offset`]).
+    Inet(SocketAddr),
+    /// `unix@path`
+    Unix(PathBuf),
+    /// `abns@name`
+    Abstract(Vec<u8>),
+    /// Name to resolve at start, and the port.
+    Name(String, u16),
+    /// `rhttp@`: connections come from the server.
+    Reverse,
+}
+
+/// How a server's port follows from the client's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PortMap {
+    /// The port of the address.
+    #[default]
+    Fixed,
+    /// The client's destination port plus this (`server s 10.0.0.1:+1000`, or no port: +0).
+    Offset(i32),
+}
+
+/// A server line (templates are expanded).
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "each field is the server keyword of the same name")]
+pub struct Server {
+    pub name: Arc<str>,
+    /// `id`, as in statistics; assigned from 1 where not given.
+    pub id: u32,
+    pub pos: Pos,
+    pub addr: ServerAddr,
+    pub port_map: PortMap,
+    pub weight: u32,
+    pub maxconn: usize,
+    pub minconn: usize,
+    pub maxqueue: usize,
+    pub backup: bool,
+    pub disabled: bool,
+    pub cookie: Option<Vec<u8>>,
+    pub check: Option<Check>,
+    pub agent_check: Option<AgentCheck>,
+    pub track: Option<String>,
+    pub ssl: Option<SslServer>,
+    /// The TLS words of the line, also without `ssl`: checks use them, and the runtime may turn TLS on.
+    pub ssl_settings: SslServer,
+    pub alpn: Option<Vec<Vec<u8>>>,
+    pub proto: Option<Proto>,
+    pub send_proxy: Option<SendProxy>,
+    pub source: Option<SocketAddr>,
+    pub interface: Option<String>,
+    pub slowstart: Duration,
+    pub on_marked_down: Option<String>,
+    pub on_marked_up: Option<String>,
+    pub observe: Option<String>,
+    pub on_error: Option<String>,
+    pub error_limit: u32,
+    pub pool_max_conn: Option<usize>,
+    pub pool_purge_delay: Duration,
+    pub pool_low_conn: usize,
+    pub max_reuse: Option<u32>,
+    pub redir: Option<Vec<u8>>,
+    pub ws: Option<String>,
+    pub tfo: bool,
+    pub tcp_ut: Option<Duration>,
+    pub init_addr: Option<String>,
+    pub resolvers: Option<String>,
+    pub namespace: Option<String>,
+    pub socks4: Option<SocketAddr>,
+    pub log_proto: Option<String>,
+    pub guid: Option<String>,
+    /// `pool-conn-name EXPR`: identifies reusable connections.
+    pub pool_conn_name: Option<Arc<Expr>>,
+    pub hash_key: Option<String>,
+    pub idle_ping: Option<Duration>,
+    /// `udp@`: messages are sent in datagrams (servers of `mode log` backends).
+    pub datagram: bool,
+    pub strict_maxconn: bool,
+    /// Left out of stickiness (`non-stick`).
+    pub non_stick: bool,
+    pub resolve_prefer: Option<String>,
+    pub resolve_opts: Vec<String>,
+    pub resolve_net: Vec<String>,
+    pub init_state: Option<String>,
+    pub shard: u32,
+}
+
+/// `check` and its words on a server line.
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "server keywords of the same names")]
+pub struct Check {
+    pub inter: Duration,
+    pub fastinter: Option<Duration>,
+    pub downinter: Option<Duration>,
+    pub rise: u32,
+    pub fall: u32,
+    pub addr: Option<IpAddr>,
+    pub port: Option<u16>,
+    /// `check-ssl` (or the server is TLS and no other address is given).
+    pub ssl: Option<bool>,
+    pub send_proxy: bool,
+    pub alpn: Option<Vec<Vec<u8>>>,
+    pub proto: Option<Proto>,
+    pub sni: Option<String>,
+    pub via_socks4: bool,
+    pub reuse_pool: bool,
+    pub pool_conn_name: Option<String>,
+}
+
+/// `agent-check` and its words.
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "server keywords of the same names")]
+pub struct AgentCheck {
+    pub inter: Duration,
+    pub addr: Option<String>,
+    pub port: u16,
+    pub send: Vec<u8>,
+}
+
+/// PROXY protocol header sent to a server.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "server keywords of the same names")]
+pub struct SendProxy {
+    pub v2: bool,
+    pub ssl: bool,
+    pub cert_cn: bool,
+    pub crc32c: bool,
+    pub unique_id: bool,
+    pub authority: bool,
+    pub ssl_cipher: bool,
+    pub cert_key: bool,
+    pub cert_sig: bool,
+    /// `set-proxy-v2-tlv-fmt(ID) FMT`
+    pub tlvs: Vec<(u8, Arc<LogFormat>)>,
+}
+
+/// `balance`
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "the balance keyword's algorithms and their words")]
+pub enum Balance {
+    #[default]
+    RoundRobin,
+    StaticRr,
+    LeastConn,
+    First,
+    Source,
+    Uri {
+        len: usize,
+        depth: usize,
+        whole: bool,
+        path_only: bool,
+    },
+    UrlParam {
+        name: Vec<u8>,
+        check_post: usize,
+    },
+    Hdr {
+        name: Vec<u8>,
+        use_domain_only: bool,
+    },
+    Random {
+        draws: u32,
+    },
+    RdpCookie {
+        name: Vec<u8>,
+    },
+    Hash(Expr),
+    Sticky,
+    LogHash(Expr),
+}
+
+/// `hash-type`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the hash-type keyword's words")]
+pub struct HashType {
+    pub consistent: bool,
+    pub function: HashFunction,
+    pub avalanche: bool,
+}
+
+/// Functions of `hash-type`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the hash-type keyword's functions")]
+pub enum HashFunction {
+    #[default]
+    Sdbm,
+    Djb2,
+    Wt6,
+    Crc32,
+    None,
+}
+
+/// `cookie NAME ...`
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "the cookie keyword's words")]
+pub struct CookiePersistence {
+    pub name: Vec<u8>,
+    pub rewrite: bool,
+    pub insert: bool,
+    pub prefix: bool,
+    pub indirect: bool,
+    pub nocache: bool,
+    pub postonly: bool,
+    pub preserve: bool,
+    pub httponly: bool,
+    pub secure: bool,
+    pub domains: Vec<Vec<u8>>,
+    pub maxidle: Option<Duration>,
+    pub maxlife: Option<Duration>,
+    pub dynamic: bool,
+    pub attrs: Vec<Vec<u8>>,
+}
+
+/// `http-reuse`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the http-reuse keyword's values")]
+pub enum HttpReuse {
+    Never,
+    #[default]
+    Safe,
+    Aggressive,
+    Always,
+}
+
+/// `retry-on`: the failures after which a request is sent again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the retry-on keyword's words")]
+pub struct RetryOn {
+    pub conn_failure: bool,
+    pub empty_response: bool,
+    pub junk_response: bool,
+    pub response_timeout: bool,
+    pub early_data_rejected: bool,
+    pub statuses: Vec<u16>,
+}
+
+/// `timeout ...`; `None` is no limit.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "each field is the timeout of the same name")]
+pub struct Timeouts {
+    pub client: Option<Duration>,
+    pub client_fin: Option<Duration>,
+    pub client_hs: Option<Duration>,
+    pub server: Option<Duration>,
+    pub server_fin: Option<Duration>,
+    pub connect: Option<Duration>,
+    pub queue: Option<Duration>,
+    pub tunnel: Option<Duration>,
+    pub http_request: Option<Duration>,
+    pub http_keep_alive: Option<Duration>,
+    pub check: Option<Duration>,
+    pub tarpit: Option<Duration>,
+}
+
+/// How connections live after an answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum KeepAlive {
+    /// `option http-keep-alive` (the default)
+    #[default]
+    KeepAlive,
+    /// `option http-server-close`
+    ServerClose,
+    /// `option httpclose`
+    Close,
+}
+
+/// `option ...` switches.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "each field is the option of the same name")]
+pub struct Options {
+    pub keep_alive: KeepAlive,
+    pub httplog: bool,
+    pub httplog_clf: bool,
+    pub httpslog: bool,
+    pub tcplog: bool,
+    pub tcplog_clf: bool,
+    pub logasap: bool,
+    pub dontlognull: bool,
+    pub dontlog_normal: bool,
+    pub log_separate_errors: bool,
+    pub log_health_checks: bool,
+    pub redispatch: Option<i32>,
+    pub abortonclose: bool,
+    pub http_buffer_request: bool,
+    pub http_ignore_probes: bool,
+    pub http_use_htx: bool,
+    pub http_no_delay: bool,
+    pub http_pretend_keepalive: bool,
+    pub http_proxy: bool,
+    pub http_use_proxy_header: bool,
+    pub http_drop_request_trailers: bool,
+    pub http_drop_response_trailers: bool,
+    pub h1_case_adjust_bogus_client: bool,
+    pub h1_case_adjust_bogus_server: bool,
+    pub accept_unsafe_violations_in_http_request: bool,
+    pub accept_unsafe_violations_in_http_response: bool,
+    pub http_restrict_req_hdr_names: Option<RestrictNames>,
+    pub disable_h2_upgrade: bool,
+    pub persist: bool,
+    pub prefer_last_server: bool,
+    pub allbackups: bool,
+    pub independent_streams: bool,
+    pub nolinger: bool,
+    pub clitcpka: bool,
+    pub srvtcpka: bool,
+    pub splice_request: bool,
+    pub splice_response: bool,
+    pub splice_auto: bool,
+    pub tcp_smart_accept: bool,
+    pub tcp_smart_connect: bool,
+    pub transparent: bool,
+    pub contstats: bool,
+    pub socket_stats: bool,
+    pub checkcache: bool,
+    pub external_check: bool,
+    pub forwarded: Option<Forwarded>,
+}
+
+/// `option http-restrict-req-hdr-names`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the option's values")]
+pub enum RestrictNames {
+    Preserve,
+    Delete,
+    Reject,
+}
+
+/// `option forwarded` (RFC 7239).
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "the option's words")]
+pub struct Forwarded {
+    pub proto: bool,
+    pub host: Option<Option<Arc<Expr>>>,
+    pub by: Option<Option<Arc<Expr>>>,
+    pub by_port: Option<Option<Arc<Expr>>>,
+    pub r#for: Option<Option<Arc<Expr>>>,
+    pub for_port: Option<Option<Arc<Expr>>>,
+}
+
+/// `option forwardfor`, `option originalto`
+#[derive(Debug, Clone)]
+pub struct ForwardFor {
+    /// Field name to add.
+    pub header: Vec<u8>,
+    /// Networks whose clients are left alone (`except`): address and prefix length.
+    pub except: Vec<(IpAddr, u8)>,
+    /// Only when the field is not there (`if-none`).
+    pub if_none: bool,
+}
+
+/// A custom answer for a status.
+#[derive(Debug, Clone)]
+pub enum ErrorReply {
+    /// A whole HTTP/1 response as in a file of `errorfile`, already parsed.
+    Message(Arc<(weir_http::Response, Arc<[u8]>)>),
+    /// `errorloc`: redirect with this status.
+    Location(u16, Vec<u8>),
+    /// `errorfile /dev/null`: close silently.
+    Silent,
+    /// `http-error status ...`: rendered for each request.
+    Rendered(Arc<weir_rules::action::ReplyTemplate>),
+}
+
+/// A place log lines go to.
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the log keyword's words")]
+pub struct LogTarget {
+    pub address: LogAddress,
+    pub format: LogWire,
+    pub max_len: usize,
+    pub facility: u8,
+    /// Least important level sent (0 emerg .. 7 debug).
+    pub level: u8,
+    /// More important ones are sent as this.
+    pub min_level: u8,
+    /// `sample RANGES:SIZE`
+    pub sample: Option<(Vec<(u32, u32)>, u32)>,
+    /// `log global`: replaced by the global list when checked.
+    pub global: bool,
+}
+
+/// Where a log target listens.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the log keyword's address forms")]
+pub enum LogAddress {
+    /// A name to resolve at start, and the port; over UDP, or TCP when true.
+    Name(String, u16, bool),
+    Udp(SocketAddr),
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+    Fd(i32),
+    Stdout,
+    Stderr,
+    Ring(String),
+    Backend(String),
+}
+
+/// Framing of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the log keyword's formats")]
+pub enum LogWire {
+    Local,
+    #[default]
+    Rfc3164,
+    Rfc5424,
+    Priority,
+    Short,
+    Timed,
+    Iso,
+    Raw,
+}
+
+/// `stats ...` page settings.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "each field is the stats keyword of the same name")]
+pub struct Stats {
+    pub uri: Vec<u8>,
+    pub refresh: Option<Duration>,
+    pub auth: Vec<(Vec<u8>, Vec<u8>)>,
+    pub realm: Vec<u8>,
+    pub hide_version: bool,
+    pub show_legends: bool,
+    pub show_node: Option<String>,
+    pub show_desc: Option<String>,
+    pub show_modules: bool,
+    pub scope: Vec<String>,
+    /// `stats admin if ...`
+    pub admin: Arc<Vec<Condition>>,
+    /// `stats http-request ...`
+    pub rules: Arc<Vec<Rule>>,
+}
+
+/// `compression ...`
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "each field is the compression keyword of the same name")]
+pub struct Compression {
+    pub algo_res: Vec<String>,
+    pub algo_req: Option<String>,
+    pub types_res: Vec<Vec<u8>>,
+    pub types_req: Vec<Vec<u8>>,
+    pub offload: bool,
+    pub direction_request: bool,
+    pub direction_response: bool,
+    pub minsize_req: usize,
+    pub minsize_res: usize,
+}
+
+/// `filter ...`
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the filter keyword's kinds")]
+pub enum Filter {
+    Compression,
+    Trace { name: String, random_forwarding: bool, hexdump: bool },
+    Cache(String),
+}
+
+/// `option httpchk` with its `http-check` lines.  The steps are complete: they start with a connection (after set-var),
+/// contain the request that `option httpchk` stands for, and end with an expectation.
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "the http-check keyword's words")]
+pub struct HttpCheck {
+    pub steps: Vec<TcpCheckStep>,
+    pub disable_on_404: bool,
+    pub send_state: bool,
+}
+
+/// A step of a check script (`tcp-check`, `http-check`).
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the check keywords' words")]
+pub enum TcpCheckStep {
+    Connect {
+        port: Option<u16>,
+        /// `port` by expression.
+        port_expr: Option<Expr>,
+        via_socks4: bool,
+        addr: Option<SocketAddr>,
+        ssl: bool,
+        sni: Option<String>,
+        alpn: Option<Vec<Vec<u8>>>,
+        send_proxy: bool,
+        proto: Option<Proto>,
+        linger: bool,
+        default: bool,
+        comment: Option<String>,
+    },
+    Send {
+        data: CheckPayload,
+        comment: Option<String>,
+    },
+    HttpSend {
+        method: Vec<u8>,
+        uri: CheckPayload,
+        version: Vec<u8>,
+        headers: Vec<(Vec<u8>, LogFormat)>,
+        body: Option<CheckPayload>,
+        comment: Option<String>,
+    },
+    Expect {
+        negate: bool,
+        what: Expect,
+        min_recv: Option<usize>,
+        comment: Option<String>,
+        ok_status: Option<String>,
+        error_status: Option<String>,
+        tout_status: Option<String>,
+        on_success: Option<LogFormat>,
+        on_error: Option<LogFormat>,
+        status_code: Option<Expr>,
+    },
+    SetVar {
+        name: Vec<u8>,
+        value: Result<Expr, LogFormat>,
+    },
+    UnsetVar {
+        name: Vec<u8>,
+    },
+}
+
+/// Health checks by other protocols.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each variant is the option of the same name, with its words")]
+pub enum OtherCheck {
+    SslHello,
+    Mysql {
+        user: Option<String>,
+        /// The protocol before MySQL 4.1.
+        pre_41: bool,
+    },
+    Pgsql {
+        user: String,
+    },
+    Redis,
+    Smtp {
+        /// `HELO` or `EHLO`.
+        hello: String,
+        domain: String,
+    },
+    Ldap,
+    Spop,
+    External,
+}
+
+/// Bytes sent by a check.
+#[derive(Debug)]
+pub enum CheckPayload {
+    /// As they are.
+    Plain(Vec<u8>),
+    /// Rendered (`send-lf`, `uri-lf`, `body-lf`).
+    Format(LogFormat),
+    /// Rendered, then decoded from hexadecimal (`send-binary-lf`).
+    HexFormat(LogFormat),
+}
+
+/// What a check expects.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the expect keyword's matches")]
+pub enum Expect {
+    String(Vec<u8>),
+    Regex(regex::bytes::Regex),
+    Binary(Vec<u8>),
+    BinaryRegex(regex::bytes::Regex),
+    StringFormat(LogFormat),
+    BinaryFormat(LogFormat),
+    /// Ranges of statuses.
+    Status(Vec<(u16, u16)>),
+    StatusRegex(regex::bytes::Regex),
+    Header {
+        name: CheckPayload,
+        name_match: StringMatch,
+        value: Option<(CheckPayload, StringMatch)>,
+        full: bool,
+    },
+}
+
+/// How a string is compared.
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the -m keyword's values")]
+pub enum StringMatch {
+    Exact,
+    Begin,
+    End,
+    Sub,
+    Regex(regex::bytes::Regex),
+}
+
+/// `stick-table ...`
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the stick-table keyword's words")]
+pub struct StickTable {
+    pub name: String,
+    pub key: KeyType,
+    pub size: usize,
+    pub expire: Option<Duration>,
+    pub nopurge: bool,
+    /// Data types stored: name, period of rates, number of array elements (`gpc(3)`; 1 otherwise).
+    pub store: Vec<(String, Option<Duration>, usize)>,
+    pub peers: Option<String>,
+    /// `srvkey addr`: servers are stored by address instead of by name.
+    pub srvkey_addr: bool,
+    pub write_to: Option<String>,
+    pub recv_only: bool,
+    pub brates_factor: u32,
+    pub pos: Pos,
+}
+
+/// Key type of a stick table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the type keyword's values")]
+pub enum KeyType {
+    Ip,
+    Ipv6,
+    Integer,
+    String(usize),
+    Binary(usize),
+}
+
+/// `stick on|match|store-request|store-response`
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the stick keyword's words")]
+pub struct StickRule {
+    pub matches: bool,
+    pub store: bool,
+    pub response: bool,
+    pub expr: Expr,
+    pub table: Option<String>,
+    pub condition: Option<Condition>,
+}

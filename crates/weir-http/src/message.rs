@@ -1,0 +1,684 @@
+//! The flat message: one byte arena, spans into it, fields in their order with duplicates kept.
+//!
+//! Owns the representation that rules see and that every wire form converts to and from.
+//! Leaves syntax and framing to the wire forms (`h1`, `h2`).
+
+use std::fmt;
+
+/// A range of bytes in a message's arena.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Span {
+    start: u32,
+    len: u32,
+}
+
+impl Span {
+    /// The empty span.
+    pub const EMPTY: Self = Self { start: 0, len: 0 };
+
+    /// Bytes `start..end`.  A message is bounded far below 4 GiB, so 32 bits are enough.
+    #[must_use]
+    pub fn new(start: usize, end: usize) -> Self {
+        debug_assert!(start <= end);
+        Self { start: start as u32, len: (end - start) as u32 }
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub fn len(self) -> usize {
+        self.len as usize
+    }
+
+    /// True when the span covers nothing.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// The span as an index range.
+    #[must_use]
+    pub fn range(self) -> std::ops::Range<usize> {
+        self.start as usize..self.start as usize + self.len as usize
+    }
+}
+
+/// HTTP versions a message may have been received with.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Version {
+    /// HTTP/1.0
+    Http10,
+    /// HTTP/1.1
+    #[default]
+    Http11,
+    /// HTTP/2
+    Http2,
+    /// HTTP/3
+    Http3,
+}
+
+impl Version {
+    /// As it stands in logs and start lines: `HTTP/1.1`, `HTTP/2.0`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Http10 => "HTTP/1.0",
+            Self::Http11 => "HTTP/1.1",
+            Self::Http2 => "HTTP/2.0",
+            Self::Http3 => "HTTP/3.0",
+        }
+    }
+}
+
+/// The methods the proxy itself has to tell apart; all others are `Other` and keep their bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs, reason = "each variant is the method of the same name")]
+pub enum Method {
+    Options,
+    #[default]
+    Get,
+    Head,
+    Post,
+    Put,
+    Delete,
+    Trace,
+    Connect,
+    Other,
+}
+
+impl Method {
+    /// Classifies a method token (case-sensitive, RFC 9110 section 9.1).
+    #[must_use]
+    pub fn from_bytes(token: &[u8]) -> Self {
+        match token {
+            b"GET" => Self::Get,
+            b"HEAD" => Self::Head,
+            b"POST" => Self::Post,
+            b"PUT" => Self::Put,
+            b"DELETE" => Self::Delete,
+            b"OPTIONS" => Self::Options,
+            b"TRACE" => Self::Trace,
+            b"CONNECT" => Self::Connect,
+            _ => Self::Other,
+        }
+    }
+
+    /// Idempotent by RFC 9110 section 9.2.2: safe to send again after a lost connection.
+    #[must_use]
+    pub fn is_idempotent(self) -> bool {
+        matches!(self, Self::Get | Self::Head | Self::Put | Self::Delete | Self::Options | Self::Trace)
+    }
+}
+
+macro_rules! field_names {
+    ($($variant:ident = $text:literal $bytes:literal),* $(,)?) => {
+        /// Field names the proxy looks at itself or that HPACK has a number for (RFC 7541 appendix A);
+        /// all others are `Other` and keep their bytes.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(u8)]
+        #[allow(missing_docs, reason = "each variant is the field of the same name")]
+        pub enum FieldName { Other, $($variant),* }
+
+        impl FieldName {
+            /// How many there are, with `Other`.
+            pub const COUNT: usize = 1 + [$($text),*].len();
+
+            /// Classifies a name in any letter case.
+            #[must_use]
+            pub fn from_bytes(name: &[u8]) -> Self {
+                let mut lower = [0u8; Self::LONGEST];
+                let Some(lower) = lower.get_mut(..name.len()) else { return Self::Other };
+                for (l, n) in lower.iter_mut().zip(name) { *l = n.to_ascii_lowercase(); }
+                Self::from_lower(lower)
+            }
+
+            /// Classifies a name that is already lower case, as HTTP/2 has them.
+            #[must_use]
+            pub fn from_lower(name: &[u8]) -> Self {
+                // A match, not a list of comparisons: it becomes a tree over length and bytes.
+                match name { $($bytes => Self::$variant,)* _ => Self::Other }
+            }
+
+            /// The name in lower case; empty for `Other`.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { Self::Other => "", $(Self::$variant => $text),* }
+            }
+
+            #[cfg(test)]
+            const ALL: [(Self, &'static str, &'static [u8]); Self::COUNT - 1] =
+                [$((Self::$variant, $text, $bytes)),*];
+        }
+    };
+}
+
+impl FieldName {
+    const LONGEST: usize = 27;
+}
+
+field_names! {
+    Host = "host" b"host",
+    Connection = "connection" b"connection",
+    ContentLength = "content-length" b"content-length",
+    TransferEncoding = "transfer-encoding" b"transfer-encoding",
+    KeepAlive = "keep-alive" b"keep-alive",
+    ProxyConnection = "proxy-connection" b"proxy-connection",
+    Upgrade = "upgrade" b"upgrade",
+    Te = "te" b"te",
+    Trailer = "trailer" b"trailer",
+    Expect = "expect" b"expect",
+    Http2Settings = "http2-settings" b"http2-settings",
+    Cookie = "cookie" b"cookie",
+    SetCookie = "set-cookie" b"set-cookie",
+    ContentType = "content-type" b"content-type",
+    ContentEncoding = "content-encoding" b"content-encoding",
+    CacheControl = "cache-control" b"cache-control",
+    AcceptEncoding = "accept-encoding" b"accept-encoding",
+    Etag = "etag" b"etag",
+    Vary = "vary" b"vary",
+    Location = "location" b"location",
+    Date = "date" b"date",
+    Authorization = "authorization" b"authorization",
+    SecWebSocketKey = "sec-websocket-key" b"sec-websocket-key",
+    SecWebSocketAccept = "sec-websocket-accept" b"sec-websocket-accept",
+    SecWebSocketVersion = "sec-websocket-version" b"sec-websocket-version",
+    Accept = "accept" b"accept",
+    AcceptCharset = "accept-charset" b"accept-charset",
+    AcceptLanguage = "accept-language" b"accept-language",
+    AcceptRanges = "accept-ranges" b"accept-ranges",
+    AccessControlAllowOrigin = "access-control-allow-origin" b"access-control-allow-origin",
+    Age = "age" b"age",
+    Allow = "allow" b"allow",
+    ContentDisposition = "content-disposition" b"content-disposition",
+    ContentLanguage = "content-language" b"content-language",
+    ContentLocation = "content-location" b"content-location",
+    ContentRange = "content-range" b"content-range",
+    Expires = "expires" b"expires",
+    From = "from" b"from",
+    IfMatch = "if-match" b"if-match",
+    IfModifiedSince = "if-modified-since" b"if-modified-since",
+    IfNoneMatch = "if-none-match" b"if-none-match",
+    IfRange = "if-range" b"if-range",
+    IfUnmodifiedSince = "if-unmodified-since" b"if-unmodified-since",
+    LastModified = "last-modified" b"last-modified",
+    Link = "link" b"link",
+    MaxForwards = "max-forwards" b"max-forwards",
+    ProxyAuthenticate = "proxy-authenticate" b"proxy-authenticate",
+    ProxyAuthorization = "proxy-authorization" b"proxy-authorization",
+    Range = "range" b"range",
+    Referer = "referer" b"referer",
+    Refresh = "refresh" b"refresh",
+    RetryAfter = "retry-after" b"retry-after",
+    Server = "server" b"server",
+    StrictTransportSecurity = "strict-transport-security" b"strict-transport-security",
+    UserAgent = "user-agent" b"user-agent",
+    Via = "via" b"via",
+    WwwAuthenticate = "www-authenticate" b"www-authenticate",
+    XForwardedFor = "x-forwarded-for" b"x-forwarded-for",
+}
+
+/// One field line: spans of its name and value, and its classification.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Where the name stands in the arena; in lower case when it was received, any case when a rule wrote it.
+    pub name: Span,
+    /// Where the value stands, without surrounding white space.
+    pub value: Span,
+    /// Which field it is.
+    pub id: FieldName,
+    /// The sender forbade compression contexts to remember it (RFC 7541 section 7.1.3).
+    pub sensitive: bool,
+}
+
+impl Field {
+    /// A field line of the usual kind.
+    #[must_use]
+    pub fn new(name: Span, value: Span, id: FieldName) -> Self {
+        Self { name, value, id, sensitive: false }
+    }
+}
+
+/// A header or trailer section: field lines in order, duplicates kept, over one arena.
+///
+/// The arena also holds the start line's parts of the message that the fields belong to.
+#[derive(Clone, Default)]
+pub struct Fields {
+    arena: Vec<u8>,
+    list: Vec<Field>,
+}
+
+impl Fields {
+    /// An empty section over an arena that already holds bytes (a received head).
+    #[must_use]
+    pub fn with_arena(arena: Vec<u8>) -> Self {
+        Self { arena, list: Vec::with_capacity(16) }
+    }
+
+    /// Empties the section and its arena; keeps both allocations.
+    pub fn clear(&mut self) {
+        self.arena.clear();
+        self.list.clear();
+    }
+
+    /// Makes this section the same as another; keeps the allocations.
+    pub fn copy_from(&mut self, other: &Self) {
+        self.clear();
+        self.arena.extend_from_slice(&other.arena);
+        self.list.extend_from_slice(&other.list);
+    }
+
+    /// The bytes of a span.
+    #[must_use]
+    pub fn bytes(&self, span: Span) -> &[u8] {
+        &self.arena[span.range()]
+    }
+
+    /// Direct access to the arena, for parsers that fill it.
+    pub fn arena_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.arena
+    }
+
+    /// The whole arena.
+    #[must_use]
+    pub fn arena(&self) -> &[u8] {
+        &self.arena
+    }
+
+    /// Appends bytes to the arena and returns where they stand.
+    pub fn store(&mut self, bytes: &[u8]) -> Span {
+        let start = self.arena.len();
+        self.arena.extend_from_slice(bytes);
+        Span::new(start, self.arena.len())
+    }
+
+    /// Appends a field line.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        let id = FieldName::from_bytes(name);
+        let name = self.store(name);
+        let value = self.store(value);
+        self.list.push(Field::new(name, value, id));
+    }
+
+    /// Appends a field line whose bytes are in the arena already.
+    pub fn push_spans(&mut self, name: Span, value: Span) {
+        let id = FieldName::from_bytes(self.bytes(name));
+        self.list.push(Field::new(name, value, id));
+    }
+
+    /// Appends a classified field line whose bytes are in the arena already.
+    pub fn push_field(&mut self, field: Field) {
+        self.list.push(field);
+    }
+
+    /// Inserts a field line before position `at`.
+    pub fn insert(&mut self, at: usize, name: &[u8], value: &[u8]) {
+        let id = FieldName::from_bytes(name);
+        let name = self.store(name);
+        let value = self.store(value);
+        self.list.insert(at.min(self.list.len()), Field::new(name, value, id));
+    }
+
+    /// Number of field lines.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// True without field lines.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Name and value of every line, in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> + Clone {
+        self.list.iter().map(|f| (self.bytes(f.name), self.bytes(f.value)))
+    }
+
+    /// The lines themselves.
+    #[must_use]
+    pub fn list(&self) -> &[Field] {
+        &self.list
+    }
+
+    /// Makes the value of line `at` another span of the arena.
+    pub fn set_value_span(&mut self, at: usize, value: Span) {
+        self.list[at].value = value;
+    }
+
+    /// Name of line `at`.
+    #[must_use]
+    pub fn name(&self, at: usize) -> &[u8] {
+        self.bytes(self.list[at].name)
+    }
+
+    /// Value of line `at`.
+    #[must_use]
+    pub fn value(&self, at: usize) -> &[u8] {
+        self.bytes(self.list[at].value)
+    }
+
+    /// Values of all lines with this classified name.
+    pub fn all(&self, id: FieldName) -> impl DoubleEndedIterator<Item = &[u8]> + Clone {
+        self.list.iter().filter(move |f| f.id == id).map(|f| self.bytes(f.value))
+    }
+
+    /// Value of the first line with this classified name.
+    #[must_use]
+    pub fn first(&self, id: FieldName) -> Option<&[u8]> {
+        self.list.iter().find(|f| f.id == id).map(|f| self.bytes(f.value))
+    }
+
+    /// True when a line with this classified name exists.
+    #[must_use]
+    pub fn has(&self, id: FieldName) -> bool {
+        self.list.iter().any(|f| f.id == id)
+    }
+
+    /// Values of all lines with this name (any letter case).
+    pub fn get_all<'a>(&'a self, name: &'a [u8]) -> impl DoubleEndedIterator<Item = &'a [u8]> + Clone {
+        self.iter().filter(move |(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v)
+    }
+
+    /// Value of the first line with this name (any letter case).
+    #[must_use]
+    pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
+        self.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v)
+    }
+
+    /// Replaces the value of line `at`.
+    pub fn set_value(&mut self, at: usize, value: &[u8]) {
+        self.list[at].value = self.store(value);
+    }
+
+    /// Removes line `at`.
+    pub fn remove_at(&mut self, at: usize) {
+        self.list.remove(at);
+    }
+
+    /// Removes all lines with this classified name.
+    pub fn remove(&mut self, id: FieldName) {
+        self.list.retain(|f| f.id != id);
+    }
+
+    /// Removes all lines with this name (any letter case); returns how many there were.
+    pub fn remove_named(&mut self, name: &[u8]) -> usize {
+        self.retain(|n, _| !n.eq_ignore_ascii_case(name))
+    }
+
+    /// Keeps the lines for which `keep(name, value)` holds; returns how many went.
+    pub fn retain(&mut self, mut keep: impl FnMut(&[u8], &[u8]) -> bool) -> usize {
+        let before = self.list.len();
+        let arena = &self.arena;
+        self.list.retain(|f| keep(&arena[f.name.range()], &arena[f.value.range()]));
+        before - self.list.len()
+    }
+
+    /// Keeps the lines for which `keep` holds.
+    pub fn retain_fields(&mut self, keep: impl FnMut(&Field) -> bool) {
+        self.list.retain(keep);
+    }
+
+    /// Puts received bytes under lines that were pushed with spans into them: names become lower case and
+    /// are classified; the line breaks of folded values become spaces (RFC 9112 section 5.2).
+    pub(crate) fn fill_received(&mut self, bytes: &[u8], folded: bool) {
+        self.arena.clear();
+        self.arena.extend_from_slice(bytes);
+        for field in &mut self.list {
+            let name = &mut self.arena[field.name.range()];
+            name.make_ascii_lowercase();
+            field.id = FieldName::from_lower(name);
+            if folded {
+                for byte in &mut self.arena[field.value.range()] {
+                    if matches!(byte, b'\r' | b'\n') {
+                        *byte = b' ';
+                    }
+                }
+            }
+        }
+    }
+
+    /// Removes all lines with this name and appends one.
+    pub fn set(&mut self, name: &[u8], value: &[u8]) {
+        self.remove_named(name);
+        self.push(name, value);
+    }
+}
+
+impl fmt::Debug for Fields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+        f.debug_map().entries(self.iter().map(|(n, v)| (text(n), text(v)))).finish()
+    }
+}
+
+/// A request's head: start line and fields, in no protocol version's form.
+#[derive(Clone, Default, Debug)]
+pub struct Request {
+    /// Field lines; their arena also holds `method_name`, `uri` and `protocol`.
+    pub fields: Fields,
+    /// The method, classified.
+    pub method: Method,
+    /// The method's bytes.
+    pub method_name: Span,
+    /// The request target as a log shows it: as received over HTTP/1 (origin, absolute, authority or
+    /// asterisk form), `scheme://authority/path` over HTTP/2.
+    pub uri: Span,
+    /// The URI was built from pseudo-fields: an HTTP/1 server is sent its origin form.
+    pub normalized_uri: bool,
+    /// The `:protocol` of an extended CONNECT (RFC 8441), or the Upgrade token taken from HTTP/1; empty without.
+    pub protocol: Span,
+    /// Version it was received with.
+    pub version: Version,
+}
+
+impl Request {
+    /// Empties the message; keeps its allocations.
+    pub fn clear(&mut self) {
+        let mut fields = std::mem::take(&mut self.fields);
+        fields.clear();
+        *self = Self { fields, ..Self::default() };
+    }
+
+    /// The method's bytes.
+    #[must_use]
+    pub fn method_bytes(&self) -> &[u8] {
+        self.fields.bytes(self.method_name)
+    }
+
+    /// The URI's bytes.
+    #[must_use]
+    pub fn uri_bytes(&self) -> &[u8] {
+        self.fields.bytes(self.uri)
+    }
+
+    /// Replaces the method.
+    pub fn set_method(&mut self, method: &[u8]) {
+        self.method = Method::from_bytes(method);
+        self.method_name = self.fields.store(method);
+    }
+
+    /// Replaces the URI.
+    pub fn set_uri(&mut self, uri: &[u8]) {
+        self.uri = self.fields.store(uri);
+    }
+
+    /// Scheme of an absolute-form URI.
+    #[must_use]
+    pub fn scheme(&self) -> Option<&[u8]> {
+        let uri = self.uri_bytes();
+        let colon = scheme_end(uri)?;
+        Some(&uri[..colon])
+    }
+
+    /// Authority in the URI (absolute or authority form), without looking at Host.
+    #[must_use]
+    pub fn uri_authority(&self) -> Option<&[u8]> {
+        let uri = self.uri_bytes();
+        if let Some(colon) = scheme_end(uri) {
+            let rest = &uri[colon + 3..];
+            let end = rest.iter().position(|b| matches!(b, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+            return Some(&rest[..end]);
+        }
+        (self.method == Method::Connect && !uri.starts_with(b"/")).then_some(uri)
+    }
+
+    /// Path and query: `/a?b`, or `*`; empty in authority form.
+    #[must_use]
+    pub fn path_and_query(&self) -> &[u8] {
+        let uri = self.uri_bytes();
+        let path = match scheme_end(uri) {
+            Some(colon) => {
+                let rest = &uri[colon + 3..];
+                let at = rest.iter().position(|b| matches!(b, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+                &rest[at..]
+            }
+            None if uri.starts_with(b"/") || uri == b"*" => uri,
+            None => b"",
+        };
+        let end = memchr::memchr(b'#', path).unwrap_or(path.len());
+        &path[..end]
+    }
+
+    /// Path without the query.
+    #[must_use]
+    pub fn path(&self) -> &[u8] {
+        let pq = self.path_and_query();
+        &pq[..memchr::memchr(b'?', pq).unwrap_or(pq.len())]
+    }
+
+    /// Query without its question mark.
+    #[must_use]
+    pub fn query(&self) -> &[u8] {
+        let pq = self.path_and_query();
+        memchr::memchr(b'?', pq).map_or(&b""[..], |at| &pq[at + 1..])
+    }
+
+    /// Replaces path and query, keeping scheme and authority.
+    pub fn set_path_and_query(&mut self, path_and_query: &[u8]) {
+        let uri = self.uri_bytes();
+        let prefix = scheme_end(uri).map_or(0, |colon| {
+            let rest = &uri[colon + 3..];
+            colon + 3 + rest.iter().position(|b| matches!(b, b'/' | b'?' | b'#')).unwrap_or(rest.len())
+        });
+        let mut new = uri[..prefix].to_vec();
+        new.extend_from_slice(path_and_query);
+        self.set_uri(&new);
+    }
+}
+
+/// Position of the colon in `scheme://`, when the URI is in absolute form.
+fn scheme_end(uri: &[u8]) -> Option<usize> {
+    if uri.first().is_none_or(|b| !b.is_ascii_alphabetic()) {
+        return None;
+    }
+    let end = uri.iter().position(|b| !(b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.')))?;
+    uri[end..].starts_with(b"://").then_some(end)
+}
+
+/// A response's head: status line and fields, in no protocol version's form.
+#[derive(Clone, Default, Debug)]
+pub struct Response {
+    /// Field lines; their arena also holds `reason`.
+    pub fields: Fields,
+    /// Status code, 100 to 999.
+    pub status: u16,
+    /// Reason phrase, may be empty.
+    pub reason: Span,
+    /// Version it was received with.
+    pub version: Version,
+}
+
+impl Response {
+    /// A response without fields.
+    #[must_use]
+    pub fn new(status: u16, reason: &str) -> Self {
+        let mut fields = Fields::default();
+        let reason = fields.store(reason.as_bytes());
+        Self { fields, status, reason, version: Version::Http11 }
+    }
+
+    /// Empties the message; keeps its allocations.
+    pub fn clear(&mut self) {
+        let mut fields = std::mem::take(&mut self.fields);
+        fields.clear();
+        *self = Self { fields, ..Self::default() };
+    }
+
+    /// The reason phrase's bytes.
+    #[must_use]
+    pub fn reason_bytes(&self) -> &[u8] {
+        self.fields.bytes(self.reason)
+    }
+
+    /// Replaces status and reason.
+    pub fn set_status(&mut self, status: u16, reason: &[u8]) {
+        self.status = status;
+        self.reason = self.fields.store(reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(uri: &str) -> (Option<String>, Option<String>, String, String) {
+        let mut request = Request::default();
+        request.set_method(b"GET");
+        request.set_uri(uri.as_bytes());
+        let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+        (
+            request.scheme().map(text),
+            request.uri_authority().map(text),
+            text(request.path()),
+            text(request.query()),
+        )
+    }
+
+    #[test]
+    fn uri_parts() {
+        let check = |uri, scheme: Option<&str>, authority: Option<&str>, path: &str, query: &str| {
+            let expected = (scheme.map(Into::into), authority.map(Into::into), path.into(), query.into());
+            assert_eq!(parts(uri), expected, "{uri}");
+        };
+        check("/", None, None, "/", "");
+        check("/a/b?c=d#e", None, None, "/a/b", "c=d");
+        check("*", None, None, "*", "");
+        check("http://h:80/p?q", Some("http"), Some("h:80"), "/p", "q");
+        check("https://h", Some("https"), Some("h"), "", "");
+        check("http://h?q", Some("http"), Some("h"), "", "q");
+        check("/http://x", None, None, "/http://x", "");
+    }
+
+    #[test]
+    fn set_path_keeps_the_authority() {
+        let mut request = Request::default();
+        request.set_uri(b"https://h/old?x");
+        request.set_path_and_query(b"/new");
+        assert_eq!(request.uri_bytes(), b"https://h/new");
+    }
+
+    #[test]
+    fn field_names_are_classified() {
+        for (id, text, bytes) in FieldName::ALL {
+            assert_eq!(text.as_bytes(), bytes);
+            assert!(text.len() <= FieldName::LONGEST, "{text}");
+            assert_eq!(FieldName::from_lower(bytes), id);
+            assert_eq!(FieldName::from_bytes(text.to_ascii_uppercase().as_bytes()), id);
+            assert_eq!(id.as_str(), text);
+        }
+        assert_eq!(FieldName::from_bytes(b""), FieldName::Other);
+        assert_eq!(FieldName::from_bytes(&[b'x'; 100]), FieldName::Other);
+    }
+
+    #[test]
+    fn fields_keep_order_and_duplicates() {
+        let mut fields = Fields::default();
+        fields.push(b"A", b"1");
+        fields.push(b"Host", b"h");
+        fields.push(b"a", b"2");
+        assert_eq!(fields.get_all(b"a").collect::<Vec<_>>(), [b"1", b"2"]);
+        assert_eq!(fields.first(FieldName::Host), Some(&b"h"[..]));
+        assert_eq!(fields.remove_named(b"A"), 2);
+        assert_eq!(fields.len(), 1);
+    }
+}

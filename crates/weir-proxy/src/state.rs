@@ -1,0 +1,493 @@
+//! What all threads share: the configuration and the changing state of proxies and servers.
+//!
+//! Readers never lock on the request path: settings are snapshots, loads are atomics, counters are
+//! per-thread blocks.  The queue of a backend is a lock that only requests without a free slot take.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::{Notify, watch};
+use weir_config::model::{self, Config};
+use weir_net::tls::client::TlsClient;
+
+use crate::counters::{Counter, Counters, Rate};
+use crate::load::ProcessLoad;
+use crate::pick::Picker;
+use crate::queue::Queue;
+use crate::takeover::Exchangers;
+
+/// The process's shared state.
+pub struct Shared {
+    /// The configuration in force.
+    pub config: Arc<Config>,
+    /// State of each proxy, parallel to `config.proxies`.
+    pub proxies: Vec<ProxyState>,
+    /// Worker threads.
+    pub threads: usize,
+    /// Soft stop has begun: no new connections, idle ones close.
+    stopping: AtomicBool,
+    /// Tells the threads of the soft stop.
+    pub stop_signal: watch::Sender<bool>,
+    /// Tells the threads to end now.
+    pub hard_stop: watch::Sender<bool>,
+    /// A connection ended while others waited to be accepted.
+    pub freed: Notify,
+    /// Ways to take idle connections over from other threads.
+    pub(crate) exchangers: Exchangers,
+    /// How busy the threads are.
+    pub load: ProcessLoad,
+    /// Client connections now.
+    pub connections: AtomicUsize,
+    /// Most client connections at once (`global maxconn`).
+    pub max_connections: AtomicUsize,
+    /// Connections accepted since start.
+    pub total_connections: AtomicU64,
+    /// Requests since start (`%rt`, `show info`).
+    pub total_requests: AtomicU64,
+    /// TLS connections now.
+    pub tls_connections: AtomicUsize,
+    /// Rates of the process.
+    pub connection_rate: Rate,
+    /// TLS handshakes a second.
+    pub tls_rate: Rate,
+    /// When the process started.
+    pub started: Instant,
+    /// Wall clock at start, seconds since 1970.
+    pub started_at: u64,
+    /// `proc.` variables.
+    pub proc_vars: Mutex<Vec<(Box<[u8]>, weir_rules::Value<'static>)>>,
+    /// Tasks that outlive a soft stop's idle connections: running sessions.
+    pub jobs: AtomicUsize,
+    /// Host name, for logs and fetches.
+    pub hostname: String,
+    /// Process number.
+    pub pid: u32,
+}
+
+/// Changing state of a proxy.
+pub struct ProxyState {
+    /// Frontend counters.
+    pub front: Counters,
+    /// Backend counters.
+    pub back: Counters,
+    /// Connections of the frontend now.
+    pub front_current: Level,
+    /// Requests (HTTP) or connections (TCP) in the backend now.
+    pub back_current: Level,
+    /// `maxconn` of the frontend, changeable at run time.
+    pub front_limit: AtomicUsize,
+    /// Sessions a second of the frontend.
+    pub session_rate: Rate,
+    /// Connections a second of the frontend.
+    pub connection_rate: Rate,
+    /// Requests a second of the frontend.
+    pub request_rate: Rate,
+    /// Sessions a second of the backend.
+    pub backend_rate: Rate,
+    /// Frontend stopped at run time (`disable frontend`, soft stop).
+    pub disabled: AtomicBool,
+    /// The servers; replaced as a whole when one is added or removed.
+    pub servers: ArcSwap<Vec<Arc<ServerState>>>,
+    /// Which server is next.
+    pub picker: Picker,
+    /// Requests that wait for a slot of any server.
+    pub queue: Queue,
+    /// Milliseconds (process clock) of the last session, for `lastsess`.
+    pub last_session_ms: AtomicU64,
+    /// Milliseconds of the last change of the backend's own up/down state.
+    pub last_change_ms: AtomicU64,
+    /// The backend has at least one usable server (or needs none).
+    pub up: AtomicBool,
+    /// Times the backend went down.
+    pub down_transitions: AtomicU64,
+}
+
+/// A current number and its highest value.
+#[derive(Debug, Default)]
+pub struct Level {
+    now: AtomicI64,
+    max: AtomicI64,
+}
+
+impl Level {
+    /// One more; returns the new value.
+    pub fn enter(&self) -> i64 {
+        let now = self.now.fetch_add(1, Relaxed) + 1;
+        if now > self.max.load(Relaxed) {
+            self.max.fetch_max(now, Relaxed);
+        }
+        now
+    }
+
+    /// One less.
+    pub fn leave(&self) {
+        self.now.fetch_sub(1, Relaxed);
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn now(&self) -> i64 {
+        self.now.load(Relaxed)
+    }
+
+    /// The highest value.
+    #[must_use]
+    pub fn max(&self) -> i64 {
+        self.max.load(Relaxed)
+    }
+
+    /// Starts the highest value anew (`clear counters`).
+    pub fn clear_max(&self) {
+        self.max.store(self.now(), Relaxed);
+    }
+}
+
+/// What health checks say of a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Health {
+    /// Failed `fall` times, or forced.
+    Down = 0,
+    /// Usable.
+    Up = 1,
+    /// Answers, but asks for no new sessions (404 with `disable-on-404`).
+    Stopping = 2,
+}
+
+/// Reasons an administrator set, as bits (`set server ... state`).
+pub mod admin {
+    /// Maintenance forced from the configuration or the runtime socket.
+    pub const MAINT: u8 = 1;
+    /// Maintenance inherited from a tracked server.
+    pub const MAINT_TRACKED: u8 = 2;
+    /// Disabled in the configuration.
+    pub const MAINT_CONFIG: u8 = 4;
+    /// Drain: no new sessions but persistent ones.
+    pub const DRAIN: u8 = 8;
+    /// Name not resolved.
+    pub const MAINT_RESOLUTION: u8 = 32;
+    /// Any kind of maintenance.
+    pub const ANY_MAINT: u8 = MAINT | MAINT_TRACKED | MAINT_CONFIG | MAINT_RESOLUTION;
+}
+
+/// Changing state of a server.
+pub struct ServerState {
+    /// Its line of the configuration.
+    pub config: model::Server,
+    /// Index in the backend's list.
+    pub index: usize,
+    /// Index of the backend.
+    pub proxy: usize,
+    /// Where to connect; changed by `set server addr` and name resolution.
+    pub addr: ArcSwap<ServerTarget>,
+    /// TLS towards it, when its line says `ssl`.
+    pub tls: ArcSwapOption<TlsClient>,
+    /// Weight in force, 0..256 (user weight).
+    pub weight: AtomicU32,
+    /// Most requests at once, 0 = no limit; changed by `set maxconn server`.
+    pub maxconn: AtomicUsize,
+    /// Administrative bits of [`admin`].
+    pub admin: AtomicU8,
+    /// [`Health`] as a number.
+    health: AtomicU8,
+    /// Requests being served now.
+    pub served: Level,
+    /// Requests that must go to this server and wait for a slot.
+    pub queue: Queue,
+    /// Counters.
+    pub counters: Counters,
+    /// Sessions a second.
+    pub rate: Rate,
+    /// Idle connections kept in pools now, all threads.
+    pub idle: AtomicUsize,
+    /// The same for each thread, for those who want to take one over.
+    pub idle_by_thread: Box<[AtomicUsize]>,
+    /// Connections in use now.
+    pub used: AtomicUsize,
+    /// Failure streak or success streak of the checks, for `chkfail`/`check_status`.
+    pub check: Mutex<CheckReport>,
+    /// Check state as `show servers state` numbers it: enabled bits.
+    pub check_enabled: AtomicBool,
+    /// Agent checks enabled.
+    pub agent_enabled: AtomicBool,
+    /// Raised when sessions on this server must end (`shutdown sessions server`, `on-marked-down`).
+    pub shutdown_epoch: AtomicU64,
+    /// Milliseconds (process clock) of the last session.
+    pub last_session_ms: AtomicU64,
+    /// Milliseconds of the last state change, for `lastchg` and slow start.
+    pub last_change_ms: AtomicU64,
+    /// Seconds spent down before the last change.
+    pub down_time_s: AtomicU64,
+    /// Consecutive errors seen on live traffic (`observe`).
+    pub observed_errors: AtomicU32,
+    /// The server was added at run time.
+    pub dynamic: bool,
+}
+
+/// Where a server is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerTarget {
+    /// Address; `None` while its name is not resolved.
+    pub address: Option<weir_net::Address>,
+    /// The name it was resolved from.
+    pub name: Option<String>,
+}
+
+impl ServerTarget {
+    /// The IP address and port, when it is one.
+    #[must_use]
+    pub fn ip(&self) -> Option<SocketAddr> {
+        match &self.address {
+            Some(weir_net::Address::Ip(ip)) => Some(*ip),
+            _ => None,
+        }
+    }
+}
+
+/// The last health check's result, for statistics and logs.
+#[derive(Debug, Clone, Default)]
+pub struct CheckReport {
+    /// Short status as in statistics: `L4OK`, `L7STS`, ...
+    pub status: &'static str,
+    /// Layer 7 code, when there is one.
+    pub code: u16,
+    /// How long the last check took, milliseconds.
+    pub duration_ms: u64,
+    /// Successive results that count towards the next change.
+    pub streak: u32,
+    /// Health counter as in `show servers state` (0 .. rise+fall-1).
+    pub health: u32,
+    /// Text of the last failure.
+    pub description: String,
+}
+
+impl ServerState {
+    /// State of a server line at start.
+    #[must_use]
+    pub fn new(config: &model::Server, proxy: usize, index: usize, threads: usize) -> Self {
+        let target = target_of(&config.addr);
+        let admin_bits = if config.disabled { admin::MAINT_CONFIG } else { 0 };
+        let rise_fall = config.check.as_ref().map_or(1, |c| c.rise + c.fall - 1);
+        Self {
+            index,
+            proxy,
+            addr: ArcSwap::from_pointee(target),
+            tls: ArcSwapOption::empty(),
+            weight: AtomicU32::new(config.weight),
+            maxconn: AtomicUsize::new(config.maxconn),
+            admin: AtomicU8::new(admin_bits),
+            health: AtomicU8::new(Health::Up as u8),
+            served: Level::default(),
+            queue: Queue::default(),
+            counters: Counters::new(threads),
+            rate: Rate::default(),
+            idle: AtomicUsize::new(0),
+            idle_by_thread: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
+            used: AtomicUsize::new(0),
+            check: Mutex::new(CheckReport { health: rise_fall, ..CheckReport::default() }),
+            check_enabled: AtomicBool::new(config.check.is_some()),
+            agent_enabled: AtomicBool::new(config.agent_check.is_some()),
+            shutdown_epoch: AtomicU64::new(0),
+            last_session_ms: AtomicU64::new(u64::MAX),
+            last_change_ms: AtomicU64::new(0),
+            down_time_s: AtomicU64::new(0),
+            observed_errors: AtomicU32::new(0),
+            dynamic: false,
+            config: config.clone(),
+        }
+    }
+
+    /// What the checks say.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        match self.health.load(Relaxed) {
+            0 => Health::Down,
+            2 => Health::Stopping,
+            _ => Health::Up,
+        }
+    }
+
+    /// Changes what the checks say; true when it was something else.
+    pub fn set_health(&self, health: Health) -> bool {
+        self.health.swap(health as u8, Relaxed) != health as u8
+    }
+
+    /// In maintenance, for any reason.
+    #[must_use]
+    pub fn in_maintenance(&self) -> bool {
+        self.admin.load(Relaxed) & admin::ANY_MAINT != 0
+    }
+
+    /// Drained by an administrator.
+    #[must_use]
+    pub fn draining(&self) -> bool {
+        self.admin.load(Relaxed) & admin::DRAIN != 0
+    }
+
+    /// May be given persistent requests: up, or stopping, or draining.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        !self.in_maintenance() && self.health() != Health::Down
+    }
+
+    /// May be given new requests by the load balancer.
+    #[must_use]
+    pub fn is_usable(&self) -> bool {
+        self.is_running() && !self.draining() && self.health() == Health::Up && self.weight.load(Relaxed) > 0
+    }
+
+    /// Requests it takes now under the backend's load (`maxconn`, `minconn`, `fullconn`).
+    #[must_use]
+    pub fn limit(&self, backend_load: i64, fullconn: usize) -> usize {
+        let maxconn = self.maxconn.load(Relaxed);
+        let minconn = self.config.minconn;
+        if maxconn == 0 || minconn == 0 || minconn >= maxconn || fullconn == 0 {
+            return maxconn;
+        }
+        let load = usize::try_from(backend_load).unwrap_or(0);
+        if load >= fullconn { maxconn } else { (load * maxconn / fullconn).max(minconn) }
+    }
+
+    /// Counts for this server.
+    pub fn count(&self, thread: usize, counter: Counter, by: u64) {
+        self.counters.add(thread, counter, by);
+    }
+}
+
+/// The address to connect to as far as it is known at start.
+fn target_of(addr: &model::ServerAddr) -> ServerTarget {
+    use weir_net::Address;
+    match addr {
+        model::ServerAddr::Inet(ip) => ServerTarget { address: Some(Address::Ip(*ip)), name: None },
+        model::ServerAddr::Unix(path) => {
+            ServerTarget { address: Some(Address::Unix(path.clone())), name: None }
+        }
+        model::ServerAddr::Abstract(name) => {
+            ServerTarget { address: Some(Address::Abstract(name.clone())), name: None }
+        }
+        model::ServerAddr::Name(name, _) => ServerTarget { address: None, name: Some(name.clone()) },
+        model::ServerAddr::Reverse => ServerTarget { address: None, name: None },
+    }
+}
+
+impl ProxyState {
+    fn new(index: usize, proxy: &model::Proxy, threads: usize, default_limit: usize) -> Self {
+        let servers: Vec<_> = proxy
+            .servers
+            .iter()
+            .enumerate()
+            .map(|(at, server)| Arc::new(ServerState::new(server, index, at, threads)))
+            .collect();
+        let picker = Picker::new(proxy, &servers);
+        Self {
+            front: Counters::new(threads),
+            back: Counters::new(threads),
+            front_current: Level::default(),
+            back_current: Level::default(),
+            front_limit: AtomicUsize::new(proxy.maxconn.unwrap_or(default_limit)),
+            session_rate: Rate::default(),
+            connection_rate: Rate::default(),
+            request_rate: Rate::default(),
+            backend_rate: Rate::default(),
+            disabled: AtomicBool::new(proxy.disabled),
+            servers: ArcSwap::from_pointee(servers),
+            picker,
+            queue: Queue::default(),
+            last_session_ms: AtomicU64::new(u64::MAX),
+            last_change_ms: AtomicU64::new(0),
+            up: AtomicBool::new(true),
+            down_transitions: AtomicU64::new(0),
+        }
+    }
+
+    /// Number of servers that take new requests.
+    #[must_use]
+    pub fn usable_servers(&self) -> usize {
+        self.servers.load().iter().filter(|s| s.is_usable()).count()
+    }
+
+    /// The server of this name.
+    #[must_use]
+    pub fn server(&self, name: &str) -> Option<Arc<ServerState>> {
+        self.servers.load().iter().find(|s| &*s.config.name == name).cloned()
+    }
+}
+
+impl Shared {
+    /// Fresh state for a configuration.
+    #[must_use]
+    pub fn new(config: Arc<Config>, threads: usize, hostname: String) -> Arc<Self> {
+        /// `maxconn` where neither the configuration nor the descriptor limit says otherwise.
+        const DEFAULT_MAXCONN: usize = 10_000;
+        let max = config.global.maxconn.unwrap_or(DEFAULT_MAXCONN);
+        let proxies =
+            config.proxies.iter().enumerate().map(|(at, p)| ProxyState::new(at, p, threads, max)).collect();
+        Arc::new(Self {
+            proxies,
+            threads,
+            stopping: AtomicBool::new(false),
+            stop_signal: watch::Sender::new(false),
+            hard_stop: watch::Sender::new(false),
+            freed: Notify::new(),
+            exchangers: Exchangers::new(threads),
+            load: ProcessLoad::new(threads),
+            connections: AtomicUsize::new(0),
+            max_connections: AtomicUsize::new(max),
+            total_connections: AtomicU64::new(0),
+            total_requests: AtomicU64::new(0),
+            tls_connections: AtomicUsize::new(0),
+            connection_rate: Rate::default(),
+            tls_rate: Rate::default(),
+            started: Instant::now(),
+            started_at: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_secs()),
+            proc_vars: Mutex::default(),
+            jobs: AtomicUsize::new(0),
+            pid: std::process::id(),
+            hostname,
+            config,
+        })
+    }
+
+    /// Milliseconds since the process started.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
+    }
+
+    /// Begins the soft stop.
+    pub fn stop(&self) {
+        self.stopping.store(true, Relaxed);
+        self.stop_signal.send_replace(true);
+    }
+
+    /// Ready when the soft stop has begun.
+    pub async fn stopped(&self) {
+        // The sender lives here: it cannot be gone.
+        let mut signal = self.stop_signal.subscribe();
+        let _stopping = signal.wait_for(|stopping| *stopping).await;
+    }
+
+    /// A client connection is over: another one may be accepted.
+    pub(crate) fn connection_ended(&self) {
+        self.connections.fetch_sub(1, Relaxed);
+        self.freed.notify_waiters();
+    }
+
+    /// A soft stop has begun.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Relaxed)
+    }
+
+    /// Index of a proxy by name; `backend` asks for one with a backend's half.
+    #[must_use]
+    pub fn proxy_index(&self, name: &str, backend: bool) -> Option<usize> {
+        let fits = |p: &model::Proxy| &*p.name == name && if backend { p.backend } else { p.frontend };
+        self.config.proxies.iter().position(|p| fits(p))
+    }
+}

@@ -1,0 +1,334 @@
+//! What a rule may look at and change: the transaction.
+//!
+//! Owns the facts of one request and of the connection it came on; the data plane fills them in and
+//! acts on what the rules changed.  Leaves the process (other proxies, counters, tables) to [`Environment`].
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use weir_http::{Request, Response};
+
+use crate::expr::Value;
+
+/// Scope of a variable: `proc.x`, `sess.x`, `txn.x`, `req.x`, `res.x` (and `check.x`).
+pub type Vars = Vec<(Box<[u8]>, Value<'static>)>;
+
+/// Facts of the TLS layer of a connection, read by the `ssl_fc_*`, `ssl_c_*`, `ssl_bc_*` fetches.
+pub trait TlsFacts {
+    /// `TLSv1.3`, `TLSv1.2`.
+    fn version(&self) -> &'static str;
+    /// Cipher suite under OpenSSL's name.
+    fn cipher(&self) -> &str;
+    /// Server name the client asked for.
+    fn sni(&self) -> Option<&str>;
+    /// Negotiated application protocol.
+    fn alpn(&self) -> Option<&[u8]>;
+    /// Resumed from a session or ticket.
+    fn resumed(&self) -> bool;
+    /// Certificate of the peer in DER.
+    fn peer_certificate(&self) -> Option<&[u8]>;
+    /// Certificate we presented in DER.
+    fn own_certificate(&self) -> Option<&[u8]>;
+    /// Name of the key exchange group.
+    fn group(&self) -> Option<&str>;
+    /// Verification error of the client's certificate (0 = none), as `ssl_c_verify`.
+    fn verify_error(&self) -> u32;
+}
+
+/// The client's connection: shared by all requests that come on it.
+pub struct Session {
+    /// Address of the client (the PROXY protocol's when one was received); `None` on unix sockets.
+    pub src: Cell<Option<SocketAddr>>,
+    /// Address the client connected to.
+    pub dst: Cell<Option<SocketAddr>>,
+    /// Name and number of the frontend.
+    pub frontend: ProxyName,
+    /// Name of the bind line (`name`), empty without.
+    pub listener_name: Arc<str>,
+    /// Number of the bind line in its frontend (`so_id`).
+    pub listener_id: u32,
+    /// TLS facts when the client came over TLS.
+    pub tls: Option<Rc<dyn TlsFacts>>,
+    /// TLVs of the PROXY protocol v2 header, (type, value).
+    pub proxy_tlvs: Vec<(u8, Box<[u8]>)>,
+    /// A PROXY protocol header was received.
+    pub proxy_header: bool,
+    /// Major HTTP version of the client's edge: 1, 2; 0 in TCP mode.
+    pub http_major: u8,
+    /// Raw socket of the client, for `fc_rtt` and friends.
+    pub socket: Option<i32>,
+    /// Wall clock at accept, microseconds since 1970.
+    pub accept_us: u64,
+    /// Protocol errors the client's edge survived (`fc_glitches`).
+    pub glitches: Cell<u32>,
+    /// `sess.` variables.
+    pub vars: RefCell<Vars>,
+    /// Entries tracked for the whole session (`tcp-request connection|session track-sc`), by slot.
+    pub tracked: RefCell<Vec<Option<Tracked>>>,
+    /// Requests started on this connection.
+    pub requests: Cell<u64>,
+    /// Log level override, nice, mark and tos set by rules are stored by the action's module.
+    pub log_level: Cell<Option<u8>>,
+}
+
+/// Name and number of a proxy.
+#[derive(Clone, Debug)]
+pub struct ProxyName {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its number (`id`, as in statistics).
+    pub id: u32,
+    /// Index into the configuration's list of proxies.
+    pub index: usize,
+}
+
+/// An entry of a stick table that counters of this transaction go to.
+#[derive(Clone, Debug)]
+pub struct Tracked {
+    /// Index of the table.
+    pub table: usize,
+    /// Key of the entry, in the table's key format.
+    pub key: Box<[u8]>,
+}
+
+/// Times of a transaction in milliseconds; `None` where the stage was not reached (logged as -1).
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Timers {
+    /// Wall clock at the first byte of the request (or accept in TCP mode), microseconds since 1970.
+    pub start_us: u64,
+    /// `%Th`: connection handshakes (PROXY, TLS).
+    pub handshake_ms: Option<u32>,
+    /// `%Ti`: idle time before the request.
+    pub idle_ms: Option<u32>,
+    /// `%TR`: time to receive the full request head.
+    pub request_ms: Option<u32>,
+    /// `%Tw`: time in queues.
+    pub queue_ms: Option<u32>,
+    /// `%Tc`: time to connect to the server.
+    pub connect_ms: Option<u32>,
+    /// `%Tr`: time until the response's head.
+    pub response_ms: Option<u32>,
+    /// `%Td`: data transfer.
+    pub data_ms: Option<u32>,
+    /// `%Ta`: active time of the request.
+    pub active_ms: Option<u32>,
+    /// `%Tt`: total.
+    pub total_ms: Option<u32>,
+}
+
+/// One request and its answer, from the first byte to the log line.
+pub struct Txn {
+    /// The connection it came on.
+    pub session: Rc<Session>,
+    /// The request's head; in TCP mode empty.
+    pub request: Request,
+    /// Body bytes received so far and kept for inspection (`option http-buffer-request`, wait-for-body);
+    /// in TCP mode the bytes in the request buffer.
+    pub request_body: Vec<u8>,
+    /// All of the body is in `request_body`.
+    pub request_body_complete: bool,
+    /// Body length announced by the client, when it was.
+    pub request_body_len: Option<u64>,
+    /// The response's head, once there is one.
+    pub response: Option<Response>,
+    /// Body bytes of the response kept for inspection; in TCP mode the bytes in the response buffer.
+    pub response_body: Vec<u8>,
+    /// All of the response body is in `response_body`.
+    pub response_body_complete: bool,
+    /// `txn.` variables.
+    pub vars: Vars,
+    /// `req.` variables (also during the request phases only).
+    pub req_vars: Vars,
+    /// `res.` variables.
+    pub res_vars: Vars,
+    /// The backend chosen, once one is.
+    pub backend: Option<ProxyName>,
+    /// Name of the server chosen, `<NOSRV>` in logs without; `<STATS>`-like names for services.
+    pub server: Option<Arc<str>>,
+    /// Number of the server in its backend (`srv_id`).
+    pub server_id: u32,
+    /// Address of the server connected to, and our own address on that connection.
+    pub server_addr: Option<SocketAddr>,
+    /// Our address on the server's connection.
+    pub server_local: Option<SocketAddr>,
+    /// TLS facts of the server's connection.
+    pub server_tls: Option<Rc<dyn TlsFacts>>,
+    /// Major HTTP version on the server's side; 0 before.
+    pub server_http_major: u8,
+    /// The connection to the server was reused.
+    pub server_reused: bool,
+    /// Stage times.
+    pub timers: Timers,
+    /// Status sent to the client; 0 before.
+    pub status: u16,
+    /// Status received from the server; 0 before.
+    pub server_status: u16,
+    /// Bytes received from the client.
+    pub bytes_in: u64,
+    /// Bytes sent to the client.
+    pub bytes_out: u64,
+    /// Termination state as logged by `%tsc`: cause, stage, cookie's two characters.
+    pub termination: [u8; 4],
+    /// Connection attempts after the first.
+    pub retries: u32,
+    /// A redispatch took place (`+` in the log).
+    pub redispatched: bool,
+    /// Places in the server's and the backend's queue when the request entered them.
+    pub server_queue: u32,
+    /// Place in the backend's queue.
+    pub backend_queue: u32,
+    /// Captured request header values, by slot (`capture request header`, `http-request capture`).
+    pub request_captures: Vec<Option<Box<[u8]>>>,
+    /// Captured response header values, by slot.
+    pub response_captures: Vec<Option<Box<[u8]>>>,
+    /// Captured cookies, request then response (`capture cookie`).
+    pub cookie_captures: [Option<Box<[u8]>>; 2],
+    /// Value of `unique-id-format`, made once.
+    pub unique_id: Option<Box<[u8]>>,
+    /// Entries tracked for this request by slot (`http-request track-sc`); falls back to the session's.
+    pub tracked: Vec<Option<Tracked>>,
+    /// Timeouts set by `http-request set-timeout`, milliseconds: server, tunnel, client.
+    pub set_timeouts: [Option<u32>; 3],
+    /// Log level: `None` = as configured, `Some(8)` = silent.
+    pub log_level: Option<u8>,
+    /// Source address override for this request (`http-request set-src`).
+    pub src: Option<SocketAddr>,
+    /// Destination override (`http-request set-dst`).
+    pub dst: Option<SocketAddr>,
+    /// Number of this request since the process started (`%rt`).
+    pub request_counter: u32,
+    /// File and line of the last rule that was final (`last_rule_file`, `last_rule_line`).
+    pub last_rule: Option<crate::Pos>,
+    /// Entity (rule) the transaction waits in, none when it runs.
+    pub compression: Option<&'static str>,
+    /// The process around the transaction.
+    pub env: Rc<dyn Environment>,
+}
+
+impl Txn {
+    /// A transaction that has seen nothing yet.
+    #[must_use]
+    pub fn new(session: Rc<Session>, env: Rc<dyn Environment>) -> Self {
+        Self {
+            session,
+            env,
+            request: Request::default(),
+            request_body: Vec::new(),
+            request_body_complete: false,
+            request_body_len: None,
+            response: None,
+            response_body: Vec::new(),
+            response_body_complete: false,
+            vars: Vec::new(),
+            req_vars: Vec::new(),
+            res_vars: Vec::new(),
+            backend: None,
+            server: None,
+            server_id: 0,
+            server_addr: None,
+            server_local: None,
+            server_tls: None,
+            server_http_major: 0,
+            server_reused: false,
+            timers: Timers::default(),
+            status: 0,
+            server_status: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            termination: *b"----",
+            retries: 0,
+            redispatched: false,
+            server_queue: 0,
+            backend_queue: 0,
+            request_captures: Vec::new(),
+            response_captures: Vec::new(),
+            cookie_captures: [None, None],
+            unique_id: None,
+            tracked: Vec::new(),
+            set_timeouts: [None; 3],
+            log_level: None,
+            src: None,
+            dst: None,
+            request_counter: 0,
+            last_rule: None,
+            compression: None,
+        }
+    }
+
+    /// The client's address as rules see it: set-src first, then the connection's.
+    #[must_use]
+    pub fn src(&self) -> Option<SocketAddr> {
+        self.src.or_else(|| self.session.src.get())
+    }
+
+    /// The address the client asked for: set-dst first, then the connection's.
+    #[must_use]
+    pub fn dst(&self) -> Option<SocketAddr> {
+        self.dst.or_else(|| self.session.dst.get())
+    }
+}
+
+/// A number about a proxy or server, for `nbsrv`, `be_conn`, `srv_is_up` and the like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "each variant is the figure of the same name in the statistics")]
+pub enum Figure {
+    UsableServers,
+    Connections,
+    ConnectionRate,
+    SessionRate,
+    RequestRate,
+    Queued,
+    FreeSlots,
+    AverageQueue,
+    IdleConnections,
+    UsedConnections,
+    TotalWeight,
+    IsUp,
+    Weight,
+    InitialWeight,
+    UserWeight,
+}
+
+/// The process around a transaction: what rules may ask that is not the transaction's own.
+pub trait Environment {
+    /// Figure of a frontend or backend by name.
+    fn proxy_figure(&self, proxy: &str, figure: Figure) -> Option<i64>;
+    /// Figure of a server.
+    fn server_figure(&self, backend: &str, server: &str, figure: Figure) -> Option<i64>;
+    /// Milliseconds on a clock that never goes back.
+    fn now_ms(&self) -> u64;
+    /// Wall clock, microseconds since 1970.
+    fn wall_us(&self) -> u64;
+    /// A random number.
+    fn random(&self) -> u64;
+    /// Host name (`global: hostname`).
+    fn hostname(&self) -> &str;
+    /// Process number in the log (`%pid`).
+    fn pid(&self) -> u32;
+    /// Number of worker threads.
+    fn threads(&self) -> u32;
+    /// Figures of the process: (connections now, connection rate, stopping).
+    fn process(&self) -> (u32, u32, bool);
+    /// Reads a `proc.` variable.
+    fn proc_var(&self, name: &[u8]) -> Option<Value<'static>>;
+    /// Writes or unsets a `proc.` variable.
+    fn set_proc_var(&self, name: &[u8], value: Option<Value<'static>>);
+    /// The stick tables, by index.
+    fn table(&self, index: usize) -> Option<Rc<dyn StickTable>>;
+    /// Index of the table of a proxy or table section.
+    fn table_index(&self, name: &str) -> Option<usize>;
+}
+
+/// A stick table as rules see it (`weir-balance` has the data structure behind it).
+pub trait StickTable {
+    /// Reads a counter or rate of an entry (`gpc0`, `conn_cur`, `http_req_rate`, ...).
+    fn read(&self, key: &[u8], data: &str) -> Option<i64>;
+    /// Adds to a counter of an entry, creating the entry; returns the new value.
+    fn add(&self, key: &[u8], data: &str, by: i64) -> Option<i64>;
+    /// Sets a counter of an entry, creating the entry.
+    fn set(&self, key: &[u8], data: &str, to: i64);
+    /// Refreshes (creating it) an entry; false when the table is full.
+    fn touch(&self, key: &[u8]) -> bool;
+}
