@@ -19,8 +19,6 @@ use crate::state::Shared;
 pub(crate) mod level {
     pub(crate) const ALERT: u8 = 1;
     pub(crate) const ERR: u8 = 3;
-    pub(crate) const WARNING: u8 = 4;
-    pub(crate) const NOTICE: u8 = 5;
     pub(crate) const INFO: u8 = 6;
     /// `set-log-level silent`
     pub(crate) const SILENT: u8 = 8;
@@ -241,7 +239,7 @@ pub(crate) fn transaction(logger: &Logger, front: &Proxy, txn: &Txn) {
         return;
     }
     let error = failed && front.options.log_separate_errors;
-    let level = match txn.log_level.or(txn.session.log_level.get()) {
+    let level = match txn.log_level.or_else(|| txn.session.log_level.get()) {
         Some(level::SILENT) => return,
         Some(level) => level,
         None if error => level::ERR,

@@ -30,7 +30,7 @@ pub(crate) fn backend_of(worker: &Worker, proxy: &Proxy, front: usize, txn: &Txn
             }
         }
     }
-    proxy.default_backend.or(proxy.backend.then_some(front))
+    proxy.default_backend.or_else(|| proxy.backend.then_some(front))
 }
 
 /// Chooses the backend and enters it.
