@@ -14,7 +14,7 @@ use crate::exchange::{Exchange, Stop};
 use crate::state::{ServerState, Shared};
 
 /// A request's place on a server: counted until dropped, then handed to the next in the queues.
-pub struct Held {
+pub(crate) struct Held {
     /// The server.
     pub server: Arc<ServerState>,
     shared: Arc<Shared>,
