@@ -62,6 +62,8 @@ mod forwarded;
 
 mod pool;
 
+mod takeover;
+
 mod server_tls;
 
 // State.

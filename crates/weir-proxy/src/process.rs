@@ -21,7 +21,7 @@ use crate::listeners::{Listening, Role};
 use crate::server_tls::Acceptor;
 use crate::state::{Level, Shared};
 use crate::worker::Worker;
-use crate::{accept, check, resolve, server_tls};
+use crate::{accept, check, resolve, server_tls, takeover};
 
 /// What the data plane asks of the administrative side.
 pub trait Services: Send + Sync {
@@ -225,6 +225,7 @@ async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
     // would go on arriving in a queue that is never served.
     drop(listening);
     tokio::task::spawn_local(maintain(Rc::clone(&worker)));
+    tokio::task::spawn_local(takeover::serve(Rc::clone(&worker)));
     check::start(&worker);
     let mut hard = shared.hard_stop.subscribe();
     tokio::select! {
@@ -295,7 +296,7 @@ async fn maintain(worker: Rc<Worker>) {
     let purging = async {
         loop {
             tokio::time::sleep(PURGE_INTERVAL).await;
-            worker.pool.purge(now_ms());
+            worker.pool.purge(now_ms(), worker.thread);
             worker.shared.load.measure(worker.thread);
         }
     };

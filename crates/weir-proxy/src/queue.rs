@@ -21,11 +21,11 @@ pub struct Queue {
 }
 
 /// A slot on a server that was counted for its holder.
-pub type Slot = Held;
+pub(crate) type Slot = Held;
 
 impl Queue {
     /// Enters the queue; returns where the slot will arrive and how many were waiting before.
-    pub fn enter(&self) -> (oneshot::Receiver<Slot>, usize) {
+    pub(crate) fn enter(&self) -> (oneshot::Receiver<Slot>, usize) {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         // Those who gave up are still in the list until their turn; count only the living.
@@ -38,7 +38,7 @@ impl Queue {
     }
 
     /// Gives a counted slot to the first who still waits; gives it back when nobody does.
-    pub fn hand_over(&self, mut slot: Slot) -> Option<Slot> {
+    pub(crate) fn hand_over(&self, mut slot: Slot) -> Option<Slot> {
         if self.is_empty() {
             return Some(slot);
         }

@@ -174,7 +174,8 @@ pub(crate) async fn connect(
     facts(stream)
 }
 
-fn facts(stream: &Stream) -> io::Result<Rc<dyn TlsFacts>> {
+/// What rules may know of a stream's handshake.
+pub(crate) fn facts(stream: &Stream) -> io::Result<Rc<dyn TlsFacts>> {
     let info = stream.tls().ok_or(io::ErrorKind::NotConnected)?;
     Ok(Rc::new(Facts::new(info)))
 }

@@ -19,6 +19,7 @@ use crate::counters::{Counter, Counters, Rate};
 use crate::load::ProcessLoad;
 use crate::pick::Picker;
 use crate::queue::Queue;
+use crate::takeover::Exchangers;
 
 /// The process's shared state.
 pub struct Shared {
@@ -36,6 +37,8 @@ pub struct Shared {
     pub hard_stop: watch::Sender<bool>,
     /// A connection ended while others waited to be accepted.
     pub freed: Notify,
+    /// Ways to take idle connections over from other threads.
+    pub(crate) exchangers: Exchangers,
     /// How busy the threads are.
     pub load: ProcessLoad,
     /// Client connections now.
@@ -202,6 +205,8 @@ pub struct ServerState {
     pub rate: Rate,
     /// Idle connections kept in pools now, all threads.
     pub idle: AtomicUsize,
+    /// The same for each thread, for those who want to take one over.
+    pub idle_by_thread: Box<[AtomicUsize]>,
     /// Connections in use now.
     pub used: AtomicUsize,
     /// Failure streak or success streak of the checks, for `chkfail`/`check_status`.
@@ -282,6 +287,7 @@ impl ServerState {
             counters: Counters::new(threads),
             rate: Rate::default(),
             idle: AtomicUsize::new(0),
+            idle_by_thread: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
             used: AtomicUsize::new(0),
             check: Mutex::new(CheckReport { health: rise_fall, ..CheckReport::default() }),
             check_enabled: AtomicBool::new(config.check.is_some()),
@@ -428,6 +434,7 @@ impl Shared {
             stop_signal: watch::Sender::new(false),
             hard_stop: watch::Sender::new(false),
             freed: Notify::new(),
+            exchangers: Exchangers::new(threads),
             load: ProcessLoad::new(threads),
             connections: AtomicUsize::new(0),
             max_connections: AtomicUsize::new(max),
