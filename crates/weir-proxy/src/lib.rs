@@ -30,6 +30,8 @@ mod request_head;
 
 mod pick;
 
+mod balance_key;
+
 mod cookie;
 
 mod connect;
@@ -69,6 +71,8 @@ mod server_tls;
 pub mod counters;
 
 pub mod state;
+
+mod farm;
 
 mod queue;
 
