@@ -77,7 +77,7 @@ enum Outcome {
 
 /// Chooses a server and takes a place on it, waiting in a queue when all are taken.
 pub(crate) async fn assign(x: &mut Exchange, avoid: Option<&Arc<ServerState>>) -> Result<Held, Stop> {
-    let proxy = Arc::clone(x.worker.proxy(x.back));
+    let proxy = Rc::clone(x.worker.proxy(x.back));
     let mut direct = if avoid.is_none() { persistent(x, &proxy) } else { None };
     let mut entered_ms = None;
     for _ in 0..MAX_MOVES {
