@@ -83,6 +83,7 @@ impl Expr {
     pub(crate) fn parse_word(word: &Word, scope: &mut Scope<'_>) -> Result<Self, Vec<Diagnostic>> {
         let (call, end) = args::cut_call(word, 0).map_err(|e| vec![e])?;
         let Some(fetch) = registry::find_fetch(&call.name.text) else { return Err(vec![unknown_fetch(&call.name)]) };
+        let fetch = directed(fetch, scope.place);
         Self::with_fetch(fetch, &call, word, end, scope)
     }
 
@@ -229,6 +230,27 @@ impl Expr {
             _ => false,
         }
     }
+}
+
+/// Old names without a direction are about the message at hand.
+fn directed(fetch: &'static Fetch, place: Place) -> &'static Fetch {
+    let response = match place {
+        Place::Rule(phase) => phase.is_response(),
+        Place::BackendResponse | Place::Check => true,
+        _ => false,
+    };
+    let name: &[u8] = match fetch.name {
+        _ if !response => return fetch,
+        "hdr" => b"res.hdr",
+        "hdr_cnt" => b"res.hdr_cnt",
+        "hdr_ip" => b"res.hdr_ip",
+        "hdr_val" => b"res.hdr_val",
+        "cookie" => b"res.cook",
+        "payload" => b"res.payload",
+        "payload_lv" => b"res.payload_lv",
+        _ => return fetch,
+    };
+    registry::find_fetch(name).unwrap_or(fetch)
 }
 
 /// Whether what a fetch needs is there at a place.

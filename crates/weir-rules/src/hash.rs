@@ -12,20 +12,21 @@ pub fn sdbm(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |h: u32, b| h.wrapping_mul(65599).wrapping_add(u32::from(*b)))
 }
 
-/// W. Tarreau's hash: two multiplicative streams joined at the end.
+/// W. Tarreau's hash: two words, rotated by amounts that come from the data.
 #[must_use]
 pub fn wt6(bytes: &[u8]) -> u32 {
-    const STREAM: u16 = 0xa53c;
-    let (mut high, mut low): (u16, u16) = (0, 0);
+    let (mut h0, mut h1): (u32, u32) = (0xa53c_965a, 0x5ca6_953a);
+    let (mut step0, mut step1) = (6, 18);
     for b in bytes {
-        high = STREAM.wrapping_mul(high);
-        low = STREAM.wrapping_mul(low);
-        low = low.wrapping_add(high.wrapping_mul(3));
-        high = high.wrapping_add(low);
-        low = low.wrapping_add(u16::from(*b));
-        high = high.wrapping_add(low);
+        let byte = u32::from(*b);
+        h0 = !(h0 ^ byte);
+        h1 = !h1.wrapping_add(byte);
+        (h0, h1) = (h1.rotate_left(step0), h0.rotate_left(step1));
+        let mixed = (h0 >> 16 ^ h1) & 0xffff;
+        step0 = mixed & 0x1f;
+        step1 = mixed >> 11;
     }
-    u32::from(high) << 16 | u32::from(low)
+    h0 ^ h1
 }
 
 /// Spreads a hash over all 32 bits: Bob Jenkins' full avalanche, then a large prime near 3/4 of the range.

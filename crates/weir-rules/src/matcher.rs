@@ -551,7 +551,7 @@ mod tests {
         check("dir", &["png"], "/xpng", false);
         check("dir", &["32x32"], image, false);
         let url = "http://www1.dc-eu.example.com:80/blah";
-        for part in ["http", "www1", ".www1", "dc-eu", "com", "80", "dc-eu.example", "blah", ":www1:", "dc-eu.example:80"] {
+        for part in ["http", "www1", ".www1", "dc-eu", "com", "80", "dc-eu.example", "blah", ":www1:", "example.com:80"] {
             check("dom", &[part], url, true);
         }
         check("dom", &["eu"], url, false);

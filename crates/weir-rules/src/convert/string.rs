@@ -94,25 +94,28 @@ fn parts(text: &[u8], delimiters: &[u8], words: bool) -> Vec<(usize, usize)> {
     list
 }
 
+/// First and last part of those asked for by number (negative: from the end) and count (0: all further ones).
+fn selected(index: i64, count: usize, total: usize) -> Option<(usize, usize)> {
+    let n = usize::try_from(index.unsigned_abs()).ok().filter(|n| (1..=total).contains(n))?;
+    let limit = |available: usize| if count == 0 { available } else { count.min(available) };
+    if index > 0 {
+        let first = n - 1;
+        return Some((first, first + limit(total - first) - 1));
+    }
+    let last = total - n;
+    Some((last + 1 - limit(last + 1), last))
+}
+
 fn part<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
     let text = value.into_bytes();
     let words = args.variant == "word";
     let list = parts(&text, args.str(1)?, words);
-    let (index, count) = (args.int(0)?, args.int(2).unwrap_or(1));
-    let missing = || if words { None } else { Some(Value::text(b"")) };
-    let count = usize::try_from(count).ok()?;
-    let all = |n: usize| if count == 0 { n } else { count.min(n) };
-    let (first, last) = match usize::try_from(index.unsigned_abs()) {
-        Ok(n) if n == 0 || n > list.len() => return missing(),
-        Ok(n) if index > 0 => (n - 1, n - 2 + all(list.len() - n + 1) + 1 - 1),
-        Ok(n) => {
-            let last = list.len() - n;
-            (last + 1 - all(last + 1), last)
-        }
-        Err(_) => return missing(),
-    };
-    let last = if index > 0 { first + all(list.len() - first) - 1 } else { last };
-    Some(Value::Str(slice(text, list[first].0..list[last].1)))
+    let count = usize::try_from(args.int(2).unwrap_or(1)).ok()?;
+    match selected(args.int(0)?, count, list.len()) {
+        Some((first, last)) => Some(Value::Str(slice(text, list[first].0..list[last].1))),
+        None if words => None,
+        None => Some(Value::text(b"")),
+    }
 }
 
 fn has_ctl<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
