@@ -840,6 +840,7 @@ pub enum Balance {
     },
     Hash(Expr),
     Sticky,
+    /// `log-hash`: for a transaction whose request bytes are the message.
     LogHash(Expr),
 }
 

@@ -305,8 +305,9 @@ fn tlv(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed {
             "the TLV's type must stand in parentheses, as in set-proxy-v2-tlv-fmt(0xE1)",
         );
     };
-    let word = a.need("a log format")?;
-    let format = LogFormat::parse(word, a.scope)?;
+    // At the end of a line the value is empty.
+    let empty = Word { text: Vec::new(), pos: a.word.pos };
+    let format = LogFormat::parse(a.args.next().unwrap_or(&empty), a.scope)?;
     d.proxy_header().tlvs.push((id, Arc::new(format)));
     Ok(())
 }
