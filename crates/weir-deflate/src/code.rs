@@ -48,8 +48,8 @@ impl Code {
     pub(crate) fn set(&mut self, lengths: &Lengths) {
         let mut code = [0u16; 288];
         codes(&lengths.literals, &lengths.literal_counts, &mut code);
-        for literal in 0..FIRST_COPY {
-            self.first[literal] = u32::from(code[literal]);
+        for (entry, &bits) in self.first[..FIRST_COPY].iter_mut().zip(&code) {
+            *entry = u32::from(bits);
         }
         self.first_count[..FIRST_COPY].copy_from_slice(&lengths.literals[..FIRST_COPY]);
         self.second[SECOND_LITERAL..][..FIRST_COPY].copy_from_slice(&code[..FIRST_COPY]);
@@ -66,9 +66,9 @@ impl Code {
         }
         self.end = (code[END_OF_BLOCK], lengths.literals[END_OF_BLOCK]);
         codes(&lengths.distances, &lengths.distance_counts, &mut self.second[..32]);
-        for symbol in 0..DISTANCES {
-            self.second_length[symbol] = lengths.distances[symbol];
-            self.second_count[symbol] = lengths.distances[symbol] + DISTANCE_EXTRA[symbol];
+        self.second_length[..DISTANCES].copy_from_slice(&lengths.distances[..DISTANCES]);
+        for (symbol, &extra) in DISTANCE_EXTRA.iter().enumerate() {
+            self.second_count[symbol] = lengths.distances[symbol] + extra;
         }
         self.second[NO_SECOND] = 0;
         self.second_count[NO_SECOND] = 0;
