@@ -78,7 +78,7 @@ impl Services for Administration {
 
 /// Sockets go to administrators alone, over a unix socket that says so (`expose-fd listeners`).
 fn may_take_over(config: &Config, stream: &Stream, level: AdminLevel) -> bool {
-    let Ok(address) = stream.local_addr() else { return false };
+    let Ok(address) = stream.local_addr().map(handover::final_name) else { return false };
     let exposing = config.global.stats_sockets.iter().filter(|bind| bind.expose_fd_listeners);
     level == AdminLevel::Admin
         && stream.is_unix()
@@ -95,6 +95,8 @@ async fn asks_for_listeners(stream: &mut Stream) -> bool {
 }
 
 fn hand_over(stream: &Stream, listeners: &[Arc<Listener>]) -> io::Result<()> {
+    // A socket that closes with unread bytes resets the connection: the command is taken first.
+    recv(stream.as_fd(), &mut [0; HAND_OVER.len() + 1], RecvFlags::DONTWAIT)?;
     let socket = UnixStream::from(stream.as_fd().try_clone_to_owned()?);
     handover::send_listeners(&socket, listeners.iter().map(AsRef::as_ref))
 }

@@ -406,6 +406,38 @@ fn reloads_refuse_nobody() {
 }
 
 #[test]
+fn a_successor_takes_the_sockets_over() {
+    let place = Place::new("successor");
+    let configure = |text: &str| {
+        place.answers(text);
+        let config = fs::read_to_string(place.path("cfg")).unwrap();
+        let socket = place.path("stats.sock");
+        place.write(&format!(
+            "global\n stats socket {} level admin expose-fd listeners\n{config}",
+            socket.display()
+        ));
+    };
+    configure("round-0");
+    let mut old = place.start(&["-d"]);
+    place.wait_for("round-0");
+    let visitor = Visitor::of(place.address());
+    for round in 1..4 {
+        let text = format!("round-{round}");
+        configure(&text);
+        let new = place.start(&["-d", "-x", "stats.sock", "-sf", &old.0.id().to_string()]);
+        assert_eq!(old.code(), Some(0));
+        place.wait_for(&text);
+        old = new;
+    }
+    let (visits, failures) = visitor.result();
+    assert!(visits > 3);
+    assert_eq!(failures, 0, "of {visits}");
+    // Nobody is there to take over from.
+    let output = place.output(&["-d", "-x", "nowhere.sock"]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
 fn a_failed_reload_changes_nothing() {
     let place = Place::new("bad-reload");
     place.answers("good");
