@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test stops where something is not as it has to be")]
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -484,4 +484,28 @@ fn the_service_manager_is_told_first_that_all_is_ready() {
     running.signal(Signal::TERM);
     assert!(next().contains("STOPPING=1"));
     assert_eq!(running.code(), Some(0));
+}
+
+#[test]
+fn the_demo_serves_its_site_and_cleans_up() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let mut demo = Running(child.arg("demo").stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut printed = std::io::BufReader::new(demo.0.stdout.take().unwrap());
+    let mut next = |label: &str| loop {
+        let mut line = String::new();
+        assert!(printed.read_line(&mut line).unwrap() > 0, "{label} is not printed");
+        if let Some(value) = line.trim().strip_prefix(label) {
+            break value.trim().to_owned();
+        }
+    };
+    let pages = next("pages");
+    let address: SocketAddr = pages.trim_start_matches("http://").trim_end_matches('/').parse().unwrap();
+    let configuration = PathBuf::from(next("read from"));
+    assert!(configuration.exists());
+    eventually("the demo's page", || {
+        ask(address).is_some_and(|page| page.contains("Three origins behind one Weir"))
+    });
+    demo.signal(Signal::INT);
+    assert_eq!(demo.code(), Some(0));
+    assert!(!configuration.exists());
 }
