@@ -117,7 +117,7 @@ pub(crate) fn command_socket(written: &str) -> Result<Bind, String> {
 pub(crate) fn policy(config: &Config) -> Policy {
     Policy {
         exit_on_failure: !config.global.no_exit_on_failure,
-        max_reloads: config.global.mworker_max_reloads.unwrap_or(Policy::default().max_reloads),
+        max_reloads: config.global.mworker_max_reloads.unwrap_or_else(|| Policy::default().max_reloads),
     }
 }
 
