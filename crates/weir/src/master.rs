@@ -88,7 +88,9 @@ struct Master {
     service_manager: ServiceManager,
     since: Instant,
     notes: mpsc::Sender<Note>,
+    /// Clients that wait for the start under way, and those whose reload comes after it.
     reload_answers: Vec<oneshot::Sender<String>>,
+    later_answers: Vec<oneshot::Sender<String>>,
 }
 
 /// Supervises workers until it is told to end.
@@ -128,6 +130,7 @@ async fn supervise(setup: Setup) -> Result<u8, String> {
         since: Instant::now(),
         notes: sender,
         reload_answers: Vec::new(),
+        later_answers: Vec::new(),
     };
     let mut left = master.happened(Event::Reload { hard: false });
     loop {
@@ -249,6 +252,7 @@ impl Master {
                         self.console.alert(&format!("Current worker ({pid}) exited with code {code}"));
                     }
                     Action::Leave(code) => {
+                        self.reload_answers.append(&mut self.later_answers);
                         self.answer_reloads(false);
                         self.console.notice(&format!("All workers exited. Exiting... ({code})"));
                         return Some(code);
@@ -260,6 +264,7 @@ impl Master {
     }
 
     fn start(&mut self) -> Event {
+        self.reload_answers.append(&mut self.later_answers);
         if self.first.is_none() {
             self.console.forget();
             self.service_manager.reloading();
@@ -367,7 +372,7 @@ impl Master {
                 answer.send(self.console.startup_logs()).ok();
             }
             Ask::Reload { hard, answer } => {
-                self.reload_answers.push(answer);
+                self.later_answers.push(answer);
                 return self.happened(Event::Reload { hard });
             }
             Ask::Connect(target, level, answer) => {
