@@ -209,6 +209,8 @@ pub struct Global {
     pub daemon: bool,
     pub quiet: bool,
     pub master_worker: bool,
+    /// `master-worker no-exit-on-failure`
+    pub no_exit_on_failure: bool,
     pub node: Option<String>,
     pub description: Option<String>,
     /// `log-send-hostname`: host name in syslog headers.

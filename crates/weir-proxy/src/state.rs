@@ -18,6 +18,7 @@ use weir_net::tls::client::TlsClient;
 
 use crate::counters::{Counter, Counters, Rate};
 use crate::farm::{Farm, Layout, NEVER, Picker};
+use crate::listeners;
 use crate::load::ProcessLoad;
 use crate::pick::Held;
 use crate::queue::Queue;
@@ -487,7 +488,7 @@ fn target_of(addr: &model::ServerAddr) -> ServerTarget {
             ServerTarget { address: Some(Address::Unix(path.clone())), name: None }
         }
         model::ServerAddr::Abstract(name) => {
-            ServerTarget { address: Some(Address::Abstract(name.clone())), name: None }
+            ServerTarget { address: listeners::abstract_name(name).address(), name: None }
         }
         model::ServerAddr::Name(name, _) => ServerTarget { address: None, name: Some(name.clone()) },
         model::ServerAddr::Reverse => ServerTarget { address: None, name: None },
