@@ -17,7 +17,7 @@ use weir_config::model::{self, Config};
 use crate::counters::{Counter, Counters, Rate};
 use crate::load::ProcessLoad;
 use crate::pick::Picker;
-use crate::queue::Queue;
+pub use crate::queue::Queue;
 
 /// The process's shared state.
 pub struct Shared {
@@ -41,6 +41,10 @@ pub struct Shared {
     pub connections: AtomicUsize,
     /// Most client connections at once (`global maxconn`).
     pub max_connections: AtomicUsize,
+    /// The same as configured: `set maxconn global` does not go beyond.
+    pub max_connections_at_start: usize,
+    /// Rate limits, changeable at run time.
+    pub limits: RateLimits,
     /// Connections accepted since start.
     pub total_connections: AtomicU64,
     /// Requests since start (`%rt`, `show info`).
@@ -63,6 +67,30 @@ pub struct Shared {
     pub hostname: String,
     /// Process number.
     pub pid: u32,
+}
+
+/// Limits a second for the whole process (`set rate-limit`); 0 = none.
+#[derive(Debug)]
+pub struct RateLimits {
+    /// `maxconnrate`
+    pub connections_per_second: AtomicU32,
+    /// `maxsessrate`
+    pub sessions_per_second: AtomicU32,
+    /// `maxsslrate`
+    pub tls_per_second: AtomicU32,
+    /// `maxcomprate`, in kilobytes.
+    pub compression_kb_per_second: AtomicU32,
+}
+
+impl RateLimits {
+    fn new(global: &model::Global) -> Self {
+        Self {
+            connections_per_second: AtomicU32::new(global.maxconnrate),
+            sessions_per_second: AtomicU32::new(global.maxsessrate),
+            tls_per_second: AtomicU32::new(global.maxsslrate),
+            compression_kb_per_second: AtomicU32::new(global.maxcomprate_kbps),
+        }
+    }
 }
 
 /// Changing state of a proxy.
@@ -427,6 +455,8 @@ impl Shared {
             load: ProcessLoad::new(threads),
             connections: AtomicUsize::new(0),
             max_connections: AtomicUsize::new(max),
+            max_connections_at_start: max,
+            limits: RateLimits::new(&config.global),
             total_connections: AtomicU64::new(0),
             total_requests: AtomicU64::new(0),
             tls_connections: AtomicUsize::new(0),
