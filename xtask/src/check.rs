@@ -63,12 +63,13 @@ pub(crate) fn run(given: &[String]) -> Result<ExitCode, String> {
     }
     let mut report = Report::default();
     report.step("guards", guards);
-    report.step("format", || cargo(&["fmt", "--all", "--check"]));
+    report.step("format", || cargo(&["fmt", "--all", "--", "--check", "-l"]));
     report.step("lints", || {
-        cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])
+        cargo(&["clippy", "--quiet", "--keep-going", "--workspace", "--all-targets", "--", "-D", "warnings"])
     });
     report.step("tests", || tests(&["test", "--workspace", "--no-fail-fast", "--quiet"]));
-    report.step("fuzz format", || cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]));
+    report
+        .step("fuzz format", || cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--", "--check", "-l"]));
     report.step("fuzz corpus", || tests(&["test", "--manifest-path", "fuzz/Cargo.toml", "--quiet"]));
     let mut weir = None;
     report.step("build", || {

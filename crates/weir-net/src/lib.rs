@@ -14,6 +14,10 @@ pub mod connect;
 
 pub mod stream;
 
+pub mod tls;
+
+mod pool;
+
 pub mod timers;
 
 pub mod kernel;

@@ -64,6 +64,8 @@ mod forwarded;
 
 mod pool;
 
+mod takeover;
+
 mod server_tls;
 
 // State.

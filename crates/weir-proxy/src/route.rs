@@ -1,5 +1,6 @@
 //! Which backend: `use_backend` rules in order, then `default_backend`.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -29,12 +30,12 @@ pub(crate) fn backend_of(worker: &Worker, proxy: &Proxy, front: usize, txn: &Txn
             }
         }
     }
-    proxy.default_backend.or(proxy.backend.then_some(front))
+    proxy.default_backend.or_else(|| proxy.backend.then_some(front))
 }
 
 /// Chooses the backend and enters it.
 pub(crate) fn choose_backend(x: &mut Exchange) -> Result<(), Stop> {
-    let proxy = Arc::clone(x.worker.proxy(x.front));
+    let proxy = Rc::clone(x.worker.proxy(x.front));
     let Some(back) = backend_of(&x.worker, &proxy, x.front, &x.txn) else {
         x.terminated(b'S', b'C');
         x.count_front(Counter::RequestErrors, 1);

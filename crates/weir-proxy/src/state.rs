@@ -11,15 +11,17 @@ use std::sync::atomic::{
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Notify, watch};
 use weir_config::model::{self, Config};
+use weir_net::tls::client::TlsClient;
 
 use crate::counters::{Counter, Counters, Rate};
 use crate::farm::{Farm, Layout, NEVER, Picker};
 use crate::load::ProcessLoad;
 use crate::pick::Held;
 use crate::queue::Queue;
+use crate::takeover::Exchangers;
 
 /// The process's shared state.
 pub struct Shared {
@@ -37,6 +39,8 @@ pub struct Shared {
     pub hard_stop: watch::Sender<bool>,
     /// A connection ended while others waited to be accepted.
     pub freed: Notify,
+    /// Ways to take idle connections over from other threads.
+    pub(crate) exchangers: Exchangers,
     /// How busy the threads are.
     pub load: ProcessLoad,
     /// Client connections now.
@@ -208,6 +212,8 @@ pub struct ServerState {
     pub proxy: usize,
     /// Where to connect; changed by `set server addr` and name resolution.
     pub addr: ArcSwap<ServerTarget>,
+    /// TLS towards it, when its line says `ssl`.
+    pub tls: ArcSwapOption<TlsClient>,
     /// Weight in force, 0..256 (user weight).
     pub weight: AtomicU32,
     /// Most requests at once, 0 = no limit; changed by `set maxconn server`.
@@ -232,6 +238,8 @@ pub struct ServerState {
     pub rate: Rate,
     /// Idle connections kept in pools now, all threads.
     pub idle: AtomicUsize,
+    /// The same for each thread, for those who want to take one over.
+    pub idle_by_thread: Box<[AtomicUsize]>,
     /// Connections in use now.
     pub used: AtomicUsize,
     /// Failure streak or success streak of the checks, for `chkfail`/`check_status`.
@@ -307,6 +315,7 @@ impl ServerState {
             known: Mutex::new((running, usable)),
             slow_since_ms: AtomicU64::new(NEVER),
             addr: ArcSwap::from_pointee(target),
+            tls: ArcSwapOption::empty(),
             weight: AtomicU32::new(config.weight),
             maxconn: AtomicUsize::new(config.maxconn),
             admin: AtomicU8::new(admin_bits),
@@ -316,6 +325,7 @@ impl ServerState {
             counters: Counters::new(threads),
             rate: Rate::default(),
             idle: AtomicUsize::new(0),
+            idle_by_thread: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
             used: AtomicUsize::new(0),
             check: Mutex::new(CheckReport { health: rise_fall, ..CheckReport::default() }),
             check_enabled: AtomicBool::new(config.check.is_some()),
@@ -599,6 +609,7 @@ impl Shared {
             stop_signal: watch::Sender::new(false),
             hard_stop: watch::Sender::new(false),
             freed: Notify::new(),
+            exchangers: Exchangers::new(threads),
             load: ProcessLoad::new(threads),
             connections: AtomicUsize::new(0),
             max_connections: AtomicUsize::new(max),
