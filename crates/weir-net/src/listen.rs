@@ -451,7 +451,8 @@ impl Acceptor {
     }
 
     /// Waits for a connection and appends it and those behind it to `out`, at most `max`, so that a burst
-    /// of connections leaves room for the connections there are already.
+    /// of connections leaves room for the connections there are already. What is in `out` counts after an
+    /// error too.
     pub async fn accept_batch(&mut self, out: &mut Vec<Accepted>, max: usize) -> Result<(), AcceptError> {
         out.push(self.accept().await?);
         for _ in 1..max {

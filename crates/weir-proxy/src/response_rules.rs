@@ -166,6 +166,7 @@ fn run_after(x: &mut Exchange, rules: &[Rule]) {
 
 fn send_head(x: &mut Exchange, server: &mut ServerConnection, body: BodyLength) -> Result<(), Stop> {
     let stopping = x.worker.shared.is_stopping();
+    x.close_client |= matches!(&server.edge, Edge::H1(edge) if edge.insecure_framing);
     let Some(response) = &x.txn.response else { return Ok(()) };
     if let Edge::H1(client) = &mut x.client {
         client.keep_alive &= !x.close_client && !stopping;

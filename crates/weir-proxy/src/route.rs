@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_config::model::{BackendTarget, Proxy};
+use weir_config::model::{BackendTarget, KeepAlive, Proxy};
 use weir_net::timers::now_ms;
 use weir_rules::Txn;
 use weir_rules::txn::ProxyName;
@@ -50,6 +50,7 @@ fn enter(x: &mut Exchange, back: usize) {
     x.back = back;
     x.in_backend = true;
     let proxy = x.worker.proxy(back);
+    x.close_client |= proxy.options.keep_alive == KeepAlive::Close;
     x.txn.backend = Some(ProxyName { name: Arc::clone(&proxy.name), id: proxy.id, index: back });
     let state = x.worker.state(back);
     state.back_current.enter();
