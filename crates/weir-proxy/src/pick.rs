@@ -11,12 +11,12 @@ use weir_config::model::Proxy;
 use weir_net::timers::now_ms;
 use weir_rules::Condition;
 
-use crate::balance_key;
 use crate::counters::Counter;
 use crate::exchange::{Exchange, Stop};
 use crate::farm::Layout;
 use crate::queue::{Place, Urgency};
 use crate::state::{ProxyState, ServerState};
+use crate::{balance_key, stick_rules};
 
 /// Most picks for one request: another one follows when a server changes or fills up in between.
 const MAX_PICKS: usize = 4;
@@ -126,7 +126,24 @@ fn persistent(x: &mut Exchange, proxy: &Proxy) -> Option<Arc<ServerState>> {
     crate::cookie::read(x, proxy);
     let by_cookie = || x.cookie.server.clone().filter(|server| !rules.ignored && rules.reaches(server));
     let chosen = by_rule.or_else(by_cookie);
+    let chosen = if proxy.stick_rules.is_empty() { chosen } else { by_table(x, proxy, rules, chosen) };
     chosen.or_else(|| if rules.ignored { None } else { by_rdp_cookie(x, proxy, rules) })
+}
+
+/// `stick match`, `stick on`: the keys to store are noted whoever chose the server.
+fn by_table(
+    x: &mut Exchange,
+    proxy: &Proxy,
+    rules: Persistence,
+    chosen: Option<Arc<ServerState>>,
+) -> Option<Arc<ServerState>> {
+    let (found, stores) = {
+        let layout = x.worker.state(x.back).layout();
+        let fits = |server: &ServerState| rules.reaches(server);
+        stick_rules::request(&x.worker.shared, proxy, x.back, &x.txn, &layout.members, fits)
+    };
+    x.stick = stores;
+    chosen.or(found)
 }
 
 /// `persist rdp-cookie`: the cookie that a terminal server gave out names an address and a port.

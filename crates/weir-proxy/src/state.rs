@@ -21,6 +21,7 @@ use crate::farm::{Farm, Layout, NEVER, Picker};
 use crate::load::ProcessLoad;
 use crate::pick::Held;
 use crate::queue::Queue;
+use crate::stick_table::StickTables;
 use crate::takeover::Exchangers;
 
 /// The process's shared state.
@@ -29,6 +30,8 @@ pub struct Shared {
     pub config: Arc<Config>,
     /// State of each proxy, parallel to `config.proxies`.
     pub proxies: Vec<ProxyState>,
+    /// Stick tables.
+    pub tables: StickTables,
     /// Worker threads.
     pub threads: usize,
     /// Soft stop has begun: no new connections, idle ones close.
@@ -604,6 +607,7 @@ impl Shared {
             config.proxies.iter().enumerate().map(|(at, p)| ProxyState::new(at, p, threads, max)).collect();
         Arc::new(Self {
             proxies,
+            tables: StickTables::new(&config),
             threads,
             stopping: AtomicBool::new(false),
             stop_signal: watch::Sender::new(false),

@@ -35,7 +35,7 @@ impl StickTables {
     pub fn new(config: &Config) -> Self {
         let declared: Vec<&model::StickTable> = {
             let of_proxies = config.proxies.iter().filter_map(|proxy| proxy.stick_table.as_ref());
-            let of_peers = config.peers.iter().flat_map(|peers| &peers.tables);
+            let of_peers = config.peers.values().flat_map(|peers| &peers.tables);
             of_proxies.chain(of_peers).collect()
         };
         let mut by_name = HashMap::new();
@@ -120,7 +120,8 @@ impl StickTable {
             settings = settings.store(DataType::ServerId, 1, 0).store(DataType::ServerKey, 1, 0);
         }
         let shards = (table.size / ENTRIES_PER_SHARD).clamp(1, MAX_SHARDS);
-        let of_shard = TableSettings { size: table.size.div_ceil(shards), ..settings.clone() };
+        let mut of_shard = settings.clone();
+        of_shard.size = table.size.div_ceil(shards);
         Self {
             name: table.name.clone(),
             settings,
@@ -225,9 +226,7 @@ impl StickTable {
                 Err(_) => return Err("Invalid key: not a number".to_owned()),
             },
             KeyType::String { .. } => word.as_bytes().to_vec(),
-            KeyType::Binary { .. } => {
-                unhex(word).ok_or_else(|| "Invalid key: not hexadecimal".to_owned())?
-            }
+            KeyType::Binary { .. } => unhex(word).ok_or_else(|| "Invalid key: not hexadecimal".to_owned())?,
         };
         self.key_of(&bytes).ok_or_else(|| "Invalid key".to_owned())
     }
@@ -441,7 +440,8 @@ impl Filter {
                 return Err(format!("Require and operator among {known}"));
             }
         };
-        let value = value.parse().map_err(|_| "Require a valid integer value to compare against".to_owned())?;
+        let value =
+            value.parse().map_err(|_| "Require a valid integer value to compare against".to_owned())?;
         Ok(Self { kind, operator, value })
     }
 
@@ -471,6 +471,51 @@ impl StickTable {
             return Err("Data type not stored in this table".to_owned());
         }
         Ok((kind, element))
+    }
+}
+
+/// The key bytes that a sample makes for a type of keys; `None` when it cannot be one.
+pub(crate) fn key_bytes(kind: KeyType, value: weir_rules::Value<'_>) -> Option<Vec<u8>> {
+    use weir_rules::Value;
+    let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
+    let ip = |value: Value<'_>| match value {
+        Value::Ip(ip) => Some(ip),
+        Value::Int(number) => Some(IpAddr::V4(Ipv4Addr::from(number as u32))),
+        Value::Str(bytes) => text(&bytes)?.parse().ok(),
+        Value::Bin(_) | Value::Bool(_) | Value::Method(_) => None,
+    };
+    match kind {
+        KeyType::Ipv4 => match ip(value)?.to_canonical() {
+            IpAddr::V4(ip) => Some(ip.octets().to_vec()),
+            IpAddr::V6(_) => None,
+        },
+        KeyType::Ipv6 => match ip(value)? {
+            IpAddr::V4(ip) => Some(ip.to_ipv6_mapped().octets().to_vec()),
+            IpAddr::V6(ip) => Some(ip.octets().to_vec()),
+        },
+        KeyType::Integer => {
+            let number = match value {
+                Value::Int(number) => number as u32,
+                Value::Bool(yes) => u32::from(yes),
+                Value::Ip(IpAddr::V4(ip)) => u32::from(ip),
+                Value::Str(bytes) => text(&bytes)?.parse::<i64>().ok()? as u32,
+                Value::Ip(IpAddr::V6(_)) | Value::Bin(_) | Value::Method(_) => return None,
+            };
+            Some(number.to_be_bytes().to_vec())
+        }
+        KeyType::String { .. } => Some(match value {
+            Value::Str(bytes) | Value::Bin(bytes) | Value::Method(bytes) => bytes.into_owned(),
+            Value::Bool(yes) => i64::from(yes).to_string().into_bytes(),
+            Value::Int(number) => number.to_string().into_bytes(),
+            Value::Ip(ip) => ip.to_string().into_bytes(),
+        }),
+        KeyType::Binary { .. } => Some(match value {
+            Value::Str(bytes) | Value::Bin(bytes) | Value::Method(bytes) => bytes.into_owned(),
+            Value::Bool(yes) => i64::from(yes).to_be_bytes().to_vec(),
+            Value::Int(number) => number.to_be_bytes().to_vec(),
+            Value::Ip(IpAddr::V4(ip)) => ip.octets().to_vec(),
+            Value::Ip(IpAddr::V6(ip)) => ip.octets().to_vec(),
+        }),
     }
 }
 
@@ -539,7 +584,10 @@ mod tests {
         let names: Vec<&str> = tables.iter().map(|table| table.name()).collect();
         assert_eq!(names, ["b", "p/t"]);
         assert!(tables.named("a").is_none());
-        assert_eq!(tables.named("p/t").map(|table| table.header()).as_deref(), Some("# table: p/t, type: string, size:10, used:0"));
+        assert_eq!(
+            tables.named("p/t").map(|table| table.header()).as_deref(),
+            Some("# table: p/t, type: string, size:10, used:0")
+        );
     }
 
     #[test]
