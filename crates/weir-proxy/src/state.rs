@@ -22,6 +22,7 @@ use crate::listeners;
 use crate::load::ProcessLoad;
 use crate::pick::Held;
 pub use crate::queue::Queue;
+use crate::stick_table::StickTables;
 use crate::takeover::Exchangers;
 
 /// The process's shared state.
@@ -30,6 +31,8 @@ pub struct Shared {
     pub config: Arc<Config>,
     /// State of each proxy, parallel to `config.proxies`.
     pub proxies: Vec<ProxyState>,
+    /// Stick tables.
+    pub tables: StickTables,
     /// Worker threads.
     pub threads: usize,
     /// Soft stop has begun: no new connections, idle ones close.
@@ -633,6 +636,7 @@ impl Shared {
             config.proxies.iter().enumerate().map(|(at, p)| ProxyState::new(at, p, threads, max)).collect();
         Arc::new(Self {
             proxies,
+            tables: StickTables::new(&config),
             threads,
             stopping: AtomicBool::new(false),
             stop_signal: watch::Sender::new(false),
