@@ -76,6 +76,114 @@ pub(crate) fn code_lengths(
     result
 }
 
+/// Lengths of a complete prefix code close to the optimal one, in a third of the time: each symbol's information is
+/// rounded up to bits, and the room that is left goes to those that lost most by it.
+#[inline]
+pub(crate) fn near_code_lengths(
+    frequencies: &[u32],
+    limit: usize,
+    lengths: &mut [u8],
+    workspace: &mut Workspace,
+) -> LengthCounts {
+    lengths.fill(0);
+    let Workspace { sorted, other, .. } = workspace;
+    let total = parts_of_log2(frequencies.iter().sum::<u32>().max(1));
+    let mut used = 0;
+    let mut starts = [0u16; PARTS + 1];
+    for (symbol, &frequency) in frequencies.iter().enumerate() {
+        let information = total - parts_of_log2(frequency.max(1)).min(total);
+        // Lost by rounding up, in parts: the most comes first.
+        let gained = information.wrapping_neg() as usize % PARTS;
+        let length = information.div_ceil(PARTS as u32).clamp(1, limit as u32);
+        let order = PARTS - 1 - gained;
+        other[used.min(SYMBOLS)] = (order as u32) << 16 | length << SYMBOL_BITS | symbol as u32;
+        let is_used = frequency > 0;
+        used += usize::from(is_used);
+        starts[order + 1] += u16::from(is_used);
+    }
+    let used = used.min(SYMBOLS);
+    if used < 2 {
+        for entry in &other[..used] {
+            lengths[(entry & SYMBOL_MASK) as usize] = 1;
+        }
+        return count_lengths(lengths);
+    }
+    for i in 1..PARTS {
+        starts[i] += starts[i - 1];
+    }
+    let mut room = 1i32 << limit;
+    for &entry in &other[..used] {
+        let start = &mut starts[(entry >> 16) as usize % PARTS];
+        sorted[usize::from(*start).min(SYMBOLS)] = entry & 0xffff;
+        *start += 1;
+        room -= 1 << (limit as u32 - (entry >> SYMBOL_BITS & 15)).min(limit as u32);
+    }
+    fill_room(&mut sorted[..used], limit as u32, room);
+    let mut counts = [0; 16];
+    for &entry in &sorted[..used] {
+        let length = entry >> SYMBOL_BITS & 15;
+        lengths[(entry & SYMBOL_MASK) as usize] = length as u8;
+        counts[length as usize] += 1;
+    }
+    counts
+}
+
+/// Shortens codes, the first first, until no room is left; where the limit has made it negative, lengthens them, the
+/// last first. Room is counted in codes of the longest length, so that the longest always fit what is left.
+fn fill_room(entries: &mut [u32], limit: u32, mut room: i32) {
+    while room < 0 {
+        for entry in entries.iter_mut().rev() {
+            let length = *entry >> SYMBOL_BITS & 15;
+            if length < limit && room < 0 {
+                *entry += 1 << SYMBOL_BITS;
+                room += 1 << (limit - length - 1);
+            }
+        }
+    }
+    while room > 0 {
+        for entry in &mut *entries {
+            let length = *entry >> SYMBOL_BITS & 15;
+            let needed = 1i32 << (limit - length);
+            if needed <= room && length > 1 {
+                *entry -= 1 << SYMBOL_BITS;
+                room -= needed;
+            }
+        }
+    }
+}
+
+/// A bit of information is divided into so many parts.
+const PARTS: usize = 16;
+/// Bits of the mantissa that are looked at.
+const MANTISSA: u32 = 6;
+/// The logarithm of 1 + i/64, in parts.
+const LOG2_PARTS: [u8; 1 << MANTISSA] = {
+    // 2^(p/16) as multiples of 1/2^20, half a part further for rounding: the first 16 odd powers of 2^(1/32).
+    const BOUNDS: [u32; 16] = [
+        1_071_538, 1_118_981, 1_168_524, 1_220_262, 1_274_290, 1_330_710, 1_389_629, 1_451_155, 1_515_406,
+        1_582_502, 1_652_568, 1_725_736, 1_802_144, 1_881_935, 1_965_259, 2_052_272,
+    ];
+    let mut table = [0; 1 << MANTISSA];
+    let mut i = 0;
+    while i < table.len() {
+        let value = (64 + i as u32) << 14;
+        let mut parts = 0;
+        while parts < BOUNDS.len() && value >= BOUNDS[parts] {
+            parts += 1;
+        }
+        table[i] = parts as u8;
+        i += 1;
+    }
+    table
+};
+
+#[inline(always)]
+fn parts_of_log2(value: u32) -> u32 {
+    let zeros = value.leading_zeros();
+    let mantissa = value << (zeros & 31) << 1 >> (32 - MANTISSA);
+    (31 - zeros) * PARTS as u32 + u32::from(LOG2_PARTS[mantissa as usize % LOG2_PARTS.len()])
+}
+
 /// How many codes have each length.
 pub(crate) type LengthCounts = [u16; 16];
 
@@ -370,6 +478,10 @@ mod tests {
             let lengths = &mut lengths[..frequencies.len()];
             let counts = code_lengths(&frequencies, limit, lengths, &mut { Workspace::EMPTY });
             prop_assert_eq!(counts, count_lengths(lengths));
+            let mut near = [0u8; SYMBOLS];
+            let near = &mut near[..frequencies.len()];
+            let counts = near_code_lengths(&frequencies, limit, near, &mut { Workspace::EMPTY });
+            prop_assert_eq!(counts, count_lengths(near));
             let used = frequencies.iter().filter(|&&f| f > 0).count();
             if used >= 2 {
                 prop_assert_eq!(kraft(lengths, limit), 1 << limit);
@@ -381,8 +493,22 @@ mod tests {
                 if usize::from(deepest) < limit {
                     prop_assert_eq!(cost, best);
                 }
+                prop_assert_eq!(kraft(near, limit), 1 << limit);
+                let near_cost: u64 = frequencies.iter().zip(&*near).map(|(&f, &l)| u64::from(f) * u64::from(l)).sum();
+                prop_assert!(near_cost <= cost + cost / 10 + 64, "{} {}", near_cost, cost);
             }
         }
+    }
+
+    #[test]
+    fn logarithms_are_in_parts() {
+        let check = |value, expected| assert_eq!(parts_of_log2(value), expected, "{value}");
+        check(1, 0);
+        check(2, 16);
+        check(3, 25);
+        check(1024, 160);
+        check(1448, 168);
+        check(65_535, 256);
     }
 
     #[test]
