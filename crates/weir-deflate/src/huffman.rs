@@ -45,14 +45,8 @@ pub(crate) fn code_lengths(
     workspace: &mut Workspace,
 ) -> LengthCounts {
     lengths.fill(0);
-    let mut used = 0;
-    let mut largest = 0;
-    for (symbol, &frequency) in frequencies.iter().enumerate() {
-        workspace.sorted[used.min(SYMBOLS)] = frequency << SYMBOL_BITS | symbol as u32;
-        used += usize::from(frequency > 0);
-        largest = largest.max(frequency);
-    }
-    let used = used.min(SYMBOLS);
+    let used = compact(frequencies, &mut workspace.sorted);
+    let largest = frequencies.iter().copied().max().unwrap_or(0);
     let mut result = [0; 16];
     match used {
         0 => return result,
@@ -76,6 +70,17 @@ pub(crate) fn code_lengths(
     result
 }
 
+/// Gathers the symbols that are used, each below its frequency. Returns their number.
+#[inline(always)]
+fn compact(frequencies: &[u32], entries: &mut [u32; SYMBOLS + 2]) -> usize {
+    let mut used = 0;
+    for (symbol, &frequency) in frequencies.iter().enumerate() {
+        entries[used.min(SYMBOLS)] = frequency << SYMBOL_BITS | symbol as u32;
+        used += usize::from(frequency > 0);
+    }
+    used.min(SYMBOLS)
+}
+
 /// Lengths of a complete prefix code close to the optimal one, in a third of the time: each symbol's information is
 /// rounded up to bits, and the room that is left goes to those that lost most by it.
 #[inline]
@@ -88,20 +93,16 @@ pub(crate) fn near_code_lengths(
     lengths.fill(0);
     let Workspace { sorted, other, .. } = workspace;
     let total = parts_of_log2(frequencies.iter().sum::<u32>().max(1));
-    let mut used = 0;
+    let used = compact(frequencies, sorted);
     let mut starts = [0u16; PARTS + 1];
-    for (symbol, &frequency) in frequencies.iter().enumerate() {
-        let information = total - parts_of_log2(frequency.max(1)).min(total);
-        // Lost by rounding up, in parts: the most comes first.
-        let gained = information.wrapping_neg() as usize % PARTS;
+    for (&entry, other) in sorted[..used].iter().zip(&mut *other) {
+        let information = total - parts_of_log2(entry >> SYMBOL_BITS).min(total);
         let length = information.div_ceil(PARTS as u32).clamp(1, limit as u32);
-        let order = PARTS - 1 - gained;
-        other[used.min(SYMBOLS)] = (order as u32) << 16 | length << SYMBOL_BITS | symbol as u32;
-        let is_used = frequency > 0;
-        used += usize::from(is_used);
-        starts[order + 1] += u16::from(is_used);
+        // What is lost by rounding up, in parts: the most comes first.
+        let order = PARTS - 1 - information.wrapping_neg() as usize % PARTS;
+        *other = (order as u32) << 16 | length << SYMBOL_BITS | entry & SYMBOL_MASK;
+        starts[order + 1] += 1;
     }
-    let used = used.min(SYMBOLS);
     if used < 2 {
         for entry in &other[..used] {
             lengths[(entry & SYMBOL_MASK) as usize] = 1;
@@ -355,12 +356,14 @@ struct Runs {
 }
 
 impl Runs {
+    #[inline(always)]
     fn push(&mut self, symbol: u8, extra: usize, extra_bits: u8) {
         self.items[self.count] = (symbol, extra as u8, extra_bits);
         self.count += 1;
         self.frequencies[usize::from(symbol)] += 1;
     }
 
+    #[inline(always)]
     fn push_run(&mut self, length: u8, mut run: usize) {
         if length == 0 {
             while run >= 11 {
@@ -419,7 +422,7 @@ impl Description {
         }
         runs.push_run(current, run);
         let mut meta_lengths = [0u8; 19];
-        let counts = code_lengths(&runs.frequencies, META_LIMIT, &mut meta_lengths, workspace);
+        let counts = near_code_lengths(&runs.frequencies, META_LIMIT, &mut meta_lengths, workspace);
         let mut meta_codes = [0u16; 19];
         codes(&meta_lengths, &counts, &mut meta_codes);
         let last = META_ORDER.iter().rposition(|&symbol| meta_lengths[symbol] > 0).unwrap_or(0);
