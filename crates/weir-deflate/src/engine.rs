@@ -8,7 +8,7 @@ use crate::bits::{BitWriter, Partial, stored};
 use crate::code::{
     Code, DYNAMIC, FIXED_ID, Frequencies, StaticCode, StaticId, Symbols, preset_for, static_codes,
 };
-use crate::huffman::{Description, LIMIT, Lengths, Workspace, code_lengths, near_code_lengths};
+use crate::huffman::{Description, LIMIT, Lengths, Workspace, code_lengths};
 use crate::parse::{LEAST, LEAST_IN_FIXED, LEAST_OF_TWO, Sink, parse, parse_two};
 use crate::probe::looks_random;
 use crate::symbols::{DISTANCES, LITERALS_AND_LENGTHS};
@@ -178,8 +178,7 @@ impl Call<'_> {
             Level::High => search.run::<true, LEAST_OF_TWO, _>(start, end, Collect::default()),
             Level::Fast | Level::Default => search.run::<false, LEAST, _>(start, end, Collect::default()),
         };
-        let block =
-            Block { tokens, input: end - start, content: self.content, open: self.position.open, level };
+        let block = Block { tokens, input: end - start, content: self.content, open: self.position.open };
         let mut writer = BitWriter::new(self.position.partial);
         match choose(&arena.frequencies, block, statics, dynamic) {
             Choice::Stored => return self.stored(start, end, last),
@@ -360,12 +359,11 @@ struct Block {
     input: usize,
     content: Content,
     open: Option<StaticId>,
-    level: Level,
 }
 
 /// The cheapest way of writing a block, by exact cost in bits.
 fn choose(frequencies: &Frequencies, block: Block, statics: &[StaticCode], dynamic: &mut Dynamic) -> Choice {
-    let Block { tokens, input, content, open, level } = block;
+    let Block { tokens, input, content, open } = block;
     let symbols = Symbols::of(frequencies);
     let mut best = ((input + STORED_BYTES) as u32 * 8, Choice::Stored);
     let hinted = preset_for(content);
@@ -385,11 +383,11 @@ fn choose(frequencies: &Frequencies, block: Block, statics: &[StaticCode], dynam
     }
     if tokens >= LEAST_DYNAMIC {
         let Dynamic { lengths, description, workspace, .. } = dynamic;
-        let build = if level == Level::High { code_lengths } else { near_code_lengths };
         let literals = &mut lengths.literals[..LITERALS_AND_LENGTHS];
-        lengths.literal_counts = build(&symbols.literals[..LITERALS_AND_LENGTHS], LIMIT, literals, workspace);
+        lengths.literal_counts =
+            code_lengths(&symbols.literals[..LITERALS_AND_LENGTHS], LIMIT, literals, workspace);
         let distances = &mut lengths.distances[..DISTANCES];
-        lengths.distance_counts = build(&symbols.distances[..DISTANCES], LIMIT, distances, workspace);
+        lengths.distance_counts = code_lengths(&symbols.distances[..DISTANCES], LIMIT, distances, workspace);
         if lengths.distance_counts == [0; 16] {
             // RFC 1951 section 3.2.7: at least one distance code is described, used or not.
             lengths.distances[0] = 1;
