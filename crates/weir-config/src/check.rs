@@ -1,6 +1,7 @@
 //! What can only be seen when everything was read: names, modes, missing parts, numbers.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
 
 use weir_rules::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Pos};
@@ -30,6 +31,7 @@ impl Checker<'_> {
         self.resolvers();
         self.references(references);
         self.global_logs();
+        self.certificates();
         for index in 0..self.proxies.len() {
             self.proxy(index);
         }
@@ -276,6 +278,41 @@ impl Checker<'_> {
                     }
                 }
                 _ => {}
+            }
+        }
+        self.found.extend(problems);
+    }
+
+    /// A crt-store that describes a certificate must stand before the lines that use it.
+    fn certificates(&mut self) {
+        let mut first_use: HashMap<PathBuf, Pos> = HashMap::new();
+        let binds = self.proxies.iter().flat_map(|proxy| &proxy.binds);
+        for (bind, ssl) in binds.filter_map(|bind| Some((bind, bind.ssl.as_ref()?))) {
+            for path in ssl.crt.iter().chain(&ssl.default_crt) {
+                let pos = first_use.entry(path.clone()).or_insert(bind.pos);
+                *pos = bind.pos.min(*pos);
+            }
+        }
+        for server in self.proxies.iter().flat_map(|proxy| &proxy.servers) {
+            if let Some(path) = &server.ssl_settings.crt {
+                let pos = first_use.entry(path.clone()).or_insert(server.pos);
+                *pos = server.pos.min(*pos);
+            }
+        }
+        let mut problems = Vec::new();
+        for store in &self.config.crt_stores {
+            for load in &store.loads {
+                let name = load.alias.clone().map_or_else(|| load.crt.clone(), PathBuf::from);
+                let named = Path::new(&format!("@{}", store.name)).join(name);
+                let used = if store.name.is_empty() { first_use.get(&load.crt) } else { None };
+                if let Some(pos) = used.or_else(|| first_use.get(&named)).filter(|pos| **pos < load.pos) {
+                    let message = format!(
+                        "certificate '{}' was already used at line {}, before it is described here",
+                        load.crt.display(),
+                        pos.line
+                    );
+                    problems.push(Diagnostic::error(load.pos, message).hint("move the crt-store section up"));
+                }
             }
         }
         self.found.extend(problems);

@@ -76,6 +76,8 @@ pub struct Environment {
     pub local_peer: String,
     /// `-dD`: show `.diag` messages too.
     pub diagnostic_mode: bool,
+    /// `-dV`: servers' certificates are not verified unless their line says so.
+    pub server_verify_none: bool,
 }
 
 impl Environment {

@@ -11,6 +11,7 @@ use crate::bind;
 use crate::keywords::{self, How, Keyword, Places, keyword};
 use crate::model::{Global, SslBind, UnixBind, Verify};
 use crate::proxy::logging;
+use crate::status_set::StatusSet;
 use crate::tls;
 
 /// Most threads.
@@ -256,6 +257,14 @@ fn ssl_server_verify(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed
     let verify = choice(word, "verification", &[("none", Verify::None), ("required", Verify::Required)])?;
     draft.global.ssl_server_verify_none = verify == Verify::None;
     args.end()
+}
+
+fn statuses(mut set: StatusSet, args: &mut Args<'_>) -> Parsed<StatusSet> {
+    args.need("statuses such as 400-499")?;
+    for word in args.words {
+        set.apply(&word.as_str()).or_else(|message| fail(word.pos, message))?;
+    }
+    Ok(set)
 }
 
 fn no_reuseport(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
@@ -1209,5 +1218,76 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Connect timeout of the internal HTTP client",
         How::NoEffect("there is no internal HTTP client"),
     ),
+    entry(
+        "http-err-codes",
+        "[+-]<range>[,...]...",
+        "Statuses that count as errors of clients",
+        How::Global(|d, a| {
+            d.global.http_err_codes =
+                Some(statuses(d.global.http_err_codes.unwrap_or_else(StatusSet::errors), a)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "http-fail-codes",
+        "[+-]<range>[,...]...",
+        "Statuses that count as failures of servers",
+        How::Global(|d, a| {
+            d.global.http_fail_codes =
+                Some(statuses(d.global.http_fail_codes.unwrap_or_else(StatusSet::failures), a)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "setcap",
+        "<name>[,...]",
+        "Capabilities kept after the user was changed",
+        How::Global(|d, a| {
+            let word = a.need("capabilities such as cap_net_bind_service")?;
+            let known = ["cap_net_admin", "cap_net_raw", "cap_net_bind_service", "cap_sys_admin"];
+            for name in crate::args::list(word) {
+                let name = String::from_utf8_lossy(&name).into_owned();
+                if !known.contains(&name.as_str()) {
+                    return fail_hint(
+                        word.pos,
+                        format!("unsupported capability '{name}'"),
+                        format!("one of {}", known.join(", ")),
+                    );
+                }
+                d.global.setcap.push(name);
+            }
+            a.end()
+        }),
+    ),
+    entry("shm-stats-file-max-objects", "<number>", "Size of the shared statistics file", How::NotYet),
+    entry("ssl-passphrase-cmd", "<cmd> <args>...", "Program that tells passphrases of keys", How::NotYet),
+    entry(
+        "stats calculate-max-counters",
+        "[on|off]",
+        "Keeps maxima in statistics",
+        How::NoEffect("maxima are always kept"),
+    ),
+    entry(
+        "stress-level",
+        "<level>",
+        "Makes rare paths common, for tests",
+        How::NoEffect("there are no such paths"),
+    ),
+    entry(
+        "thread-hard-limit",
+        "<number>",
+        "Most threads, whatever nbthread says",
+        How::Global(|d, a| {
+            d.global.thread_hard_limit = Some(a.number(1..=MOST_THREADS)?);
+            a.end()
+        }),
+    ),
+    entry(
+        "quick-exit",
+        "",
+        "Ends without giving memory back",
+        How::NoEffect("the system takes the memory back"),
+    ),
+    entry("no-quic", "", "No QUIC listeners", How::NoEffect("there is no QUIC")),
     entry("acme.scheduler", "<auto|off>", "When certificates are issued", How::NotYet),
 ];

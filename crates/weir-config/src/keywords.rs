@@ -259,7 +259,8 @@ pub(crate) fn find(line: &[Word], place: Places) -> Found {
             return Found::Here(keyword, count);
         }
         if matches!(elsewhere, Found::Unknown) {
-            elsewhere = Found::Elsewhere(list[0]);
+            let of_proxies = list.iter().find(|keyword| keyword.places.meets(Places::PROXIES));
+            elsewhere = Found::Elsewhere(of_proxies.unwrap_or(&list[0]));
         }
     }
     elsewhere

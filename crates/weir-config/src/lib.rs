@@ -17,6 +17,8 @@ pub mod tree;
 
 pub mod units;
 
+pub mod status_set;
+
 pub mod address;
 
 mod args;

@@ -91,7 +91,8 @@ fn build(sections: &[Section], env: &Environment, diagnostics: &mut Diagnostics)
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     shared.env = env.variables().map(|(name, value)| (text(name), text(value))).collect();
     let mut found = Vec::new();
-    let global = global(sections, &shared, &mut found);
+    let mut global = global(sections, &shared, &mut found);
+    global.ssl_server_verify_none |= env.server_verify_none;
     let local_peer = global.localpeer.clone().unwrap_or_else(|| env.local_peer.clone());
     let mut config = Config::default();
     small_sections(sections, &global, &mut shared, &local_peer, &mut config, &mut found);
@@ -103,6 +104,7 @@ fn build(sections: &[Section], env: &Environment, diagnostics: &mut Diagnostics)
         backends: backends(sections),
         rings: config.rings.keys().cloned().collect(),
         peers: config.peers.keys().cloned().collect(),
+        fcgi_apps: config.fcgi_apps.keys().cloned().collect(),
         messages: Default::default(),
     };
     let (mut proxies, references) = proxies(sections, &world, &mut found);
@@ -176,13 +178,8 @@ fn small_sections(
         if kind.is_proxy() || matches!(kind, SectionKind::Global | SectionKind::Defaults) {
             continue;
         }
-        let unimplemented = [
-            SectionKind::Program,
-            SectionKind::FcgiApp,
-            SectionKind::Acme,
-            SectionKind::LogProfile,
-            SectionKind::Healthcheck,
-        ];
+        let unimplemented =
+            [SectionKind::Program, SectionKind::Acme, SectionKind::LogProfile, SectionKind::Healthcheck];
         if unimplemented.contains(&kind) {
             found.push(Diagnostic::error(
                 section.pos,
@@ -219,6 +216,9 @@ fn small_sections(
             SectionKind::LogForward => config.log_forwards.push(draft.log_forward),
             SectionKind::Mailers => {
                 config.mailers.insert(name, draft.mailers);
+            }
+            SectionKind::FcgiApp => {
+                config.fcgi_apps.insert(name, Arc::new(draft.fcgi));
             }
             SectionKind::CrtStore => config.crt_stores.push(draft.crt_store),
             _ => {}

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::status_set::StatusSet;
 use weir_rules::auth::UserList;
 use weir_rules::pattern::PatternFiles;
 use weir_rules::{Condition, Expr, LogFormat, Pos, Rule};
@@ -36,6 +37,8 @@ pub struct Config {
     pub log_forwards: Vec<LogForward>,
     /// `mailers` sections by name: mailers with their addresses.
     pub mailers: BTreeMap<String, Vec<(String, SocketAddr)>>,
+    /// `fcgi-app` sections by name.
+    pub fcgi_apps: BTreeMap<String, Arc<FcgiApp>>,
     /// `crt-store` sections: certificates that `crt @store/name` names.
     pub crt_stores: Vec<CrtStore>,
 }
@@ -138,6 +141,24 @@ pub struct LogForward {
     pub dont_parse_log: bool,
 }
 
+/// `fcgi-app NAME`
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "each field is the fcgi-app keyword of the same name")]
+pub struct FcgiApp {
+    pub name: String,
+    pub pos: Pos,
+    pub docroot: Vec<u8>,
+    pub index: Option<Vec<u8>>,
+    pub logs: Vec<LogTarget>,
+    pub pass_headers: Vec<(Vec<u8>, Option<Condition>)>,
+    pub path_info: Option<regex::bytes::Regex>,
+    pub get_values: bool,
+    pub keep_conn: bool,
+    pub max_reqs: u32,
+    pub mpxs_conns: bool,
+    pub set_params: Vec<(Vec<u8>, LogFormat, Option<Condition>)>,
+}
+
 /// `crt-store [NAME]`
 #[derive(Debug, Clone, Default)]
 pub struct CrtStore {
@@ -238,12 +259,19 @@ pub struct Global {
     pub issuers_chain_path: Option<PathBuf>,
     pub mworker_max_reloads: Option<u32>,
     pub thread_groups: u32,
+    pub thread_hard_limit: Option<usize>,
     pub maxpipes: Option<usize>,
     /// Threads share ports by binding each on its own (`noreuseport` turns it off).
     pub reuseport: bool,
     pub splice: bool,
     pub stats_file: Option<PathBuf>,
     pub ocsp_update: Option<bool>,
+    /// `http-err-codes`; 400 to 499 without.
+    pub http_err_codes: Option<StatusSet>,
+    /// `http-fail-codes`; 500 to 599 less 501 and 505 without.
+    pub http_fail_codes: Option<StatusSet>,
+    /// `setcap`: capabilities kept after changing the user.
+    pub setcap: Vec<String>,
     /// `harden.reject-privileged-ports.tcp`
     pub reject_privileged_ports_tcp: bool,
 }
@@ -411,6 +439,10 @@ pub struct Proxy {
     pub srvtcpka: KeepAliveProbes,
     pub external_check_command: Option<String>,
     pub external_check_path: Option<String>,
+    /// `use-fcgi-app NAME`
+    pub fcgi_app: Option<String>,
+    /// `dynamic-cookie-key`
+    pub dynamic_cookie_key: Option<Vec<u8>>,
     /// `source ... usesrc` and `source ... interface` of the proxy.
     pub source_interface: Option<String>,
 }

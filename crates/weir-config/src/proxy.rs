@@ -38,6 +38,7 @@ pub(crate) struct World<'a> {
     pub(crate) backends: HashMap<&'a str, usize>,
     pub(crate) rings: HashSet<String>,
     pub(crate) peers: HashSet<String>,
+    pub(crate) fcgi_apps: HashSet<String>,
     /// Error files already parsed: each proxy of a defaults section names the same ones.
     pub(crate) messages: RefCell<HashMap<Vec<u8>, ErrorMessage>>,
 }
@@ -133,6 +134,8 @@ impl<'a> ProxyDraft<'a> {
             Found::Elsewhere(keyword) if keyword.places.meets(Places::PROXIES) => {
                 return self.misplaced(keyword, &words[0]);
             }
+            // Said once, for the defaults section itself.
+            _ if self.inherited => return Ok(()),
             _ => return Err(vec![keywords::unknown(words, place, &section)]),
         };
         if prefix != Prefix::None && !keyword.negatable {
@@ -887,7 +890,32 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Chooses a backend",
         How::Proxy(use_backend),
     ),
-    entry("use-fcgi-app", SERVING, "<name>", "Talks FastCGI to the servers", How::NotYet),
+    entry(
+        "use-fcgi-app",
+        SERVING,
+        "<name>",
+        "Talks FastCGI to the servers",
+        How::Proxy(|d, a| {
+            let word = a.need("the name of a fcgi-app section")?;
+            let name = word.as_str().into_owned();
+            if !d.world.fcgi_apps.contains(&name) {
+                return fail(word.pos, format!("unable to find fcgi-app '{name}'"));
+            }
+            d.proxy.fcgi_app = Some(name);
+            a.end()
+        }),
+    ),
+    entry(
+        "dynamic-cookie-key",
+        Places::BACK,
+        "<string>",
+        "Secret of dynamic cookies",
+        How::Proxy(|d, a| {
+            d.proxy.dynamic_cookie_key = Some(a.need("a secret")?.text.clone());
+            a.end()
+        }),
+    ),
+    entry("ssl-f-use", LISTENING, "[<word>...]", "Certificates of the TLS listeners", How::NotYet),
     entry(
         "use-server",
         SERVING,

@@ -3,13 +3,21 @@
 //! Server and client share one thread, so times are of both sides together; memory is per pair and printed
 //! for clear connections first, which both sides have alike.
 
+#![allow(clippy::print_stdout, reason = "it prints what it measures")]
+
+use std::cell::Cell;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weir_net::stream::Stream;
 use weir_net::tls::certificate::CertificateStore;
 use weir_net::tls::client::{ClientOptions, TlsClient};
 use weir_net::tls::server::{CertificateSource, ServerOptions, TlsServer};
+
+thread_local! {
+    static SERVER_TIME: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
 
 const CONNECTIONS: usize = 400;
 const HANDSHAKES: usize = 3000;
@@ -26,8 +34,10 @@ async fn measure() {
     let params = rcgen::CertificateParams::new(vec!["a.example".to_owned()]).expect("parameters");
     let certificate = params.self_signed(&key).expect("a certificate");
     std::fs::write(&path, format!("{}{}", certificate.pem(), key.serialize_pem())).expect("a file");
-    let options =
-        ServerOptions { certificates: vec![CertificateSource::Crt(path.clone())], ..ServerOptions::default() };
+    let options = ServerOptions {
+        certificates: vec![CertificateSource::Crt(path.clone())],
+        ..ServerOptions::default()
+    };
     let (server, _) = TlsServer::new(&options, &CertificateStore::default()).expect("a server");
     std::fs::remove_file(path).expect("the file");
     let full = ClientOptions { no_resumption: true, ..ClientOptions::default() };
@@ -41,19 +51,25 @@ async fn measure() {
 
     for (name, client) in [("full", &full), ("resumed", &resuming)] {
         let start = Instant::now();
+        SERVER_TIME.set(Duration::ZERO);
         for _ in 0..HANDSHAKES {
             connected(&server, client).await;
         }
-        println!("{name} handshake, both sides: {:?}", start.elapsed() / HANDSHAKES as u32);
+        let (both, server) = (start.elapsed() / HANDSHAKES as u32, SERVER_TIME.get() / HANDSHAKES as u32);
+        println!("{name} handshake and request, both sides: {both:?}, server {server:?}");
     }
 
     for bytes in [100, 9000, 65_536] {
         let (mut near, mut far) = connected(&server, &full).await;
         let clear = Stream::pair().expect("a pair");
+        SERVER_TIME.set(Duration::ZERO);
         let tls_time = answers(&mut near, &mut far, bytes).await;
+        let tls_server = SERVER_TIME.get().as_secs_f64() * 1e6 / (ANSWERS / 10) as f64;
         let (mut near, mut far) = clear;
         let clear_time = answers(&mut near, &mut far, bytes).await;
-        println!("{bytes} bytes answered, both sides: TLS {tls_time:.2} us, clear {clear_time:.2} us");
+        println!(
+            "{bytes} bytes answered, both sides: TLS {tls_time:.2} us (server {tls_server:.2}), clear {clear_time:.2} us"
+        );
     }
 }
 
@@ -87,6 +103,13 @@ async fn exchange(near: &mut Stream, far: &mut Stream, bytes: usize) {
         far.write_all(&answer).await.expect("sent");
         far.release_buffers();
     };
+    let mut serve = pin!(serve);
+    let serve = std::future::poll_fn(|cx| {
+        let start = Instant::now();
+        let result = serve.as_mut().poll(cx);
+        SERVER_TIME.set(SERVER_TIME.get() + start.elapsed());
+        result
+    });
     tokio::join!(request, serve);
 }
 

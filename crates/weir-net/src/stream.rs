@@ -461,12 +461,8 @@ impl Socket {
 
     /// Whether nothing is waiting to be read and the peer has not closed.
     fn is_silent(&self) -> bool {
-        // The waker is not kept for long: whoever uses the connection next polls with its own.
-        let mut cx = Context::from_waker(Waker::noop());
-        if self.poll_read_ready(&mut cx).is_pending() {
-            return true;
-        }
-        // Readiness may be left over from a read that filled its buffer exactly: ask the socket once.
+        // Without readiness nothing is asked of the system, and no waker is touched.
+        // Readiness may be left over from a read that filled its buffer exactly: then the socket is asked once.
         let peeked = match self {
             Self::Tcp(tcp) => tcp.try_io(Interest::READABLE, || peek(tcp.as_fd())),
             Self::Unix(unix) => unix.try_io(Interest::READABLE, || peek(unix.as_fd())),

@@ -15,7 +15,7 @@ use weir_rules::txn::TlsFacts;
 
 use crate::counters::Counter;
 use crate::edge::h2::H2Shared;
-use crate::edge::{Edge, H1Edge};
+use crate::edge::{Edge, EdgeError, H1Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::forward::{self, Fault};
 use crate::pick::{self, Held};
@@ -50,7 +50,7 @@ pub(crate) enum ConnectError {
 
 /// Sends the request to a server and receives the response's head, trying again as the backend says.
 pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Response), Stop> {
-    let proxy = Arc::clone(x.worker.proxy(x.back));
+    let proxy = Rc::clone(x.worker.proxy(x.back));
     request_head::prepare(x);
     let mut avoid: Option<Arc<ServerState>> = None;
     let mut held = pick::assign(x, None).await?;
@@ -113,7 +113,7 @@ fn retries_responses(proxy: &Proxy) -> bool {
 
 /// In TCP mode: a connection, with nothing sent on it.
 pub(crate) async fn tunnel(x: &mut Exchange) -> Result<ServerConnection, Stop> {
-    let proxy = Arc::clone(x.worker.proxy(x.back));
+    let proxy = Rc::clone(x.worker.proxy(x.back));
     let mut avoid: Option<Arc<ServerState>> = None;
     let mut held = pick::assign(x, None).await?;
     loop {
@@ -143,7 +143,7 @@ fn may_retry(x: &Exchange, proxy: &Proxy, failure: &Failure) -> bool {
     if let Failure::Response { fault: Fault::Server(error), reused: true } = failure {
         // A connection that idled may have been closed by the server meanwhile: nothing was processed, or
         // doing it twice is safe (RFC 9110 section 9.2.2).
-        let closed = matches!(error, crate::edge::EdgeError::Closed | crate::edge::EdgeError::Io(_));
+        let closed = matches!(error, EdgeError::Closed | EdgeError::Io);
         if closed
             && replayable
             && x.txn.request.method.is_idempotent()
@@ -164,10 +164,8 @@ fn may_retry(x: &Exchange, proxy: &Proxy, failure: &Failure) -> bool {
         Failure::Response { fault, .. } => {
             replayable
                 && match fault {
-                    Fault::Server(crate::edge::EdgeError::Protocol(_) | crate::edge::EdgeError::H2(_)) => {
-                        on.junk_response
-                    }
-                    Fault::Server(crate::edge::EdgeError::Reset { unprocessed: true }) => true,
+                    Fault::Server(EdgeError::Protocol(_) | EdgeError::NoStream) => on.junk_response,
+                    Fault::Server(EdgeError::Reset { unprocessed: true }) => true,
                     Fault::Server(_) => on.empty_response,
                     Fault::ServerTimeout => on.response_timeout,
                     Fault::Client(_) | Fault::ClientTimeout | Fault::Aborted => false,
@@ -236,23 +234,14 @@ fn give_up(x: &mut Exchange, server: &Arc<ServerState>, failure: Failure) -> Sto
             (b'C', b'H', 400, Counter::ClientAborts)
         }
         Failure::Response { fault: Fault::Client(error), .. } => {
-            x.terminated(
-                if matches!(error, crate::edge::EdgeError::Protocol(_)) { b'P' } else { b'C' },
-                b'D',
-            );
+            x.terminated(if matches!(error, EdgeError::Protocol(_)) { b'P' } else { b'C' }, b'D');
             x.count_back(Counter::ClientAborts, 1);
             server.count(thread, Counter::ClientAborts, 1);
             x.close_client = true;
-            return if matches!(error, crate::edge::EdgeError::Protocol(_)) {
-                x.error(400)
-            } else {
-                Stop::Client
-            };
+            return if matches!(error, EdgeError::Protocol(_)) { x.error(400) } else { Stop::Client };
         }
         Failure::Response { fault: Fault::Server(error), .. } => match error {
-            crate::edge::EdgeError::Protocol(_) | crate::edge::EdgeError::H2(_) => {
-                (b'P', b'H', 502, Counter::ResponseErrors)
-            }
+            EdgeError::Protocol(_) | EdgeError::NoStream => (b'P', b'H', 502, Counter::ResponseErrors),
             _ => (b'S', b'H', 502, Counter::ResponseErrors),
         },
     };

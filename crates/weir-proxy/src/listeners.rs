@@ -43,7 +43,7 @@ pub fn bind_all(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Li
         let Some(address) = address_of(&bind.addr) else { continue };
         match Listener::bind(&address, &options_of(bind), inheritance) {
             Ok(listener) => {
-                listening.push(Listening { role, bind: bind.clone(), listener: Arc::new(listener) })
+                listening.push(Listening { role, bind: bind.clone(), listener: Arc::new(listener) });
             }
             Err(error) => errors.push(error),
         }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
-use std::sync::Arc;
+use std::rc::Rc;
 
 use jiff::{Timestamp, tz::TimeZone};
 use tokio::sync::mpsc;
@@ -19,8 +19,6 @@ use crate::state::Shared;
 pub(crate) mod level {
     pub(crate) const ALERT: u8 = 1;
     pub(crate) const ERR: u8 = 3;
-    pub(crate) const WARNING: u8 = 4;
-    pub(crate) const NOTICE: u8 = 5;
     pub(crate) const INFO: u8 = 6;
     /// `set-log-level silent`
     pub(crate) const SILENT: u8 = 8;
@@ -222,7 +220,7 @@ fn iso_time() -> String {
 
 /// Logs an exchange that is over.
 pub(crate) fn exchange(x: &mut Exchange) {
-    let front = Arc::clone(x.worker.proxy(x.front));
+    let front = Rc::clone(x.worker.proxy(x.front));
     if x.txn.status == 0 && x.txn.termination == *b"----" && x.txn.bytes_out == 0 && front.options.dontlognull
     {
         return;
@@ -241,7 +239,7 @@ pub(crate) fn transaction(logger: &Logger, front: &Proxy, txn: &Txn) {
         return;
     }
     let error = failed && front.options.log_separate_errors;
-    let level = match txn.log_level.or(txn.session.log_level.get()) {
+    let level = match txn.log_level.or_else(|| txn.session.log_level.get()) {
         Some(level::SILENT) => return,
         Some(level) => level,
         None if error => level::ERR,

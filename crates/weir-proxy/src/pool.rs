@@ -150,7 +150,8 @@ impl Pool {
     /// Closes connections that were idle longer than their server keeps them, or that died.
     pub(crate) fn purge(&self, now_ms: u64, thread: usize) {
         let mut pools = self.h1.borrow_mut();
-        for idle in pools.values_mut() {
+        // Each list is looked through by itself: their order does not matter.
+        pools.values_mut().for_each(|idle| {
             idle.retain_mut(|c| {
                 let kept_ms = c.facts.server.config.pool_purge_delay.as_millis() as u64;
                 let keep = now_ms.saturating_sub(c.facts.idle_since_ms) < kept_ms
@@ -162,12 +163,10 @@ impl Pool {
                 }
                 keep
             });
-        }
+        });
         pools.retain(|_, idle| !idle.is_empty());
         let mut shared = self.h2.borrow_mut();
-        for connections in shared.values_mut() {
-            connections.retain(|c| !c.shared.dead.get());
-        }
+        shared.values_mut().for_each(|connections| connections.retain(|c| !c.shared.dead.get()));
         shared.retain(|_, connections| !connections.is_empty());
     }
 

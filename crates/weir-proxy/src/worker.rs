@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
@@ -19,12 +20,28 @@ use crate::pool::Pool;
 use crate::process::Services;
 use crate::state::{ProxyState, Shared};
 
+/// What is compressed between a frontend and a backend, if anything is.
+type CompressionSettings = Option<Rc<weir_compress::Settings>>;
+
+/// A proxy's settings with a count of its own on this thread: taking one touches no memory of other threads.
+pub(crate) struct LocalProxy(Arc<Proxy>);
+
+impl Deref for LocalProxy {
+    type Target = Proxy;
+
+    fn deref(&self) -> &Proxy {
+        &self.0
+    }
+}
+
 /// A thread's own state; everything on it runs on that thread.
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     /// This thread's number, from 0.
     pub(crate) thread: usize,
     pub(crate) buffers: RefCell<BufferPool>,
+    /// Settings of the proxies, counted by this thread alone: every stage of every request takes one.
+    proxies: Vec<Rc<LocalProxy>>,
     /// Idle connections to servers.
     pub(crate) pool: Pool,
     pub(crate) logger: Logger,
@@ -38,7 +55,7 @@ pub(crate) struct Worker {
     /// Scratch of the compression engine.
     pub(crate) compression_scratch: RefCell<weir_compress::Scratch>,
     /// Compression settings by (frontend, backend), computed once.
-    compression: RefCell<HashMap<(usize, usize), Option<Rc<weir_compress::Settings>>>>,
+    compression: RefCell<HashMap<(usize, usize), CompressionSettings>>,
     /// Those who wait for the soft stop.
     stop_waiters: RefCell<Vec<Waker>>,
     last_client: Cell<u64>,
@@ -57,6 +74,7 @@ impl Worker {
         Rc::new_cyclic(|worker| Self {
             thread,
             buffers: RefCell::new(BufferPool::new(tune.bufsize)),
+            proxies: config.proxies.iter().map(|proxy| Rc::new(LocalProxy(Arc::clone(proxy)))).collect(),
             pool: Pool::default(),
             logger: Logger::new(&shared),
             env: Rc::new(WorkerEnvironment::new(worker.clone(), &shared)),
@@ -82,8 +100,8 @@ impl Worker {
     }
 
     /// A proxy's settings.
-    pub(crate) fn proxy(&self, index: usize) -> &Arc<Proxy> {
-        &self.shared.config.proxies[index]
+    pub(crate) fn proxy(&self, index: usize) -> &Rc<LocalProxy> {
+        &self.proxies[index]
     }
 
     /// A proxy's state.
@@ -116,7 +134,7 @@ impl Worker {
     }
 
     /// What is compressed between a frontend and a backend.
-    pub(crate) fn compression(&self, front: usize, back: usize) -> Option<Rc<weir_compress::Settings>> {
+    pub(crate) fn compression(&self, front: usize, back: usize) -> CompressionSettings {
         let mut known = self.compression.borrow_mut();
         known
             .entry((front, back))

@@ -453,7 +453,7 @@ fn hexadecimal(word: &Word) -> Parsed<Vec<u8>> {
         .map_or_else(|| fail(word.pos, "pairs of hexadecimal digits were expected"), Ok)
 }
 
-fn regex(word: &Word) -> Parsed<regex::bytes::Regex> {
+pub(crate) fn regex(word: &Word) -> Parsed<regex::bytes::Regex> {
     let text = word.as_str();
     let built = regex::bytes::RegexBuilder::new(&text).size_limit(1 << 20).unicode(false).build();
     built.or_else(|error| fail(word.pos, format!("'{text}' is not a regular expression: {error}")))
