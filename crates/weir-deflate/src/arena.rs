@@ -73,20 +73,6 @@ impl Arena {
         limit
     }
 
-    /// How long the bytes at `at` equal those `distance` before, 8 being known: at most `limit`.
-    #[inline(always)]
-    pub(crate) fn match_length(&self, at: usize, distance: usize, limit: usize) -> usize {
-        let mut length = 8;
-        while length < limit {
-            let differing = self.word(at + length) ^ self.word(at + length - distance);
-            if differing != 0 {
-                return (length + (differing.trailing_zeros() >> 3) as usize).min(limit);
-            }
-            length += 8;
-        }
-        limit
-    }
-
     #[inline(always)]
     pub(crate) fn set_token(&mut self, index: usize, token: u32) {
         self.tokens[index & (TOKENS - 1)] = token;

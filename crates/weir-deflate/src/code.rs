@@ -3,10 +3,11 @@
 use alloc::{boxed::Box, vec::Vec};
 
 use crate::Content;
-use crate::huffman::{Description, Lengths, codes};
+use crate::huffman::{Description, Lengths, Workspace, codes};
 use crate::presets::PRESETS;
 use crate::symbols::{
-    DISTANCE_EXTRA, DISTANCES, END_OF_BLOCK, FIRST_LENGTH, LENGTH_EXTRA, LENGTH_RANGES, LITERALS_AND_LENGTHS,
+    DISTANCE_EXTRA, DISTANCES, END_OF_BLOCK, FIRST_LENGTH, LENGTH_EXTRA, LENGTH_PARTS, LENGTH_RANGES,
+    LITERALS_AND_LENGTHS,
 };
 
 /// In a token and in [`Code::first`]: 0..256 are literals, from here on the lengths from 3 on.
@@ -18,50 +19,64 @@ pub(crate) const SECOND_LITERAL: usize = 32;
 /// Entries of either table: 9 bits of a token.
 pub(crate) const ENTRIES: usize = 512;
 
-/// A code as tables of what to write.
+/// A code as tables of what to write. Bits and their number stand apart: two loads are cheaper than taking one apart.
 #[derive(Clone, Debug)]
 pub(crate) struct Code {
-    /// Literals, and lengths with their extra bits: the bits, and their number from bit 24 on.
+    /// Literals, and lengths with their extra bits.
     pub(crate) first: [u32; ENTRIES],
-    /// Distances and second literals: the code, its length from bit 16 on (for distances, whose extra bits follow),
-    /// the number of all bits from bit 24 on.
-    pub(crate) second: [u32; ENTRIES],
-    /// The end of the block: the bits, and their number from bit 24 on.
-    pub(crate) end: u32,
+    pub(crate) first_count: [u8; ENTRIES],
+    /// Distances without their extra bits, and second literals.
+    pub(crate) second: [u16; ENTRIES],
+    /// Where the distance's extra bits go.
+    pub(crate) second_length: [u8; ENTRIES],
+    /// The number of all bits.
+    pub(crate) second_count: [u8; ENTRIES],
+    /// The end of the block.
+    end: (u16, u8),
 }
 
 impl Code {
-    pub(crate) const EMPTY: Self = Self { first: [0; ENTRIES], second: [0; ENTRIES], end: 0 };
+    pub(crate) const EMPTY: Self = Self {
+        first: [0; ENTRIES],
+        first_count: [0; ENTRIES],
+        second: [0; ENTRIES],
+        second_length: [0; ENTRIES],
+        second_count: [0; ENTRIES],
+        end: (0, 0),
+    };
 
     pub(crate) fn set(&mut self, lengths: &Lengths) {
         let mut code = [0u16; 288];
-        codes(&lengths.literals, &mut code);
-        for (literal, entry) in self.first[..FIRST_COPY].iter_mut().enumerate() {
-            *entry = u32::from(code[literal]) | u32::from(lengths.literals[literal]) << 24;
+        codes(&lengths.literals, &lengths.literal_counts, &mut code);
+        for (entry, &bits) in self.first[..FIRST_COPY].iter_mut().zip(&code) {
+            *entry = u32::from(bits);
         }
-        for (symbol, &(start, end)) in LENGTH_RANGES.iter().enumerate() {
-            let length = u32::from(lengths.literals[FIRST_LENGTH + symbol]);
-            let bits = u32::from(code[FIRST_LENGTH + symbol]);
-            let count = (length + u32::from(LENGTH_EXTRA[symbol])) << 24;
-            for (extra, entry) in self.first[FIRST_COPY + start..FIRST_COPY + end].iter_mut().enumerate() {
-                *entry = bits | (extra as u32) << length | count;
-            }
+        self.first_count[..FIRST_COPY].copy_from_slice(&lengths.literals[..FIRST_COPY]);
+        self.second[SECOND_LITERAL..][..FIRST_COPY].copy_from_slice(&code[..FIRST_COPY]);
+        self.second_count[SECOND_LITERAL..][..FIRST_COPY].copy_from_slice(&lengths.literals[..FIRST_COPY]);
+        let mut length_code = [(0u32, 0u8, 0u8); 32];
+        for (symbol, &extra) in LENGTH_EXTRA.iter().enumerate() {
+            let length = lengths.literals[FIRST_LENGTH + symbol];
+            length_code[symbol] = (u32::from(code[FIRST_LENGTH + symbol]), length, length + extra);
         }
-        self.end = u32::from(code[END_OF_BLOCK]) | u32::from(lengths.literals[END_OF_BLOCK]) << 24;
-        let mut code = [0u16; 32];
-        codes(&lengths.distances, &mut code);
-        for (symbol, entry) in self.second[..DISTANCES].iter_mut().enumerate() {
-            let length = u32::from(lengths.distances[symbol]);
-            let all = length + u32::from(DISTANCE_EXTRA[symbol]);
-            *entry = u32::from(code[symbol]) | length << 16 | all << 24;
+        for (i, &(symbol, extra)) in LENGTH_PARTS.iter().enumerate() {
+            let (bits, length, count) = length_code[usize::from(symbol) % 32];
+            self.first[FIRST_COPY + i] = bits | u32::from(extra) << (length & 31);
+            self.first_count[FIRST_COPY + i] = count;
+        }
+        self.end = (code[END_OF_BLOCK], lengths.literals[END_OF_BLOCK]);
+        codes(&lengths.distances, &lengths.distance_counts, &mut self.second[..32]);
+        self.second_length[..DISTANCES].copy_from_slice(&lengths.distances[..DISTANCES]);
+        for (symbol, &extra) in DISTANCE_EXTRA.iter().enumerate() {
+            self.second_count[symbol] = lengths.distances[symbol] + extra;
         }
         self.second[NO_SECOND] = 0;
-        self.second[SECOND_LITERAL..SECOND_LITERAL + 256].copy_from_slice(&self.first[..256]);
+        self.second_count[NO_SECOND] = 0;
     }
 
     /// The bits that end a block, and their number.
     pub(crate) fn end(&self) -> (u64, u32) {
-        (u64::from(self.end & 0xff_ffff), self.end >> 24)
+        (u64::from(self.end.0), u32::from(self.end.1))
     }
 }
 
@@ -141,21 +156,18 @@ impl StaticCode {
         let mut literals = [8; 288];
         literals[144..256].fill(9);
         literals[256..280].fill(7);
-        Self::new(Lengths { literals, distances: [5; 32] }, Vec::from([(FIXED, 3)]))
+        Self::new(Lengths::new(literals, [5; 32]), Vec::from([(FIXED, 3)]))
     }
 
     fn preset(text: &[u8; LITERALS_AND_LENGTHS + DISTANCES]) -> Self {
-        let mut lengths = Lengths { literals: [0; 288], distances: [0; 32] };
-        let (literals, distances) = text.split_at(LITERALS_AND_LENGTHS);
+        let (mut literals, mut distances) = ([0; 288], [0; 32]);
         let length = |digit: &u8| if *digit <= b'9' { digit - b'0' } else { digit - b'a' + 10 };
-        for (length_of, digit) in lengths.literals.iter_mut().zip(literals) {
-            *length_of = length(digit);
-        }
-        for (length_of, digit) in lengths.distances.iter_mut().zip(distances) {
-            *length_of = length(digit);
-        }
+        let (first, second) = text.split_at(LITERALS_AND_LENGTHS);
+        literals.iter_mut().zip(first).for_each(|(of, digit)| *of = length(digit));
+        distances.iter_mut().zip(second).for_each(|(of, digit)| *of = length(digit));
+        let lengths = Lengths::new(literals, distances);
         let mut description = Description::EMPTY;
-        description.write(&lengths);
+        description.write(&lengths, &mut { Workspace::EMPTY });
         let mut header = Vec::from([(DYNAMIC, 3)]);
         header.extend(description.pieces().iter().map(|&(value, bits)| (u64::from(value), u32::from(bits))));
         Self::new(lengths, header)

@@ -8,8 +8,8 @@ use crate::bits::{BitWriter, Partial, stored};
 use crate::code::{
     Code, DYNAMIC, FIXED_ID, Frequencies, StaticCode, StaticId, Symbols, preset_for, static_codes,
 };
-use crate::huffman::{Description, LIMIT, Lengths, code_lengths};
-use crate::parse::{Sink, parse, parse_one};
+use crate::huffman::{Description, LIMIT, Lengths, Workspace, code_lengths};
+use crate::parse::{Sink, parse, parse_two};
 use crate::probe::looks_random;
 use crate::symbols::{DISTANCES, LITERALS_AND_LENGTHS};
 use crate::tokens::{Collect, Write, write_tokens};
@@ -17,10 +17,16 @@ use crate::{Content, Ending, Level};
 
 /// The most input of a block in one pass: in the longest codes it still fits the stage.
 const ONE_PASS_BLOCK: usize = WINDOW;
-/// The most input of a block in two passes.
-const TWO_PASS_BLOCK: usize = TOKENS - 1;
+/// The most input of a block in two passes: its tokens fit, and so do its bits, which are hardly more than the input's.
+const TWO_PASS_BLOCK: usize = TOKENS - 64;
+/// What a stored block needs besides its input, at most: header, padding, the length twice.
+const STORED_BYTES: usize = 6;
+/// Bodies and pieces below this are not worth the description of a preset code.
+const LEAST_PRESET: usize = 256;
 
 const _: () = assert!(ONE_PASS_BLOCK * LIMIT / 8 + 256 < STAGE);
+const _: () = assert!(TWO_PASS_BLOCK + STORED_BYTES + 2 < STAGE);
+const _: () = assert!(TWO_PASS_BLOCK <= u16::MAX as usize);
 
 /// What a thread lends to each call; it carries nothing from one call to the next.
 pub struct Scratch {
@@ -34,15 +40,20 @@ struct Dynamic {
     lengths: Lengths,
     description: Description,
     code: Code,
+    workspace: Workspace,
 }
 
 impl Scratch {
     /// Allocates everything that encoding will ever need: some 500 kB, of which small bodies touch little.
     pub fn new() -> Self {
-        let lengths = Lengths { literals: [0; 288], distances: [0; 32] };
         Self {
             arena: Box::new(Arena::EMPTY),
-            dynamic: Box::new(Dynamic { lengths, description: Description::EMPTY, code: Code::EMPTY }),
+            dynamic: Box::new(Dynamic {
+                lengths: Lengths::NONE,
+                description: Description::EMPTY,
+                code: Code::EMPTY,
+                workspace: Workspace::EMPTY,
+            }),
             statics: static_codes(),
         }
     }
@@ -130,15 +141,19 @@ impl Call<'_> {
     }
 
     fn one_pass(&mut self, start: usize, end: usize, last: bool) {
-        let id = preset_for(self.content);
+        let id = match self.position.open {
+            Some(open) if end - start < LEAST_PRESET => open,
+            None if end - start < LEAST_PRESET => FIXED_ID,
+            _ => preset_for(self.content),
+        };
         let Scratch { arena, statics, .. } = &mut *self.scratch;
         let code = &statics[usize::from(id)];
         let mut writer = BitWriter::new(self.position.partial);
         let last = open(&mut writer, arena, statics, self.position.open, id, last);
         let sink = Write { writer, code: &code.code };
         let mut search = Search { input: self.input, arena, loaded: &mut self.loaded };
-        let Write { mut writer, .. } = search.run::<1, _>(start, end, sink);
-        if writer.bytes() > end - start {
+        let Write { mut writer, .. } = search.run::<false, _>(start, end, sink);
+        if writer.bytes() > end - start + STORED_BYTES {
             self.stored(start, end, last);
             return;
         }
@@ -156,8 +171,8 @@ impl Call<'_> {
         arena.frequencies = Frequencies::NONE;
         let mut search = Search { input: self.input, arena, loaded: &mut self.loaded };
         let Collect { count: tokens } = match level {
-            Level::High => search.run::<2, _>(start, end, Collect::default()),
-            Level::Fast | Level::Default => search.run::<1, _>(start, end, Collect::default()),
+            Level::High => search.run::<true, _>(start, end, Collect::default()),
+            Level::Fast | Level::Default => search.run::<false, _>(start, end, Collect::default()),
         };
         let block = Block { tokens, input: end - start, content: self.content, open: self.position.open };
         let mut writer = BitWriter::new(self.position.partial);
@@ -268,7 +283,7 @@ fn open(
 const fn table_size(input: usize) -> usize {
     match input {
         ..1024 => 1 << 10,
-        1024..6144 => TABLE,
+        1024..6144 => 1 << 12,
         _ => TABLE,
     }
 }
@@ -281,7 +296,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn run<const N: usize, S: Sink>(&mut self, start: usize, end: usize, mut sink: S) -> S {
+    fn run<const TWO: bool, S: Sink>(&mut self, start: usize, end: usize, mut sink: S) -> S {
         let mut at = start;
         while at < end {
             let stop = end.min((at / WINDOW + 1) * WINDOW);
@@ -290,13 +305,13 @@ impl Search<'_> {
                 self.arena.load(*self.loaded, half);
                 *self.loaded += half.len();
             }
-            sink = match (table_size(self.input.len()), N) {
-                (1024, 1) => parse_one::<1024, S>(self.arena, at, stop, sink),
-                (4097, 1) => parse_one::<TABLE, S>(self.arena, at, stop, sink),
-                (_, 1) => parse_one::<TABLE, S>(self.arena, at, stop, sink),
-                (1024, _) => parse::<u32, 2, 1024, S>(self.arena, at, stop, sink),
-                (4097, _) => parse::<u32, 2, TABLE, S>(self.arena, at, stop, sink),
-                _ => parse::<u32, 2, TABLE, S>(self.arena, at, stop, sink),
+            sink = match (TWO, table_size(self.input.len())) {
+                (false, 1024) => parse::<1024, S>(self.arena, at, stop, sink),
+                (false, 4096) => parse::<4096, S>(self.arena, at, stop, sink),
+                (false, _) => parse::<TABLE, S>(self.arena, at, stop, sink),
+                (true, 1024) => parse_two::<1024, S>(self.arena, at, stop, sink),
+                (true, 4096) => parse_two::<4096, S>(self.arena, at, stop, sink),
+                (true, _) => parse_two::<TABLE, S>(self.arena, at, stop, sink),
             };
             at = stop;
         }
@@ -312,6 +327,8 @@ enum Choice {
     Dynamic,
 }
 
+/// More tokens than this always pay for a description.
+const MOST_FIXED: usize = 512;
 /// Fewer tokens than this never pay for a description.
 const LEAST_DYNAMIC: usize = 64;
 
@@ -329,11 +346,13 @@ struct Block {
 fn choose(frequencies: &Frequencies, block: Block, statics: &[StaticCode], dynamic: &mut Dynamic) -> Choice {
     let Block { tokens, input, content, open } = block;
     let symbols = Symbols::of(frequencies);
-    // Three header bits, at most seven to the byte boundary, twice the length.
-    let mut best = (input as u32 * 8 + 42, Choice::Stored);
+    let mut best = ((input + STORED_BYTES) as u32 * 8, Choice::Stored);
     let hinted = preset_for(content);
     for (id, code) in (0..).zip(statics) {
-        let tried = id == FIXED_ID || hinted == FIXED_ID || id == hinted || open == Some(id);
+        let tried = match id {
+            FIXED_ID => tokens < MOST_FIXED,
+            _ => hinted == FIXED_ID || id == hinted || open == Some(id),
+        };
         if !tried {
             continue;
         }
@@ -344,18 +363,25 @@ fn choose(frequencies: &Frequencies, block: Block, statics: &[StaticCode], dynam
         }
     }
     if tokens >= LEAST_DYNAMIC {
-        let Dynamic { lengths, description, .. } = dynamic;
-        code_lengths(
+        let Dynamic { lengths, description, workspace, .. } = dynamic;
+        lengths.literal_counts = code_lengths(
             &symbols.literals[..LITERALS_AND_LENGTHS],
             LIMIT,
             &mut lengths.literals[..LITERALS_AND_LENGTHS],
+            workspace,
         );
-        code_lengths(&symbols.distances[..DISTANCES], LIMIT, &mut lengths.distances[..DISTANCES]);
-        if lengths.distances.iter().all(|&length| length == 0) {
+        lengths.distance_counts = code_lengths(
+            &symbols.distances[..DISTANCES],
+            LIMIT,
+            &mut lengths.distances[..DISTANCES],
+            workspace,
+        );
+        if lengths.distance_counts == [0; 16] {
             // RFC 1951 section 3.2.7: at least one distance code is described, used or not.
             lengths.distances[0] = 1;
+            lengths.distance_counts[1] = 1;
         }
-        description.write(lengths);
+        description.write(lengths, workspace);
         let cost = symbols.cost(lengths) + description.bits + 3;
         if cost < best.0 {
             best = (cost, Choice::Dynamic);

@@ -11,38 +11,73 @@ const SYMBOLS: usize = 288;
 /// No tree over at most [`SYMBOLS`] symbols whose weights sum below 2^22 is deeper (Fibonacci weights).
 const DEEPEST: usize = 48;
 
+/// What building a code needs; kept, so that it is not cleared each time.
+#[derive(Clone, Debug)]
+pub(crate) struct Workspace {
+    /// Frequency above symbol: sorting sorts both, and ties by symbol.
+    sorted: [u32; SYMBOLS + 2],
+    other: [u32; SYMBOLS + 2],
+    /// Weights of inner nodes, in the order of their making, which is that of their weights.
+    nodes: [u32; SYMBOLS + 2],
+    parents: [u16; SYMBOLS + 2],
+    leaf_children: [u8; SYMBOLS + 2],
+    depths: [u8; SYMBOLS + 2],
+}
+
+impl Workspace {
+    pub(crate) const EMPTY: Self = Self {
+        sorted: [0; SYMBOLS + 2],
+        other: [0; SYMBOLS + 2],
+        nodes: [0; SYMBOLS + 2],
+        parents: [0; SYMBOLS + 2],
+        leaf_children: [0; SYMBOLS + 2],
+        depths: [0; SYMBOLS + 2],
+    };
+}
+
 /// Lengths of an optimal prefix code no longer than `limit`, nearly optimal where the limit binds. Unused symbols
-/// get 0.
+/// get 0. Returns how many codes have each length.
 #[inline]
-pub(crate) fn code_lengths(frequencies: &[u32], limit: usize, lengths: &mut [u8]) {
+pub(crate) fn code_lengths(
+    frequencies: &[u32],
+    limit: usize,
+    lengths: &mut [u8],
+    workspace: &mut Workspace,
+) -> LengthCounts {
     lengths.fill(0);
-    // Frequency above symbol: sorting sorts both, and ties by symbol.
-    let mut sorted = [0u32; SYMBOLS];
     let mut used = 0;
     let mut largest = 0;
     for (symbol, &frequency) in frequencies.iter().enumerate() {
-        sorted[used] = frequency << SYMBOL_BITS | symbol as u32;
+        workspace.sorted[used.min(SYMBOLS)] = frequency << SYMBOL_BITS | symbol as u32;
         used += usize::from(frequency > 0);
         largest = largest.max(frequency);
     }
+    let used = used.min(SYMBOLS);
+    let mut result = [0; 16];
     match used {
-        0 => return,
+        0 => return result,
         1 => {
-            lengths[(sorted[0] & SYMBOL_MASK) as usize] = 1;
-            return;
+            lengths[(workspace.sorted[0] & SYMBOL_MASK) as usize] = 1;
+            result[1] = 1;
+            return result;
         }
-        _ => sort(&mut sorted, used, largest),
+        _ => sort(workspace, used, largest),
     }
-    let mut counts = depths(&sorted[..used]);
+    let mut counts = depths(workspace, used);
     limit_depths(&mut counts, limit);
     // The rarest symbols get the longest codes.
-    let mut rarest_first = sorted[..used].iter();
+    let mut rarest_first = workspace.sorted[..used].iter();
     for length in (1..=limit).rev() {
         for &entry in rarest_first.by_ref().take(counts[length] as usize) {
             lengths[(entry & SYMBOL_MASK) as usize] = length as u8;
         }
+        result[length] = counts[length] as u16;
     }
+    result
 }
+
+/// How many codes have each length.
+pub(crate) type LengthCounts = [u16; 16];
 
 const SYMBOL_BITS: u32 = 9;
 const SYMBOL_MASK: u32 = (1 << SYMBOL_BITS) - 1;
@@ -51,49 +86,52 @@ const FEW: usize = 20;
 const RADIX_BITS: u32 = 6;
 const RADIX: usize = 1 << RADIX_BITS;
 
-fn sort(entries: &mut [u32; SYMBOLS], used: usize, mut largest: u32) {
+fn sort(workspace: &mut Workspace, used: usize, mut largest: u32) {
     if used <= FEW {
-        entries[..used].sort_unstable();
+        workspace.sorted[..used].sort_unstable();
         return;
     }
-    let mut other = [0u32; SYMBOLS];
     let mut shift = SYMBOL_BITS;
+    let mut in_other = false;
     while largest > 0 {
+        let Workspace { sorted, other, .. } = workspace;
+        let (from, to) = if in_other { (&*other, sorted) } else { (&*sorted, other) };
         let mut starts = [0u16; RADIX + 1];
-        for &entry in &entries[..used] {
+        for &entry in &from[..used] {
             starts[(entry >> shift) as usize % RADIX + 1] += 1;
         }
         for i in 1..RADIX {
             starts[i] += starts[i - 1];
         }
-        for &entry in &entries[..used] {
+        for &entry in &from[..used] {
             let start = &mut starts[(entry >> shift) as usize % RADIX];
-            other[usize::from(*start) % SYMBOLS] = entry;
+            to[usize::from(*start).min(SYMBOLS)] = entry;
             *start += 1;
         }
-        core::mem::swap(entries, &mut other);
+        in_other = !in_other;
         largest >>= RADIX_BITS;
         shift += RADIX_BITS;
+    }
+    if in_other {
+        let Workspace { sorted, other, .. } = workspace;
+        sorted[..used].copy_from_slice(&other[..used]);
     }
 }
 
 /// How many leaves Huffman's tree has at each depth. The two lightest of leaves and inner nodes are joined until one
 /// is left; both queues are in order by themselves.
-fn depths(sorted: &[u32]) -> [u32; DEEPEST] {
-    let used = sorted.len();
-    let mut leaves = [u32::MAX; SYMBOLS + 2];
-    for (leaf, &entry) in leaves.iter_mut().zip(sorted) {
-        *leaf = entry >> SYMBOL_BITS;
-    }
-    let mut nodes = [u32::MAX; SYMBOLS + 2];
-    let mut parents = [0u16; SYMBOLS + 2];
-    let mut leaf_children = [0u8; SYMBOLS];
+fn depths(workspace: &mut Workspace, used: usize) -> [u32; DEEPEST] {
+    let Workspace { sorted: leaves, nodes, parents, leaf_children, depths, .. } = workspace;
+    // Behind the last leaf, and behind the last node made so far, is something heavier than all.
+    leaves[used] = u32::MAX;
+    leaves[used + 1] = u32::MAX;
+    nodes[0] = u32::MAX;
     let (mut leaf, mut node) = (0, 0);
     for joined in 0..used - 1 {
         let mut weight = 0;
         let mut from_leaves = 0;
         for _ in 0..2 {
-            let (light, other) = (leaves[leaf], nodes[node]);
+            let (light, other) = (leaves[leaf] >> SYMBOL_BITS, nodes[node]);
             let take_leaf = light <= other;
             weight += light.min(other);
             // Written even where a leaf is taken: the right value comes later.
@@ -103,15 +141,16 @@ fn depths(sorted: &[u32]) -> [u32; DEEPEST] {
             from_leaves += u8::from(take_leaf);
         }
         nodes[joined] = weight;
+        nodes[joined + 1] = u32::MAX;
         leaf_children[joined] = from_leaves;
     }
     let mut counts = [0; DEEPEST];
-    let mut depth_of = [0u8; SYMBOLS];
     let root = used - 2;
+    depths[root] = 0;
     counts[1] = u32::from(leaf_children[root]);
     for joined in (0..root).rev() {
-        let depth = depth_of[usize::from(parents[joined]) % SYMBOLS] + 1;
-        depth_of[joined] = depth;
+        let depth = depths[usize::from(parents[joined]).min(SYMBOLS)] + 1;
+        depths[joined] = depth;
         counts[(usize::from(depth) + 1).min(DEEPEST - 1)] += u32::from(leaf_children[joined]);
     }
     counts
@@ -137,23 +176,29 @@ fn limit_depths(counts: &mut [u32; DEEPEST], limit: usize) {
     }
 }
 
-/// Canonical codes (RFC 1951 section 3.2.2), bits in the order of writing.
-#[inline]
-pub(crate) fn codes(lengths: &[u8], codes: &mut [u16]) {
+/// How many codes have each length.
+pub(crate) fn count_lengths(lengths: &[u8]) -> LengthCounts {
     let mut counts = [0u16; 16];
     for &length in lengths {
         counts[usize::from(length) % 16] += 1;
     }
     counts[0] = 0;
+    counts
+}
+
+/// Canonical codes (RFC 1951 section 3.2.2), bits in the order of writing. Codes of unused symbols stay.
+#[inline]
+pub(crate) fn codes(lengths: &[u8], counts: &LengthCounts, codes: &mut [u16]) {
     let mut next = [0u16; 16];
     for length in 1..16 {
         next[length] = (next[length - 1] + counts[length - 1]) << 1;
     }
     for (code, &length) in codes.iter_mut().zip(lengths) {
-        let next = &mut next[usize::from(length) % 16];
-        // For length 0 the shift would be 16; the code is not used then.
-        *code = next.reverse_bits() >> ((16 - u32::from(length)) & 15);
-        *next += u16::from(length > 0);
+        if length > 0 {
+            let next = &mut next[usize::from(length) % 16];
+            *code = next.reverse_bits() >> ((16 - u32::from(length)) & 15);
+            *next += 1;
+        }
     }
 }
 
@@ -162,6 +207,22 @@ pub(crate) fn codes(lengths: &[u8], codes: &mut [u16]) {
 pub(crate) struct Lengths {
     pub(crate) literals: [u8; SYMBOLS],
     pub(crate) distances: [u8; 32],
+    pub(crate) literal_counts: LengthCounts,
+    pub(crate) distance_counts: LengthCounts,
+}
+
+impl Lengths {
+    pub(crate) const NONE: Self = Self {
+        literals: [0; SYMBOLS],
+        distances: [0; 32],
+        literal_counts: [0; 16],
+        distance_counts: [0; 16],
+    };
+
+    pub(crate) fn new(literals: [u8; SYMBOLS], distances: [u8; 32]) -> Self {
+        let (literal_counts, distance_counts) = (count_lengths(&literals), count_lengths(&distances));
+        Self { literals, distances, literal_counts, distance_counts }
+    }
 }
 
 /// The description of a dynamic block (RFC 1951 section 3.2.7), after its three header bits.
@@ -233,26 +294,26 @@ impl Description {
     }
 
     #[inline]
-    pub(crate) fn write(&mut self, lengths: &Lengths) {
+    pub(crate) fn write(&mut self, lengths: &Lengths, workspace: &mut Workspace) {
         let trailing = |lengths: &[u8], least: usize| {
             lengths.iter().rposition(|&length| length > 0).map_or(least, |last| (last + 1).max(least))
         };
         let literals = trailing(&lengths.literals[..LITERALS_AND_LENGTHS], FIRST_LENGTH);
         let distances = trailing(&lengths.distances[..DISTANCES], 1);
-        let mut all = [0u8; SYMBOLS + 32];
-        all[..literals].copy_from_slice(&lengths.literals[..literals]);
-        all[literals..literals + distances].copy_from_slice(&lengths.distances[..distances]);
         let mut runs = Runs { items: [(0, 0, 0); SYMBOLS + 32], count: 0, frequencies: [0; 19] };
-        let mut rest = &all[..literals + distances];
-        while let [first, ..] = rest {
-            let run = rest.iter().take_while(|length| *length == first).count();
-            runs.push_run(*first, run);
-            rest = &rest[run..];
+        let (mut current, mut run) = (lengths.literals[0], 0);
+        for &length in lengths.literals[..literals].iter().chain(&lengths.distances[..distances]) {
+            if length != current {
+                runs.push_run(current, run);
+                (current, run) = (length, 0);
+            }
+            run += 1;
         }
+        runs.push_run(current, run);
         let mut meta_lengths = [0u8; 19];
-        code_lengths(&runs.frequencies, META_LIMIT, &mut meta_lengths);
+        let counts = code_lengths(&runs.frequencies, META_LIMIT, &mut meta_lengths, workspace);
         let mut meta_codes = [0u16; 19];
-        codes(&meta_lengths, &mut meta_codes);
+        codes(&meta_lengths, &counts, &mut meta_codes);
         let last = META_ORDER.iter().rposition(|&symbol| meta_lengths[symbol] > 0).unwrap_or(0);
         let described = (last + 1).max(4);
         self.count = 0;
@@ -307,7 +368,8 @@ mod tests {
         ) {
             let mut lengths = [0u8; SYMBOLS];
             let lengths = &mut lengths[..frequencies.len()];
-            code_lengths(&frequencies, limit, lengths);
+            let counts = code_lengths(&frequencies, limit, lengths, &mut { Workspace::EMPTY });
+            prop_assert_eq!(counts, count_lengths(lengths));
             let used = frequencies.iter().filter(|&&f| f > 0).count();
             if used >= 2 {
                 prop_assert_eq!(kraft(lengths, limit), 1 << limit);
@@ -332,7 +394,7 @@ mod tests {
             (a, b) = (b, a + b);
         }
         let mut lengths = [0u8; 28];
-        code_lengths(&frequencies, LIMIT, &mut lengths);
+        code_lengths(&frequencies, LIMIT, &mut lengths, &mut { Workspace::EMPTY });
         assert_eq!(kraft(&lengths, LIMIT), 1 << LIMIT);
     }
 }

@@ -79,10 +79,15 @@ pub enum Content {
     Text,
 }
 
-/// Bytes that one call may add beyond its input, whatever the input: envelope, block headers, trailer.
+/// Bytes that one call may add beyond its input whatever the input: the envelope's header (10) and trailer (8), the
+/// end of a block left open (2), a last empty block or a flush (6), what one block may add (8).
 const CALL_OVERHEAD: usize = 64;
 
 /// The most bytes that one call can append to its output for `input` bytes.
+///
+/// A block is written in a code only where that is no larger than storing it: it adds at most 8 bytes (the end of the
+/// block before, 2; its header, padding and length, 6). There is a block for each 32 kB or less, so that one 1024th
+/// of the input is more than all but the first can add.
 pub const fn max_output(input: usize) -> usize {
     input.saturating_add(input / 1024).saturating_add(CALL_OVERHEAD)
 }

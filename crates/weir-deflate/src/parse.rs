@@ -5,6 +5,8 @@
 //! waits for. Only where they are equal is it looked at how far away they are. An entry that was never set is
 //! position 0, which is as good a candidate as any.
 
+use core::hint::select_unpredictable;
+
 use crate::arena::{Arena, TABLE, WINDOW};
 use crate::symbols::MAX_MATCH;
 
@@ -20,22 +22,6 @@ pub(crate) trait Sink {
     fn copy(&mut self, arena: &mut Arena, length: usize, distance: usize);
 }
 
-/// What the table keeps for a hash: `N` positions, the newest first.
-pub(crate) trait Bucket<const N: usize>: Copy {
-    /// Puts a position in and returns what was there before.
-    fn replace(arena: &mut Arena, hash: usize, at: usize) -> [u16; N];
-}
-
-impl Bucket<2> for u32 {
-    #[inline(always)]
-    fn replace(arena: &mut Arena, hash: usize, at: usize) -> [u16; 2] {
-        let entry = &mut arena.two_newest[hash & (TABLE - 1)];
-        let before = *entry;
-        *entry = before << 16 | (at as Self & 0xffff);
-        [before as u16, (before >> 16) as u16]
-    }
-}
-
 /// The least copy: with a code of its own for each block, shorter ones cost more than they save.
 const LEAST_COPY: usize = 5;
 const LEAST_MASK: u64 = (1 << (8 * LEAST_COPY)) - 1;
@@ -49,6 +35,8 @@ const SKIP_STEP: usize = 64;
 const MAX_SKIP: usize = 32;
 /// What a step may need ahead of it: a step begins only where a copy of this length is possible.
 const STEP_ROOM: usize = 8;
+/// Lengths below this are found without a branch.
+const SHORT: usize = 24;
 
 #[inline(always)]
 fn hash<const SIZE: usize>(word: u64) -> usize {
@@ -56,73 +44,115 @@ fn hash<const SIZE: usize>(word: u64) -> usize {
     (word.wrapping_mul(HASH) >> (64 - SIZE.trailing_zeros())) as usize
 }
 
-/// What a bucket has for one position: where, and how the first 8 bytes differ.
+/// Puts a position in the place of its hash and returns the one before.
+#[inline(always)]
+fn replace<const SIZE: usize>(arena: &mut Arena, word: u64, at: usize) -> u16 {
+    core::mem::replace(&mut arena.newest[hash::<SIZE>(word) & (TABLE - 1)], at as u16)
+}
+
+/// Puts a position in the place of its hash and returns the two before, the newer first.
+#[inline(always)]
+fn replace_two<const SIZE: usize>(arena: &mut Arena, word: u64, at: usize) -> [u16; 2] {
+    let entry = &mut arena.two_newest[hash::<SIZE>(word) & (TABLE - 1)];
+    let before = *entry;
+    *entry = before << 16 | (at as u32 & 0xffff);
+    [before as u16, (before >> 16) as u16]
+}
+
+/// A place that may have the same bytes.
 #[derive(Clone, Copy)]
-struct Candidates<const N: usize> {
-    positions: [u16; N],
-    differing: [u64; N],
+struct Candidate {
+    position: u16,
+    /// How its first 8 bytes differ.
+    differing: u64,
 }
 
-impl<const N: usize> Candidates<N> {
+impl Candidate {
     #[inline(always)]
-    fn of(arena: &Arena, word: u64, positions: [u16; N]) -> Self {
-        Self { positions, differing: positions.map(|position| word ^ arena.word(usize::from(position))) }
+    fn at(arena: &Arena, word: u64, position: u16) -> Self {
+        Self { position, differing: word ^ arena.word(usize::from(position)) }
     }
 
-    /// Whether 8 bytes are equal.
     #[inline(always)]
-    fn is_long(&self) -> bool {
-        self.differing.iter().fold(false, |any, &differing| any | (differing == 0))
-    }
-
-    /// Whether the least copy is possible.
-    #[inline(always)]
-    fn is_enough(&self) -> bool {
-        self.differing.iter().fold(false, |any, &differing| any | (differing & LEAST_MASK == 0))
-    }
-
-    /// The longest copy, if one of at least 8 is near enough: length and distance.
-    #[inline(always)]
-    fn longest(&self, arena: &Arena, at: usize, end: usize) -> (usize, usize) {
-        let limit = (end - at).min(MAX_MATCH);
-        let mut best = (0, 0);
-        for (&position, &differing) in self.positions.iter().zip(&self.differing) {
-            let distance = distance(at, position);
-            if (N == 1 || differing == 0) && distance <= WINDOW {
-                let length = arena.match_length(at, distance, limit);
-                if length > best.0 {
-                    best = (length, distance);
-                }
-            }
+    fn select(condition: bool, yes: Self, no: Self) -> Self {
+        Self {
+            position: select_unpredictable(condition, yes.position, no.position),
+            differing: select_unpredictable(condition, yes.differing, no.differing),
         }
-        best
     }
 
-    /// The longest copy of less than 8, if near enough.
+    /// Whether 8 bytes are the same.
     #[inline(always)]
-    fn short(&self, at: usize) -> (usize, usize) {
-        let mut best = (0, 0);
-        for (&position, &differing) in self.positions.iter().zip(&self.differing) {
-            let distance = distance(at, position);
-            let length = (differing.trailing_zeros() >> 3) as usize;
-            if (N == 1 || length > best.0) && distance <= WINDOW {
-                best = (length, distance);
-            }
-        }
-        best
+    fn is_long(self) -> bool {
+        self.differing == 0
+    }
+
+    /// Whether it is worth a copy.
+    #[inline(always)]
+    fn is_enough(self) -> bool {
+        self.differing & LEAST_MASK == 0
+    }
+
+    /// From 1 to 65,536: how far back it is. Beyond the window it is not there any more, or not yet.
+    #[inline(always)]
+    fn distance(self, from: usize) -> usize {
+        usize::from((from as u16).wrapping_sub(1).wrapping_sub(self.position)) + 1
+    }
+
+    /// How many of the first 8 bytes are the same.
+    #[inline(always)]
+    fn short_length(self) -> usize {
+        equal_bytes(self.differing)
+    }
+
+    /// How many bytes are the same, up to `limit`.
+    #[inline(always)]
+    fn length(self, arena: &Arena, from: usize, limit: usize) -> usize {
+        let position = usize::from(self.position);
+        let next = arena.word(from + 8) ^ arena.word(position + 8);
+        let after = arena.word(from + 16) ^ arena.word(position + 16);
+        let more = select_unpredictable(next == 0, 8 + equal_bytes(after), equal_bytes(next));
+        let length = self.short_length() + select_unpredictable(self.is_long(), more, 0);
+        if length < SHORT { length.min(limit) } else { arena.extend(from, position, SHORT, limit) }
     }
 }
 
-/// From 1 to 65,536: how far back a position is of which the low 16 bits are known. Beyond the window it is not
-/// there any more, or not yet.
 #[inline(always)]
-fn distance(at: usize, position: u16) -> usize {
-    usize::from((at as u16).wrapping_sub(1).wrapping_sub(position)) + 1
+fn equal_bytes(differing: u64) -> usize {
+    (differing.trailing_zeros() >> 3) as usize
 }
 
-/// Turns the loaded bytes from `start` to `end` into literals and copies.
+/// Two literals, and more where nothing repeats: returns where to go on.
 #[inline(always)]
-pub(crate) fn parse<B: Bucket<N>, const N: usize, const SIZE: usize, S: Sink>(
+fn step_on<S: Sink>(arena: &mut Arena, at: usize, end: usize, patience_ends: usize, sink: &mut S) -> usize {
+    let word = arena.word(at);
+    sink.two_literals(arena, word);
+    let mut at = at + 2;
+    if at > patience_ends {
+        let pairs = ((at - patience_ends) / SKIP_STEP).min(MAX_SKIP).min((end - at) / 2);
+        for _ in 0..pairs {
+            let word = arena.word(at);
+            sink.two_literals(arena, word);
+            at += 2;
+        }
+    }
+    at
+}
+
+#[inline(always)]
+fn literals<S: Sink>(arena: &mut Arena, start: usize, end: usize, sink: &mut S) {
+    for at in start..end {
+        let word = arena.word(at);
+        sink.literal(arena, word);
+    }
+}
+
+/// Turns the loaded bytes from `start` to `end` into literals and copies, with one candidate for each position.
+///
+/// Two positions are looked at together, so that their loads overlap. What is unpredictable in the data is selected
+/// instead of branched on, but for where the next copy begins.
+#[inline(always)]
+pub(crate) fn parse<const SIZE: usize, S: Sink>(
     arena: &mut Arena,
     start: usize,
     end: usize,
@@ -134,34 +164,70 @@ pub(crate) fn parse<B: Bucket<N>, const N: usize, const SIZE: usize, S: Sink>(
     while at < last_step {
         let word = arena.word(at);
         let next = arena.word(at + 1);
-        let here = B::replace(arena, hash::<SIZE>(word), at);
-        let there = B::replace(arena, hash::<SIZE>(next), at + 1);
-        let here = Candidates::of(arena, word, here);
-        let there = Candidates::of(arena, next, there);
-        // Long ones first: the order saves a misprediction, and a long one there before a short one here is a lazy
-        // match for free.
-        let (from, (length, distance)) = if here.is_long() {
-            (at, here.longest(arena, at, end))
-        } else if there.is_long() {
-            (at + 1, there.longest(arena, at + 1, end))
-        } else if here.is_enough() {
-            (at, here.short(at))
-        } else if there.is_enough() {
-            (at + 1, there.short(at + 1))
+        let position = replace::<SIZE>(arena, word, at);
+        let next_position = replace::<SIZE>(arena, next, at + 1);
+        let here = Candidate::at(arena, word, position);
+        let there = Candidate::at(arena, next, next_position);
+        if !here.is_enough() && !there.is_enough() {
+            at = step_on(arena, at, end, patience_ends, &mut sink);
+            continue;
+        }
+        // A long one there before a short one here is a lazy match for free.
+        let skipped = !here.is_enough() || (!here.is_long() & there.is_long());
+        let candidate = Candidate::select(skipped, there, here);
+        let from = at + usize::from(skipped);
+        let distance = candidate.distance(from);
+        if distance > WINDOW {
+            at = step_on(arena, at, end, patience_ends, &mut sink);
+            continue;
+        }
+        sink.maybe_literal(arena, word, skipped);
+        let length = candidate.length(arena, from, (end - from).min(MAX_MATCH));
+        sink.copy(arena, length, distance);
+        let inside = arena.word(from + 2);
+        replace::<SIZE>(arena, inside, from + 2);
+        at = from + length;
+        patience_ends = at + PATIENCE;
+        let tail = arena.word(at - 2);
+        replace::<SIZE>(arena, tail, at - 2);
+        replace::<SIZE>(arena, tail >> 8, at - 1);
+    }
+    literals(arena, at, end, &mut sink);
+    sink
+}
+
+/// As [`parse`], with two candidates for each position.
+#[inline(always)]
+pub(crate) fn parse_two<const SIZE: usize, S: Sink>(
+    arena: &mut Arena,
+    start: usize,
+    end: usize,
+    mut sink: S,
+) -> S {
+    let mut at = start;
+    let last_step = end.saturating_sub(STEP_ROOM);
+    let mut patience_ends = at + PATIENCE;
+    while at < last_step {
+        let word = arena.word(at);
+        let next = arena.word(at + 1);
+        let positions = replace_two::<SIZE>(arena, word, at);
+        let next_positions = replace_two::<SIZE>(arena, next, at + 1);
+        let here = positions.map(|position| Candidate::at(arena, word, position));
+        let there = next_positions.map(|position| Candidate::at(arena, next, position));
+        // The order saves a misprediction; with two candidates, selecting costs more than it saves.
+        let (from, (length, distance)) = if here[0].is_long() | here[1].is_long() {
+            (at, longest(arena, here, at, end))
+        } else if there[0].is_long() | there[1].is_long() {
+            (at + 1, longest(arena, there, at + 1, end))
+        } else if here[0].is_enough() | here[1].is_enough() {
+            (at, longer(here, at))
+        } else if there[0].is_enough() | there[1].is_enough() {
+            (at + 1, longer(there, at + 1))
         } else {
             (at, (0, 0))
         };
         if length < LEAST_COPY {
-            sink.two_literals(arena, word);
-            at += 2;
-            if at > patience_ends {
-                let pairs = ((at - patience_ends) / SKIP_STEP).min(MAX_SKIP).min((end - at) / 2);
-                for _ in 0..pairs {
-                    let word = arena.word(at);
-                    sink.two_literals(arena, word);
-                    at += 2;
-                }
-            }
+            at = step_on(arena, at, end, patience_ends, &mut sink);
             continue;
         }
         if from > at {
@@ -169,106 +235,212 @@ pub(crate) fn parse<B: Bucket<N>, const N: usize, const SIZE: usize, S: Sink>(
         }
         sink.copy(arena, length, distance);
         let inside = arena.word(from + 2);
-        B::replace(arena, hash::<SIZE>(inside), from + 2);
+        replace_two::<SIZE>(arena, inside, from + 2);
         at = from + length;
         patience_ends = at + PATIENCE;
         let tail = arena.word(at - 2);
-        B::replace(arena, hash::<SIZE>(tail), at - 2);
-        B::replace(arena, hash::<SIZE>(tail >> 8), at - 1);
+        replace_two::<SIZE>(arena, tail, at - 2);
+        replace_two::<SIZE>(arena, tail >> 8, at - 1);
     }
-    while at < end {
-        let word = arena.word(at);
-        sink.literal(arena, word);
-        at += 1;
-    }
+    literals(arena, at, end, &mut sink);
     sink
 }
 
-/// Looks up and replaces a hash's entry.
+/// The longest of the copies of at least 8 that are near enough: length and distance.
 #[inline(always)]
-fn look<const SIZE: usize>(arena: &mut Arena, word: u64, at: usize) -> u16 {
-    let index = hash::<SIZE>(word);
-    core::mem::replace(&mut arena.newest[index & (TABLE - 1)], at as u16)
+fn longest(arena: &Arena, candidates: [Candidate; 2], from: usize, end: usize) -> (usize, usize) {
+    let limit = (end - from).min(MAX_MATCH);
+    let mut best = (0, 0);
+    for candidate in candidates {
+        let distance = candidate.distance(from);
+        if candidate.is_long() && distance <= WINDOW {
+            let length = arena.extend(from, usize::from(candidate.position), 8, limit);
+            if length > best.0 {
+                best = (length, distance);
+            }
+        }
+    }
+    best
 }
 
-const ONE: bool = false;
-
+/// The longer of the copies of less than 8, if near enough: length and distance.
 #[inline(always)]
-pub(crate) fn parse_one<const SIZE: usize, S: Sink>(
-    arena: &mut Arena,
-    start: usize,
-    end: usize,
-    mut sink: S,
-) -> S {
-    let mut at = start;
-    let last_step = end.saturating_sub(STEP_ROOM);
-    let mut patience_ends = at + PATIENCE;
-    while at < last_step {
-        let word = arena.word(at);
-        let next = arena.word(at + 1);
-        let here = look::<SIZE>(arena, word, at);
-        let there = look::<SIZE>(arena, next, at + 1);
-        let x = word ^ arena.word(here as usize);
-        let y = next ^ arena.word(there as usize);
-        let e0 = x & LEAST_MASK == 0;
-        let e1 = y & LEAST_MASK == 0;
-        if !e0 && !e1 {
-            sink.two_literals(arena, word);
-            at += 2;
-            if at > patience_ends {
-                let pairs = ((at - patience_ends) / SKIP_STEP).min(MAX_SKIP).min((end - at) / 2);
-                for _ in 0..pairs {
-                    let word = arena.word(at);
-                    sink.two_literals(arena, word);
-                    at += 2;
+fn longer(candidates: [Candidate; 2], from: usize) -> (usize, usize) {
+    let mut best = (0, 0);
+    for candidate in candidates {
+        let distance = candidate.distance(from);
+        if candidate.short_length() > best.0 && distance <= WINDOW {
+            best = (candidate.short_length(), distance);
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::boxed::Box;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Found {
+        Literal(u8),
+        Copy(usize, usize),
+    }
+
+    #[derive(Default)]
+    struct Record(Vec<Found>);
+
+    impl Sink for Record {
+        fn literal(&mut self, _: &mut Arena, word: u64) {
+            self.0.push(Found::Literal(word as u8));
+        }
+
+        fn maybe_literal(&mut self, arena: &mut Arena, word: u64, so: bool) {
+            if so {
+                self.literal(arena, word);
+            }
+        }
+
+        fn two_literals(&mut self, arena: &mut Arena, word: u64) {
+            self.literal(arena, word);
+            self.literal(arena, word >> 8);
+        }
+
+        fn copy(&mut self, _: &mut Arena, length: usize, distance: usize) {
+            self.0.push(Found::Copy(length, distance));
+        }
+    }
+
+    /// Loads and parses as the engine does.
+    fn fast(input: &[u8], two: bool) -> Vec<Found> {
+        let mut arena = Box::new(Arena::EMPTY);
+        let mut sink = Record::default();
+        for start in (0..input.len()).step_by(WINDOW) {
+            let end = input.len().min(start + WINDOW);
+            arena.load(start, &input[start..end]);
+            sink = if two {
+                parse_two::<TABLE, _>(&mut arena, start, end, sink)
+            } else {
+                parse::<TABLE, _>(&mut arena, start, end, sink)
+            };
+        }
+        sink.0
+    }
+
+    /// The same search in the plainest words, without ring, masks and selection.
+    struct Naive<'a> {
+        input: &'a [u8],
+        /// What is loaded; behind it are zeroes.
+        end: usize,
+        table: Vec<Vec<usize>>,
+        found: Vec<Found>,
+    }
+
+    impl Naive<'_> {
+        fn byte(&self, at: usize) -> u8 {
+            if at < self.end { self.input[at] } else { 0 }
+        }
+
+        fn insert(&mut self, at: usize) -> Vec<usize> {
+            let word = (0..8).fold(0u64, |word, i| word | u64::from(self.byte(at + i)) << (8 * i));
+            let entries = &mut self.table[hash::<TABLE>(word)];
+            let before = entries.clone();
+            entries.insert(0, at);
+            entries.truncate(before.len());
+            before
+        }
+
+        fn equal(&self, at: usize, position: usize, limit: usize) -> usize {
+            (0..limit).take_while(|&i| self.byte(position + i) == self.byte(at + i)).count()
+        }
+
+        /// The longest copy, if one of the positions has `least` bytes, near or not, and one of them that is near.
+        fn best(&self, at: usize, positions: &[usize], least: usize) -> Option<Option<(usize, usize)>> {
+            let limit = (self.end - at).min(MAX_MATCH);
+            let lengths: Vec<_> = positions.iter().map(|&position| self.equal(at, position, limit)).collect();
+            lengths.iter().find(|&&length| length >= least)?;
+            let near = |position: usize| position < at && at - position <= WINDOW;
+            let mut best = None;
+            for (&length, &position) in lengths.iter().zip(positions) {
+                if length >= least && near(position) && best.is_none_or(|(longest, _)| length > longest) {
+                    best = Some((length, at - position));
                 }
             }
-            continue;
+            Some(best)
         }
-        let skipped = if ONE {
-            !e0 | ((x != 0) & (y == 0))
-        } else if e0 {
-            (x != 0) & (y == 0)
-        } else {
-            true
-        };
-        let position = core::hint::select_unpredictable(skipped, there, here);
-        let differing = core::hint::select_unpredictable(skipped, y, x);
-        let from = at + usize::from(skipped);
-        let distance = distance(from, position);
-        if distance > WINDOW {
-            sink.two_literals(arena, word);
-            at += 2;
-            continue;
+
+        fn literal(&mut self, at: usize) {
+            self.found.push(Found::Literal(self.input[at]));
         }
-        sink.maybe_literal(arena, word, skipped);
-        let candidate = position as usize;
-        let x1 = arena.word(from + 8) ^ arena.word(candidate + 8);
-        let x2 = arena.word(from + 16) ^ arena.word(candidate + 16);
-        let l0 = (differing.trailing_zeros() >> 3) as usize;
-        let l1 = (x1.trailing_zeros() >> 3) as usize;
-        let l2 = (x2.trailing_zeros() >> 3) as usize;
-        let more = core::hint::select_unpredictable(x1 == 0, 8 + l2, l1);
-        let more = core::hint::select_unpredictable(differing == 0, more, 0);
-        let mut length = l0 + more;
-        let limit = (end - from).min(MAX_MATCH);
-        if length >= 24 {
-            length = arena.extend(from, candidate, 24, limit);
+
+        fn parse(&mut self, start: usize) {
+            let mut at = start;
+            let mut since = start;
+            while at + STEP_ROOM < self.end {
+                let here = self.insert(at);
+                let there = self.insert(at + 1);
+                let long = self.best(at, &here, 8).map(|found| (at, found));
+                let long = long.or_else(|| self.best(at + 1, &there, 8).map(|found| (at + 1, found)));
+                let short = || self.best(at, &here, LEAST_COPY).map(|found| (at, found));
+                let short =
+                    || short().or_else(|| self.best(at + 1, &there, LEAST_COPY).map(|found| (at + 1, found)));
+                let Some((from, Some((length, distance)))) = long.or_else(short) else {
+                    self.literal(at);
+                    self.literal(at + 1);
+                    at += 2;
+                    if at > since + PATIENCE {
+                        let pairs =
+                            ((at - since - PATIENCE) / SKIP_STEP).min(MAX_SKIP).min((self.end - at) / 2);
+                        (at..at + 2 * pairs).for_each(|at| self.literal(at));
+                        at += 2 * pairs;
+                    }
+                    continue;
+                };
+                if from > at {
+                    self.literal(at);
+                }
+                self.found.push(Found::Copy(length, distance));
+                at = from + length;
+                since = at;
+                self.insert(from + 2);
+                self.insert(at - 2);
+                self.insert(at - 1);
+            }
+            (at..self.end).for_each(|at| self.literal(at));
         }
-        let length = length.min(limit);
-        sink.copy(arena, length, distance);
-        let inside = arena.word(from + 2);
-        look::<SIZE>(arena, inside, from + 2);
-        at = from + length;
-        patience_ends = at + PATIENCE;
-        let tail = arena.word(at - 2);
-        look::<SIZE>(arena, tail, at - 2);
-        look::<SIZE>(arena, tail >> 8, at - 1);
     }
-    while at < end {
-        let word = arena.word(at);
-        sink.literal(arena, word);
-        at += 1;
+
+    fn naive(input: &[u8], two: bool) -> Vec<Found> {
+        let table = alloc::vec![alloc::vec![0; if two { 2 } else { 1 }]; TABLE];
+        let mut naive = Naive { input, end: 0, table, found: Vec::new() };
+        for start in (0..input.len()).step_by(WINDOW) {
+            naive.end = input.len().min(start + WINDOW);
+            naive.parse(start);
+        }
+        naive.found
     }
-    sink
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+        // Up to just below 64 kB: beyond, what lies behind the loaded bytes is no longer zeroes.
+        #[test]
+        fn the_search_is_its_naive_twin(
+            pieces in prop::collection::vec(prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..600),
+                prop::collection::vec(prop::sample::select(b"ab<>/ ".to_vec()), 0..200),
+                Just(b"<div class=\"row\"><a href=\"/".to_vec()),
+                Just(b"</a></div>\n the of and ".to_vec()),
+            ], 0..1500),
+            two in any::<bool>(),
+        ) {
+            let mut input = pieces.concat();
+            input.truncate(2 * WINDOW - 64);
+            prop_assert_eq!(fast(&input, two), naive(&input, two));
+        }
+    }
 }

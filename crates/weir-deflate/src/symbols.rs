@@ -39,6 +39,22 @@ pub(crate) const LENGTH_RANGES: [(usize, usize); LENGTH_SYMBOLS] = {
     ranges
 };
 
+/// For each length (less [`MIN_MATCH`]) its symbol (less [`FIRST_LENGTH`]), and the value of its extra bits.
+pub(crate) const LENGTH_PARTS: [(u8, u8); 256] = {
+    let mut parts = [(0, 0); 256];
+    let mut symbol = 0;
+    while symbol < LENGTH_SYMBOLS {
+        let (start, end) = LENGTH_RANGES[symbol];
+        let mut length = start;
+        while length < end {
+            parts[length] = (symbol as u8, (length - start) as u8);
+            length += 1;
+        }
+        symbol += 1;
+    }
+    parts
+};
+
 /// The symbol of a distance, and the number of its extra bits, which are the low bits of `distance - 1`.
 #[inline(always)]
 pub(crate) const fn distance_symbol(distance: usize) -> (u32, u32) {

@@ -21,6 +21,15 @@ fn inflate(format: Format, data: &[u8]) -> Vec<u8> {
         Format::Raw => flate2::read::DeflateDecoder::new(data).read_to_end(&mut out),
     }
     .unwrap();
+    // A second opinion, stricter about the codes.
+    let mut strict = libdeflater::Decompressor::new();
+    let mut again = vec![0; out.len()];
+    let length = match format {
+        Format::Gzip => strict.gzip_decompress(data, &mut again),
+        Format::Zlib => strict.zlib_decompress(data, &mut again),
+        Format::Raw => strict.deflate_decompress(data, &mut again),
+    };
+    assert_eq!((length, &again), (Ok(out.len()), &out));
     out
 }
 
@@ -69,6 +78,69 @@ fn whole_bodies_come_back() {
         text.extend_from_slice(words[(seed >> 24) as usize % words.len()].as_bytes());
     }
     check(&text);
+}
+
+/// Bytes without any pattern.
+fn random(length: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let step = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    (0..length).map(step).collect()
+}
+
+#[test]
+fn what_cannot_shrink_hardly_grows() {
+    let check = |length: usize, limit: usize| {
+        for level in LEVELS {
+            let input = random(length);
+            let data = encode(Format::Gzip, level, Content::Text, &[(&input, false)]);
+            assert!(data.len() <= limit, "{level:?} {length}: {}", data.len());
+            assert_eq!(inflate(Format::Gzip, &data), input);
+        }
+    };
+    check(1, 1 + 24);
+    check(900, 900 + 26);
+    check(40_000, 40_000 + 40);
+    check(1_000_000, 1_000_000 + 500);
+}
+
+#[test]
+fn a_piece_is_readable_after_its_flush() {
+    use flate2::{Decompress, FlushDecompress};
+    for level in LEVELS {
+        let mut scratch = Scratch::new();
+        let mut encoder = Encoder::new(Format::Zlib, level).with_content(Content::Html);
+        let mut inflater = Decompress::new(true);
+        for length in [0, 1, 2, 100, 5000, 40_000, 0, 70_000] {
+            let piece: Vec<u8> = b"<p>piece</p> ".iter().copied().cycle().take(length).collect();
+            let mut out = Vec::new();
+            encoder.push_and_flush(&piece, &mut out, &mut scratch);
+            let mut back = Vec::with_capacity(length + 1);
+            inflater.decompress_vec(&out, &mut back, FlushDecompress::Sync).unwrap();
+            assert_eq!(back, piece, "{level:?} {length} bytes");
+        }
+    }
+}
+
+#[test]
+fn single_bytes_and_levels_that_change() {
+    let mut scratch = Scratch::new();
+    let input = b"one two three four ".repeat(300);
+    let mut encoder = Encoder::new(Format::Gzip, Level::Fast).with_content(Content::Text);
+    let mut out = Vec::new();
+    for (i, piece) in input.chunks(1).enumerate() {
+        encoder.set_level(LEVELS[i / 7 % 3]);
+        let before = out.len();
+        encoder.push(piece, &mut out, &mut scratch);
+        assert!(out.len() - before <= max_output(1));
+    }
+    encoder.finish(&mut out, &mut scratch);
+    assert!(out.len() < 2 * input.len(), "{}", out.len());
+    assert_eq!(inflate(Format::Gzip, &out), input);
 }
 
 #[test]

@@ -66,27 +66,33 @@ pub(crate) struct Write<'a> {
     pub(crate) code: &'a Code,
 }
 
+impl Write<'_> {
+    #[inline(always)]
+    fn first(&self, word: u64) -> (u64, u32) {
+        let byte = usize::from(word as u8);
+        (u64::from(self.code.first[byte]), u32::from(self.code.first_count[byte]))
+    }
+}
+
 impl Sink for Write<'_> {
     #[inline(always)]
     fn literal(&mut self, arena: &mut Arena, word: u64) {
-        let entry = self.code.first[usize::from(word as u8)];
-        self.writer.put(arena.stage(), u64::from(entry & 0xff_ffff), entry >> 24);
+        let (bits, count) = self.first(word);
+        self.writer.put(arena.stage(), bits, count);
     }
 
     #[inline(always)]
     fn maybe_literal(&mut self, _: &mut Arena, word: u64, so: bool) {
-        // A code of no bits if it is none; a copy's 44 bits still fit before the store.
-        let entry = self.code.first[usize::from(word as u8)] & u32::from(so).wrapping_neg();
-        self.writer.add(u64::from(entry & 0xff_ffff), entry >> 24);
+        // No bits if it is none; a copy's bits still fit before the store.
+        let (bits, count) = self.first(word);
+        self.writer.add(bits & u64::from(so).wrapping_neg(), count & u32::from(so).wrapping_neg());
     }
 
     #[inline(always)]
     fn two_literals(&mut self, arena: &mut Arena, word: u64) {
-        let entry = self.code.first[usize::from(word as u8)];
-        let second = self.code.first[usize::from((word >> 8) as u8)];
-        let count = entry >> 24;
-        let bits = u64::from(entry & 0xff_ffff) | u64::from(second & 0xff_ffff) << (count & 63);
-        self.writer.put(arena.stage(), bits, count + (second >> 24));
+        let (bits, count) = self.first(word);
+        let (next_bits, next_count) = self.first(word >> 8);
+        self.writer.put(arena.stage(), bits | next_bits << (count & 63), count + next_count);
     }
 
     #[inline(always)]
@@ -102,12 +108,13 @@ impl Sink for Write<'_> {
 /// At most 12 + 5 + 12 + 13 bits.
 #[inline(always)]
 fn token_bits(code: &Code, token: u32) -> (u64, u32) {
-    let first = code.first[(token & PART_MASK) as usize];
-    let second = code.second[(token >> PART & PART_MASK) as usize];
+    let first = (token & PART_MASK) as usize;
+    let second = (token >> PART & PART_MASK) as usize;
     let extra = u64::from(token >> (2 * PART));
-    let count = first >> 24;
-    let second_bits = u64::from(second & 0xffff) | extra << (second >> 16 & 31);
-    (u64::from(first & 0xff_ffff) | second_bits << (count & 63), count + (second >> 24))
+    let count = u32::from(code.first_count[first]);
+    let second_bits = u64::from(code.second[second]) | extra << (code.second_length[second] & 63);
+    let bits = u64::from(code.first[first]) | second_bits << (count & 63);
+    (bits, count + u32::from(code.second_count[second]))
 }
 
 /// What fits beside the at most 7 bits of an unfinished byte; a store shifts by less than 64.

@@ -108,10 +108,9 @@ fn configure(socket: &Socket, to: SocketAddr, options: &ConnectOptions) -> io::R
 
 fn bind_source(socket: &Socket, source: SocketAddr, transparent: bool) -> io::Result<()> {
     if transparent {
-        if source.is_ipv6() {
-            socket.set_ip_transparent_v6(true)?
-        } else {
-            socket.set_ip_transparent_v4(true)?
+        match source {
+            SocketAddr::V4(_) => socket.set_ip_transparent_v4(true)?,
+            SocketAddr::V6(_) => socket.set_ip_transparent_v6(true)?,
         }
     }
     if source.port() == 0 {

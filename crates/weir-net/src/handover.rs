@@ -56,7 +56,8 @@ impl Inheritance {
         Ok(inheritance)
     }
 
-    /// Receives what the predecessor sends with [`send_listeners`] over a connected unix socket.
+    /// Receives what the predecessor sends with [`send_listeners`] over a connected unix socket. Blocks like the
+    /// socket does: give it a timeout.
     pub fn receive(from: &UnixStream) -> io::Result<Self> {
         let mut inheritance = Self::default();
         let expected = read_count(from, &mut inheritance)?;
@@ -110,7 +111,7 @@ impl Inheritance {
             let device = socket.device().ok().flatten();
             let interface =
                 device.map(|name| String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned());
-            (without_temporary_name(address), interface.filter(|name| !name.is_empty()))
+            (final_name(address), interface.filter(|name| !name.is_empty()))
         };
         self.sockets.push(Inherited { socket, address, interface });
         Ok(())
@@ -118,7 +119,7 @@ impl Inheritance {
 }
 
 /// A unix socket keeps the name it was bound with, `path.PID.tmp`, after the file was renamed to `path`.
-fn without_temporary_name(address: Address) -> Address {
+pub(crate) fn final_name(address: Address) -> Address {
     let Address::Unix(path) = &address else { return address };
     let final_name = path.to_str().and_then(|name| {
         let (name, pid) = name.strip_suffix(".tmp")?.rsplit_once('.')?;
@@ -128,6 +129,8 @@ fn without_temporary_name(address: Address) -> Address {
 }
 
 /// Sends all listening sockets over a connected unix socket, in messages of a bounded number of descriptors.
+///
+/// Blocks like the socket does: give it a timeout.
 pub fn send_listeners<'a>(
     to: &UnixStream,
     listeners: impl IntoIterator<Item = &'a Listener>,

@@ -22,7 +22,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::time::Sleep;
 
 use crate::address::Address;
-use crate::handover::Inheritance;
+use crate::handover::{self, Inheritance};
 use crate::kernel;
 use crate::stream::{self, Stream};
 
@@ -198,7 +198,7 @@ impl Listener {
         listen(&socket, options).map_err(fail("listen"))?;
         socket.set_nonblocking(true).map_err(fail("set non-blocking mode"))?;
         let os = socket.local_addr().map_err(fail("read the address"))?;
-        Ok(Self { socket, address: Address::from_os(&os), interface })
+        Ok(Self { socket, address: handover::final_name(Address::from_os(&os)), interface })
     }
 
     fn open(bind: &BindAddress, address: Address, options: &ListenOptions) -> Result<Self, ListenError> {
@@ -287,7 +287,10 @@ fn configure_before_bind(socket: &Socket, ip: SocketAddr, options: &ListenOption
         }
     }
     if options.transparent {
-        if ip.is_ipv6() { socket.set_ip_transparent_v6(true)? } else { socket.set_ip_transparent_v4(true)? }
+        match ip {
+            SocketAddr::V4(_) => socket.set_ip_transparent_v4(true)?,
+            SocketAddr::V6(_) => socket.set_ip_transparent_v6(true)?,
+        }
     }
     if let Some(interface) = &options.interface {
         socket.bind_device(Some(interface.as_bytes()))?;
@@ -448,7 +451,8 @@ impl Acceptor {
     }
 
     /// Waits for a connection and appends it and those behind it to `out`, at most `max`, so that a burst
-    /// of connections leaves room for the connections there are already.
+    /// of connections leaves room for the connections there are already. What is in `out` counts after an
+    /// error too.
     pub async fn accept_batch(&mut self, out: &mut Vec<Accepted>, max: usize) -> Result<(), AcceptError> {
         out.push(self.accept().await?);
         for _ in 1..max {

@@ -113,15 +113,12 @@ impl Drop for Buffer {
 }
 
 fn take(bytes: usize) -> Box<[u8]> {
-    let kept = match bytes {
-        0..=SMALL_BYTES => STOCK.try_with(|stock| stock.borrow_mut().small.pop()),
-        ..=LARGE_BYTES => STOCK.try_with(|stock| stock.borrow_mut().large.pop()),
-        _ => Ok(None),
-    };
-    let size = match bytes {
-        0..=SMALL_BYTES => SMALL_BYTES,
-        ..=LARGE_BYTES => LARGE_BYTES,
-        _ => bytes,
+    let (size, kept) = if bytes <= SMALL_BYTES {
+        (SMALL_BYTES, STOCK.try_with(|stock| stock.borrow_mut().small.pop()))
+    } else if bytes <= LARGE_BYTES {
+        (LARGE_BYTES, STOCK.try_with(|stock| stock.borrow_mut().large.pop()))
+    } else {
+        (bytes, Ok(None))
     };
     kept.ok().flatten().unwrap_or_else(|| vec![0; size].into_boxed_slice())
 }

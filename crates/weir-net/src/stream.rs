@@ -39,6 +39,36 @@ impl fmt::Debug for Stream {
     }
 }
 
+/// A connection between threads: registered with no event loop.
+pub struct Detached {
+    socket: DetachedSocket,
+    tls: Option<Box<Session>>,
+}
+
+impl fmt::Debug for Detached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Detached").field("socket", &self.socket).field("tls", &self.tls.is_some()).finish()
+    }
+}
+
+/// The socket under a detached connection.
+#[derive(Debug)]
+enum DetachedSocket {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+impl Detached {
+    /// Registers the connection with the calling thread's event loop.
+    pub fn attach(self) -> io::Result<Stream> {
+        let socket = match self.socket {
+            DetachedSocket::Tcp(tcp) => Socket::Tcp(TcpStream::from_std(tcp)?),
+            DetachedSocket::Unix(unix) => Socket::Unix(UnixStream::from_std(unix)?),
+        };
+        Ok(Stream { socket, tls: self.tls })
+    }
+}
+
 /// The socket under a stream.
 #[derive(Debug)]
 pub(crate) enum Socket {
@@ -49,6 +79,15 @@ pub(crate) enum Socket {
 impl Stream {
     pub(crate) fn new(socket: Socket) -> Self {
         Self { socket, tls: None }
+    }
+
+    /// Takes the connection off this thread's event loop, for another thread.
+    pub fn detach(self) -> io::Result<Detached> {
+        let socket = match self.socket {
+            Socket::Tcp(tcp) => DetachedSocket::Tcp(tcp.into_std()?),
+            Socket::Unix(unix) => DetachedSocket::Unix(unix.into_std()?),
+        };
+        Ok(Detached { socket, tls: self.tls })
     }
 
     /// Takes a connected, non-blocking TCP socket.
@@ -422,12 +461,8 @@ impl Socket {
 
     /// Whether nothing is waiting to be read and the peer has not closed.
     fn is_silent(&self) -> bool {
-        // The waker is not kept for long: whoever uses the connection next polls with its own.
-        let mut cx = Context::from_waker(Waker::noop());
-        if self.poll_read_ready(&mut cx).is_pending() {
-            return true;
-        }
-        // Readiness may be left over from a read that filled its buffer exactly: ask the socket once.
+        // Without readiness nothing is asked of the system, and no waker is touched.
+        // Readiness may be left over from a read that filled its buffer exactly: then the socket is asked once.
         let peeked = match self {
             Self::Tcp(tcp) => tcp.try_io(Interest::READABLE, || peek(tcp.as_fd())),
             Self::Unix(unix) => unix.try_io(Interest::READABLE, || peek(unix.as_fd())),

@@ -86,8 +86,14 @@ impl Deadline {
 
     /// Moves the deadline to `delay` from now.
     pub fn set_after(&self, delay: Duration) {
-        let delay = u64::try_from(delay.as_millis()).unwrap_or(MAX_MS);
-        self.set(now_ms().saturating_add(delay));
+        let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(MAX_MS);
+        // Near deadlines must not come early by what the coarse clock is behind.
+        let at_ms = if delay_ms < COARSE_FROM_MS {
+            precise_now_ms() + delay_ms + 1
+        } else {
+            now_ms().saturating_add(delay_ms)
+        };
+        self.set(at_ms);
     }
 
     /// Takes the deadline away: nothing will expire.
@@ -144,7 +150,7 @@ pub async fn drive() {
             });
             // Woken outside of the borrow: a waker may run code that sets a deadline.
             due.into_iter().for_each(Waker::wake);
-            let Some(next) = next else { return Poll::Pending };
+            let Some(next) = next else { return Poll::<()>::Pending };
             if next != sleeping_until {
                 sleeping_until = next;
                 sleep.as_mut().reset(Instant::now() + Duration::from_millis(next.saturating_sub(now)));
@@ -155,7 +161,7 @@ pub async fn drive() {
             sleeping_until = 0;
         }
     })
-    .await
+    .await;
 }
 
 /// The deadlines of one thread.

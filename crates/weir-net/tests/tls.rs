@@ -1,5 +1,7 @@
 //! TLS connections from end to end: this crate's client against this crate's server over a socket pair.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 use std::io::IoSlice;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -252,7 +254,7 @@ fn sessions_are_resumed() {
                     assert_eq!(info.is_resumed(), expected && round > 0, "{version:?} round {round}");
                     assert_eq!(info.server_name(), Some("a.example"));
                 }
-                assert_eq!(near.looks_alive(), true);
+                assert!(near.looks_alive());
             }
         });
     };
@@ -457,6 +459,12 @@ fn handshake_details_are_kept_when_asked_for() {
         shake(&mut near, &mut far).await.unwrap();
         let details = far.tls().unwrap().details().unwrap();
         assert_eq!(&details.client_hello[..2], &[3, 3]);
+        assert_eq!(details.client_random().unwrap().len(), 32);
+        assert_eq!(details.groups()[..2], [0, 0x1d]);
+        assert_eq!(details.supported_versions()[..2], [3, 4]);
+        assert!(!details.cipher_suites().is_empty() && !details.extension_types().is_empty());
+        assert!(!details.signature_algorithms().is_empty() && !details.point_formats().is_empty());
+        assert!(details.secret("EXPORTER_SECRET").is_some() && details.secret("NONE").is_none());
         assert_ne!(details.server_random, [0; 32]);
         assert_eq!(details.session_id.len(), 32);
         let labels: Vec<_> = details.secrets.iter().map(|(label, _)| label.as_str()).collect();

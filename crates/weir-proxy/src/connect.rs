@@ -15,16 +15,13 @@ use weir_rules::txn::TlsFacts;
 
 use crate::counters::Counter;
 use crate::edge::h2::H2Shared;
-use crate::edge::{Edge, H1Edge};
+use crate::edge::{Edge, EdgeError, H1Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::forward::{self, Fault};
 use crate::pick::{self, Held};
 use crate::pool::{Asker, ConnectionFacts, IdleH1, PoolKey, SharedH2, reopen};
 use crate::state::ServerState;
-use crate::worker::Worker;
-use crate::{proxy_header, request_head};
-
-pub(crate) use crate::server_tls::Connectors;
+use crate::{proxy_header, request_head, server_tls, takeover};
 
 /// A connection to a server that carries this exchange's request.
 pub(crate) struct ServerConnection {
@@ -53,7 +50,7 @@ pub(crate) enum ConnectError {
 
 /// Sends the request to a server and receives the response's head, trying again as the backend says.
 pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Response), Stop> {
-    let proxy = Arc::clone(x.worker.proxy(x.back));
+    let proxy = Rc::clone(x.worker.proxy(x.back));
     request_head::prepare(x);
     let mut avoid: Option<Arc<ServerState>> = None;
     let mut held = pick::assign(x, None).await?;
@@ -116,7 +113,7 @@ fn retries_responses(proxy: &Proxy) -> bool {
 
 /// In TCP mode: a connection, with nothing sent on it.
 pub(crate) async fn tunnel(x: &mut Exchange) -> Result<ServerConnection, Stop> {
-    let proxy = Arc::clone(x.worker.proxy(x.back));
+    let proxy = Rc::clone(x.worker.proxy(x.back));
     let mut avoid: Option<Arc<ServerState>> = None;
     let mut held = pick::assign(x, None).await?;
     loop {
@@ -146,7 +143,7 @@ fn may_retry(x: &Exchange, proxy: &Proxy, failure: &Failure) -> bool {
     if let Failure::Response { fault: Fault::Server(error), reused: true } = failure {
         // A connection that idled may have been closed by the server meanwhile: nothing was processed, or
         // doing it twice is safe (RFC 9110 section 9.2.2).
-        let closed = matches!(error, crate::edge::EdgeError::Closed | crate::edge::EdgeError::Io(_));
+        let closed = matches!(error, EdgeError::Closed | EdgeError::Io);
         if closed
             && replayable
             && x.txn.request.method.is_idempotent()
@@ -167,13 +164,11 @@ fn may_retry(x: &Exchange, proxy: &Proxy, failure: &Failure) -> bool {
         Failure::Response { fault, .. } => {
             replayable
                 && match fault {
-                    Fault::Server(crate::edge::EdgeError::Protocol(_) | crate::edge::EdgeError::H2(_)) => {
-                        on.junk_response
-                    }
-                    Fault::Server(crate::edge::EdgeError::Reset { unprocessed: true }) => true,
+                    Fault::Server(EdgeError::Protocol(_) | EdgeError::NoStream) => on.junk_response,
+                    Fault::Server(EdgeError::Reset { unprocessed: true }) => true,
                     Fault::Server(_) => on.empty_response,
                     Fault::ServerTimeout => on.response_timeout,
-                    Fault::Client(_) | Fault::ClientTimeout => false,
+                    Fault::Client(_) | Fault::ClientTimeout | Fault::Aborted => false,
                 }
         }
     }
@@ -234,24 +229,19 @@ fn give_up(x: &mut Exchange, server: &Arc<ServerState>, failure: Failure) -> Sto
             x.close_client = true;
             (b'c', b'D', 408, Counter::RequestErrors)
         }
+        Failure::Response { fault: Fault::Aborted, .. } => {
+            x.close_client = true;
+            (b'C', b'H', 400, Counter::ClientAborts)
+        }
         Failure::Response { fault: Fault::Client(error), .. } => {
-            x.terminated(
-                if matches!(error, crate::edge::EdgeError::Protocol(_)) { b'P' } else { b'C' },
-                b'D',
-            );
+            x.terminated(if matches!(error, EdgeError::Protocol(_)) { b'P' } else { b'C' }, b'D');
             x.count_back(Counter::ClientAborts, 1);
             server.count(thread, Counter::ClientAborts, 1);
             x.close_client = true;
-            return if matches!(error, crate::edge::EdgeError::Protocol(_)) {
-                x.error(400)
-            } else {
-                Stop::Client
-            };
+            return if matches!(error, EdgeError::Protocol(_)) { x.error(400) } else { Stop::Client };
         }
         Failure::Response { fault: Fault::Server(error), .. } => match error {
-            crate::edge::EdgeError::Protocol(_) | crate::edge::EdgeError::H2(_) => {
-                (b'P', b'H', 502, Counter::ResponseErrors)
-            }
+            EdgeError::Protocol(_) | EdgeError::NoStream => (b'P', b'H', 502, Counter::ResponseErrors),
             _ => (b'S', b'H', 502, Counter::ResponseErrors),
         },
     };
@@ -269,13 +259,19 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
     let asker = Asker { client: x.client_id, first_request: x.first_request, reuse: proxy.http_reuse };
     let started = now_ms();
     if proxy.options.keep_alive == KeepAlive::KeepAlive && !x.tunnel {
-        if let Some(idle) = x.worker.pool.take_h1(&key, asker) {
+        if let Some(idle) = x.worker.pool.take_h1(&key, asker, x.worker.thread) {
             let (edge, facts, tls) = reopen(idle);
             return Ok(established(x, edge, facts, tls, held, true, started));
         }
         if let Some(shared) = x.worker.pool.take_h2(&key, asker) {
             let edge = Edge::H2(shared.shared.open(None, false));
             return Ok(established(x, edge, shared.facts, shared.tls, held, true, started));
+        }
+        if server.idle.load(Relaxed) > 0
+            && let Some(idle) = takeover::take(&x.worker, &server, &key, asker).await
+        {
+            let (edge, facts, tls) = reopen(idle);
+            return Ok(established(x, edge, facts, tls, held, true, started));
         }
     }
     server.count(x.worker.thread, Counter::ConnectAttempts, 1);
@@ -285,8 +281,8 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         None => x.deadline.clear(),
     }
     let opened = {
-        let (txn, worker) = (&x.txn, &x.worker);
-        let mut opening = std::pin::pin!(open(worker, txn, proxy, &server, &identity));
+        let txn = &x.txn;
+        let mut opening = std::pin::pin!(open(txn, &server, &identity));
         let (deadline, client) = (&mut x.deadline, &mut x.client);
         let abort = proxy.options.abortonclose;
         std::future::poll_fn(|cx| {
@@ -367,6 +363,8 @@ pub(crate) struct Identity {
     pub(crate) source: Option<std::net::SocketAddr>,
     name: Option<Vec<u8>>,
     port: u16,
+    /// Protocol a WebSocket has to travel over (`ws`); `None` for other requests.
+    websocket: Option<Proto>,
 }
 
 impl Identity {
@@ -387,17 +385,36 @@ impl Identity {
             source: config.source.or(x.worker.proxy(x.back).source),
             name: config.pool_conn_name.as_ref().and_then(|expr| expr.eval(&x.txn).map(bytes)),
             port,
+            websocket: websocket_proto(x, config),
         }
     }
 
     fn hash(&self) -> u64 {
-        if self.sni.is_none() && self.proxy_header.is_none() && self.name.is_none() && self.port == 0 {
+        let plain = self.sni.is_none() && self.proxy_header.is_none() && self.name.is_none();
+        if plain && self.port == 0 && self.websocket.is_none() {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
         (&self.sni, &self.proxy_header, &self.name, self.port).hash(&mut hasher);
+        (self.websocket == Some(Proto::H2), self.websocket.is_some()).hash(&mut hasher);
         hasher.finish()
     }
+}
+
+/// Manual, server keyword `ws`: `auto` keeps to HTTP/1 unless the server line leaves nothing but HTTP/2.
+fn websocket_proto(x: &Exchange, config: &weir_config::model::Server) -> Option<Proto> {
+    let request = &x.txn.request;
+    if !request.fields.bytes(request.protocol).eq_ignore_ascii_case(b"websocket") {
+        return None;
+    }
+    let only_h2 = config.proto == Some(Proto::H2)
+        || config.alpn.as_ref().is_some_and(|alpn| !alpn.is_empty() && alpn.iter().all(|p| p == b"h2"));
+    Some(match config.ws.as_deref() {
+        Some("h1") => Proto::H1,
+        Some("h2") => Proto::H2,
+        _ if only_h2 => Proto::H2,
+        _ => Proto::H1,
+    })
 }
 
 /// A connection that is ready for its first request.
@@ -411,13 +428,10 @@ pub(crate) struct Opened {
 
 /// Connects, sends the PROXY header, shakes hands.
 async fn open(
-    worker: &Rc<Worker>,
     txn: &weir_rules::Txn,
-    proxy: &Proxy,
     server: &Arc<ServerState>,
     identity: &Identity,
 ) -> Result<Opened, ConnectError> {
-    let _ = proxy;
     let target = server.addr.load_full();
     let mut address = target.address.clone().ok_or(ConnectError::Unresolved)?;
     if let Address::Ip(ip) = &mut address {
@@ -443,12 +457,14 @@ async fn open(
     if let Some(header) = &identity.proxy_header {
         stream.write_all(header).await.map_err(|error| classify(&error))?;
     }
-    let mut h2 = server.config.proto == Some(Proto::H2);
+    let mut h2 = identity.websocket.or(server.config.proto) == Some(Proto::H2);
     let mut tls = None;
     if server.config.ssl.is_some() {
-        let facts = worker
-            .connectors
-            .shake_hands(&mut stream, server, identity.sni.as_deref())
+        let alpn = identity.websocket.map(|proto| match proto {
+            Proto::H2 => vec![b"h2".to_vec()],
+            Proto::H1 | Proto::None => vec![b"http/1.1".to_vec()],
+        });
+        let facts = server_tls::connect(&mut stream, server, identity.sni.as_deref(), alpn.as_deref())
             .await
             .map_err(|_| ConnectError::Tls)?;
         h2 |= facts.alpn() == Some(b"h2") && server.config.proto.is_none();
@@ -513,6 +529,6 @@ pub(crate) fn done(x: &Exchange, connection: ServerConnection) {
         && edge.output.is_empty()
         && !edge.read_closed;
     if clean && !spent && x.txn.request.method != Method::Connect {
-        x.worker.pool.give_h1(IdleH1 { edge, tls, facts }, now_ms());
+        x.worker.pool.give_h1(IdleH1 { edge, tls, facts }, now_ms(), x.worker.thread);
     }
 }

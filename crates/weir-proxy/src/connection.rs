@@ -86,10 +86,11 @@ pub(crate) async fn serve(worker: Rc<Worker>, entry: Rc<Entry>, stream: Stream, 
     let client_id = worker.next_client_id();
     match worker.proxy(entry.front).mode {
         Mode::Http if session.http_major == 2 => h2(&worker, &entry, session, edge, client_id).await,
-        Mode::Http => match h1(&worker, &entry, session, edge, client_id).await {
-            Some((session, edge)) => h2(&worker, &entry, session, edge, client_id).await,
-            None => {}
-        },
+        Mode::Http => {
+            if let Some((session, edge)) = h1(&worker, &entry, session, edge, client_id).await {
+                h2(&worker, &entry, session, edge, client_id).await;
+            }
+        }
         _ => tcp::serve(&worker, &entry, session, edge, client_id).await,
     }
     drop(presence);
@@ -102,7 +103,7 @@ async fn open(
     stream: Stream,
     peer: Address,
 ) -> Option<(Rc<Session>, Box<H1Edge>)> {
-    let front = Arc::clone(worker.proxy(entry.front));
+    let front = Rc::clone(worker.proxy(entry.front));
     let state = worker.state(entry.front);
     let thread = worker.thread;
     state.front.add(thread, Counter::Connections, 1);
@@ -125,13 +126,10 @@ async fn open(
     if let Some(acceptor) = &entry.tls {
         worker.shared.tls_rate.hit(now_ms());
         let received = edge.take_input();
-        let handshake = acceptor.accept(&mut edge.stream, received);
-        let facts = match with_deadline(&mut deadline, handshake).await {
-            Some(Ok(facts)) => facts,
-            Some(Err(_)) | None => {
-                state.front.add(thread, Counter::RequestErrors, 1);
-                return None;
-            }
+        let handshake = acceptor.accept(&mut edge.stream, &received);
+        let Some(Ok(facts)) = with_deadline(&mut deadline, handshake).await else {
+            state.front.add(thread, Counter::RequestErrors, 1);
+            return None;
         };
         session.http_major = if facts.alpn() == Some(b"h2") { 2 } else { 1 };
         session.tls = Some(facts);

@@ -10,7 +10,6 @@ use std::io;
 use std::task::{Context, Poll};
 
 use weir_http::{Fields, Request, Response};
-use weir_net::Stream;
 
 pub(crate) use h1::H1Edge;
 pub(crate) use h2::H2Edge;
@@ -30,7 +29,7 @@ pub(crate) enum EdgeError {
     /// The peer closed its side before the message was complete.
     Closed,
     /// The socket failed.
-    Io(io::ErrorKind),
+    Io,
     /// The peer sent something that cannot be accepted.
     Protocol(weir_http::h1::ParseError),
     /// The peer reset this stream (HTTP/2), or refused it: safe to send again.
@@ -38,13 +37,13 @@ pub(crate) enum EdgeError {
         /// The peer said that it did not process the request.
         unprocessed: bool,
     },
-    /// The other protocol version's core found an error.
-    H2(&'static str),
+    /// HTTP/2: the stream this is about was never opened.
+    NoStream,
 }
 
 impl From<io::Error> for EdgeError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error.kind())
+    fn from(_: io::Error) -> Self {
+        Self::Io
     }
 }
 
@@ -161,14 +160,6 @@ impl Edge {
         match self {
             Self::H1(_) => 1,
             Self::H2(_) => 2,
-        }
-    }
-
-    /// The socket, where the edge has one to itself.
-    pub(crate) fn stream(&self) -> Option<&Stream> {
-        match self {
-            Self::H1(edge) => Some(&edge.stream),
-            Self::H2(_) => None,
         }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn custom(worker: &Worker, front: usize, back: usize, status: u16, tx
         None => Custom::None,
         Some(ErrorReply::Silent) => Custom::Silent,
         Some(ErrorReply::Message(message)) => {
-            Custom::Page(Reply { response: message.0.clone(), body: message.1.clone().into() })
+            Custom::Page(Reply { response: message.0.clone(), body: message.1.clone() })
         }
         Some(ErrorReply::Location(code, to)) => {
             let mut response = Response::new(*code, if *code == 303 { "See Other" } else { "Found" });

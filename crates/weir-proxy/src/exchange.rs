@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use weir_config::model::KeepAlive;
 use weir_http::{Request, Version};
 use weir_net::timers::{Deadline, now_ms};
 use weir_rules::{Reply, Session, Txn};
@@ -164,6 +165,7 @@ async fn stages(x: &mut Exchange) -> Result<(), Stop> {
 }
 
 fn begin(x: &mut Exchange) {
+    x.close_client |= x.worker.proxy(x.front).options.keep_alive == KeepAlive::Close;
     x.txn.timers.request_ms = Some(x.elapsed_ms());
     let state = x.worker.state(x.front);
     state.request_rate.hit(now_ms());

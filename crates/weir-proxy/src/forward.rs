@@ -34,6 +34,8 @@ pub(crate) enum Fault {
     ServerTimeout,
     Client(EdgeError),
     ClientTimeout,
+    /// The client went away while its answer was awaited (`option abortonclose`).
+    Aborted,
 }
 
 impl Upload {
@@ -167,7 +169,7 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
                 return Poll::Ready(received.map_err(Fault::Server));
             }
             if abort && !upload_pending && x.client.poll_gone(cx).is_ready() {
-                return Poll::Ready(Err(Fault::Client(EdgeError::Closed)));
+                return Poll::Ready(Err(Fault::Aborted));
             }
             if x.deadline.poll_expired(cx).is_ready() {
                 let client = upload_pending && !x.upload.done && server.poll_writable(cx).is_ready();
@@ -234,7 +236,7 @@ pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Re
             let (cause, counter) = match fault {
                 Fault::Server(_) => (b'S', Counter::ServerAborts),
                 Fault::ServerTimeout => (b's', Counter::ServerAborts),
-                Fault::Client(_) => (b'C', Counter::ClientAborts),
+                Fault::Client(_) | Fault::Aborted => (b'C', Counter::ClientAborts),
                 Fault::ClientTimeout => (b'c', Counter::ClientAborts),
             };
             x.terminated(cause, b'D');

@@ -30,6 +30,8 @@ mod request_head;
 
 mod pick;
 
+mod balance_key;
+
 mod cookie;
 
 mod connect;
@@ -62,6 +64,8 @@ mod forwarded;
 
 mod pool;
 
+mod takeover;
+
 mod server_tls;
 
 // State.
@@ -69,6 +73,8 @@ mod server_tls;
 pub mod counters;
 
 pub mod state;
+
+mod farm;
 
 mod queue;
 

@@ -6,6 +6,8 @@ use weir_config::model::{Bind, BindAddr, Config};
 use weir_net::handover::Inheritance;
 use weir_net::listen::{BindAddress, Ipv6Scope, ListenError, ListenOptions, Listener};
 
+use crate::resolve;
+
 /// A listening socket and the bind line it belongs to.
 #[derive(Clone, Debug)]
 pub struct Listening {
@@ -41,7 +43,7 @@ pub fn bind_all(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Li
         let Some(address) = address_of(&bind.addr) else { continue };
         match Listener::bind(&address, &options_of(bind), inheritance) {
             Ok(listener) => {
-                listening.push(Listening { role, bind: bind.clone(), listener: Arc::new(listener) })
+                listening.push(Listening { role, bind: bind.clone(), listener: Arc::new(listener) });
             }
             Err(error) => errors.push(error),
         }
@@ -57,6 +59,7 @@ pub fn address_of(addr: &BindAddr) -> Option<BindAddress> {
         BindAddr::Unix(path) => Some(BindAddress::Unix(path.clone())),
         BindAddr::Abstract(name) => Some(BindAddress::Abstract { name: name.clone(), padded: true }),
         BindAddr::Fd(number) => Some(BindAddress::Inherited(*number)),
+        BindAddr::Name(host, port) => resolve::lookup(host, *port).map(BindAddress::Ip),
         BindAddr::Sockpair(_) | BindAddr::Reverse(_) => None,
     }
 }

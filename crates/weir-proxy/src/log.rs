@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
-use std::sync::Arc;
+use std::rc::Rc;
 
 use jiff::{Timestamp, tz::TimeZone};
 use tokio::sync::mpsc;
-use weir_config::model::{LogAddress, LogTarget, LogWire, Proxy};
+use weir_config::model::{Config, LogAddress, LogTarget, LogWire, Proxy};
 use weir_rules::{LogFormat, Txn, log_format};
 
 use crate::exchange::Exchange;
@@ -19,8 +19,6 @@ use crate::state::Shared;
 pub(crate) mod level {
     pub(crate) const ALERT: u8 = 1;
     pub(crate) const ERR: u8 = 3;
-    pub(crate) const WARNING: u8 = 4;
-    pub(crate) const NOTICE: u8 = 5;
     pub(crate) const INFO: u8 = 6;
     /// `set-log-level silent`
     pub(crate) const SILENT: u8 = 8;
@@ -41,6 +39,8 @@ pub(crate) struct Logger {
     second: Cell<i64>,
     stamp: RefCell<String>,
     line: RefCell<Vec<u8>>,
+    /// Log servers given by name, resolved at start.
+    names: HashMap<LogAddress, Option<LogAddress>>,
     samples: RefCell<HashMap<usize, u32>>,
 }
 
@@ -59,6 +59,7 @@ impl Logger {
             second: Cell::new(i64::MIN),
             stamp: RefCell::default(),
             line: RefCell::default(),
+            names: resolve_names(&shared.config),
             samples: RefCell::default(),
         }
     }
@@ -152,6 +153,12 @@ impl Logger {
                 self.deliver_tcp(address, line);
                 None
             }
+            LogAddress::Name(..) => {
+                if let Some(Some(resolved)) = self.names.get(address) {
+                    self.deliver(resolved, line);
+                }
+                None
+            }
             LogAddress::Fd(_) | LogAddress::Ring(_) | LogAddress::Backend(_) => None,
         };
     }
@@ -168,6 +175,21 @@ impl Logger {
         });
         let _queued_or_dropped = sender.try_send(line.to_vec());
     }
+}
+
+/// Resolves the log servers that are given by name.
+fn resolve_names(config: &Config) -> HashMap<LogAddress, Option<LogAddress>> {
+    let targets = config.proxies.iter().flat_map(|proxy| &proxy.logs).chain(&config.global.logs);
+    let mut names = HashMap::new();
+    for target in targets {
+        if let LogAddress::Name(host, port, tcp) = &target.address {
+            names.entry(target.address.clone()).or_insert_with(|| {
+                let found = crate::resolve::lookup(host, *port)?;
+                Some(if *tcp { LogAddress::Tcp(found) } else { LogAddress::Udp(found) })
+            });
+        }
+    }
+    names
 }
 
 /// Sends lines over a connection that is opened when there is something to send.
@@ -198,7 +220,7 @@ fn iso_time() -> String {
 
 /// Logs an exchange that is over.
 pub(crate) fn exchange(x: &mut Exchange) {
-    let front = Arc::clone(x.worker.proxy(x.front));
+    let front = Rc::clone(x.worker.proxy(x.front));
     if x.txn.status == 0 && x.txn.termination == *b"----" && x.txn.bytes_out == 0 && front.options.dontlognull
     {
         return;
@@ -217,7 +239,7 @@ pub(crate) fn transaction(logger: &Logger, front: &Proxy, txn: &Txn) {
         return;
     }
     let error = failed && front.options.log_separate_errors;
-    let level = match txn.log_level.or(txn.session.log_level.get()) {
+    let level = match txn.log_level.or_else(|| txn.session.log_level.get()) {
         Some(level::SILENT) => return,
         Some(level) => level,
         None if error => level::ERR,

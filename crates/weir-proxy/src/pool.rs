@@ -1,7 +1,7 @@
 //! Idle connections to servers, kept by the thread that opened them.
 //!
-//! Takeover rules.  A connection stays on its thread, so it never meets another thread's requests.
-//! It is reused only for the same server and the same identity: TLS name, source address and PROXY
+//! Takeover rules.  A connection stays on its thread until another thread without one that fits asks for it
+//! (see [`crate::takeover`]).  It is reused only for the same server and the same identity: TLS name, source address and PROXY
 //! header contents are part of the key when the server line makes them vary.  `http-reuse` says for
 //! whom: `never` for the client connection that opened it alone; `safe` for the first request of a
 //! client connection only when the connection was shared by more than one client before; `aggressive`
@@ -97,7 +97,7 @@ impl Asker {
 
 impl Pool {
     /// The most recently used idle connection that fits and still looks alive.
-    pub(crate) fn take_h1(&self, key: &PoolKey, asker: Asker) -> Option<IdleH1> {
+    pub(crate) fn take_h1(&self, key: &PoolKey, asker: Asker, thread: usize) -> Option<IdleH1> {
         let mut pools = self.h1.borrow_mut();
         let idle = pools.get_mut(key)?;
         let mut at = idle.len();
@@ -108,6 +108,7 @@ impl Pool {
             }
             let mut found = idle.remove(at);
             found.facts.server.idle.fetch_sub(1, Relaxed);
+            found.facts.server.idle_by_thread[thread].fetch_sub(1, Relaxed);
             if found.edge.stream.looks_alive() {
                 return Some(found);
             }
@@ -116,7 +117,7 @@ impl Pool {
     }
 
     /// Keeps a connection for the next request, within the server's `pool-max-conn`.
-    pub(crate) fn give_h1(&self, mut idle: IdleH1, now_ms: u64) {
+    pub(crate) fn give_h1(&self, mut idle: IdleH1, now_ms: u64, thread: usize) {
         let server = Arc::clone(&idle.facts.server);
         let limit = server.config.pool_max_conn.unwrap_or(usize::MAX);
         if limit == 0 || server.idle.load(Relaxed) >= limit || !server.is_running() {
@@ -125,6 +126,7 @@ impl Pool {
         idle.edge.release();
         idle.facts.idle_since_ms = now_ms;
         server.idle.fetch_add(1, Relaxed);
+        server.idle_by_thread[thread].fetch_add(1, Relaxed);
         let key = idle.facts.key.clone();
         self.h1.borrow_mut().entry(key).or_default().push(idle);
     }
@@ -146,9 +148,10 @@ impl Pool {
     }
 
     /// Closes connections that were idle longer than their server keeps them, or that died.
-    pub(crate) fn purge(&self, now_ms: u64) {
+    pub(crate) fn purge(&self, now_ms: u64, thread: usize) {
         let mut pools = self.h1.borrow_mut();
-        for idle in pools.values_mut() {
+        // Each list is looked through by itself: their order does not matter.
+        pools.values_mut().for_each(|idle| {
             idle.retain_mut(|c| {
                 let kept_ms = c.facts.server.config.pool_purge_delay.as_millis() as u64;
                 let keep = now_ms.saturating_sub(c.facts.idle_since_ms) < kept_ms
@@ -156,15 +159,14 @@ impl Pool {
                     && c.edge.stream.looks_alive();
                 if !keep {
                     c.facts.server.idle.fetch_sub(1, Relaxed);
+                    c.facts.server.idle_by_thread[thread].fetch_sub(1, Relaxed);
                 }
                 keep
             });
-        }
+        });
         pools.retain(|_, idle| !idle.is_empty());
         let mut shared = self.h2.borrow_mut();
-        for connections in shared.values_mut() {
-            connections.retain(|c| !c.shared.dead.get());
-        }
+        shared.values_mut().for_each(|connections| connections.retain(|c| !c.shared.dead.get()));
         shared.retain(|_, connections| !connections.is_empty());
     }
 

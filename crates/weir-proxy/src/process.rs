@@ -13,15 +13,15 @@ use tokio::task::LocalSet;
 use weir_config::model::{AdminLevel, Config};
 use weir_net::Stream;
 use weir_net::timers::now_ms;
+use weir_net::tls::certificate::CertificateStore;
 use weir_rules::{Reply, Txn};
 
-use crate::connect::Connectors;
 use crate::connection::Entry;
 use crate::listeners::{Listening, Role};
 use crate::server_tls::Acceptor;
 use crate::state::{Level, Shared};
 use crate::worker::Worker;
-use crate::{accept, check, resolve};
+use crate::{accept, check, resolve, server_tls, takeover};
 
 /// What the data plane asks of the administrative side.
 pub trait Services: Send + Sync {
@@ -48,7 +48,11 @@ pub struct Process {
 /// change its root folder and its user.
 pub struct Prepared {
     plan: Arc<Plan>,
+    listening: Vec<Place>,
 }
+
+/// A listening socket with its certificates and its connections' count.
+type Place = (Listening, Option<Arc<Acceptor>>, Arc<Level>);
 
 /// Why the data plane cannot start.
 #[derive(Debug)]
@@ -76,8 +80,6 @@ const PURGE_INTERVAL: Duration = Duration::from_secs(1);
 /// Everything a thread needs to begin.
 struct Plan {
     shared: Arc<Shared>,
-    listening: Vec<(Listening, Option<Arc<Acceptor>>, Arc<Level>)>,
-    connectors: Arc<Connectors>,
     services: Arc<dyn Services>,
 }
 
@@ -95,11 +97,9 @@ impl Process {
         let threads = config.global.nbthread.unwrap_or(available).max(1);
         let shared = Shared::new(Arc::clone(&config), threads, hostname());
         resolve::at_start(&shared);
-        let connectors = Connectors::new(&config).map_err(StartError::Tls)?;
+        server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
         let listening = with_tls(&config, listening)?;
-        Ok(Prepared {
-            plan: Arc::new(Plan { shared, listening, connectors: Arc::new(connectors), services }),
-        })
+        Ok(Prepared { plan: Arc::new(Plan { shared, services }), listening })
     }
 
     /// Starts the worker threads on sockets that listen already.
@@ -149,10 +149,10 @@ impl Prepared {
         let shared = Arc::clone(&self.plan.shared);
         let mut threads = Vec::new();
         for thread in 0..shared.threads {
-            let plan = Arc::clone(&self.plan);
+            let (plan, listening) = (Arc::clone(&self.plan), self.listening.clone());
             let spawned = std::thread::Builder::new()
                 .name(format!("worker-{thread}"))
-                .spawn(move || run_thread(&plan, thread));
+                .spawn(move || run_thread(&plan, listening, thread));
             threads.push(spawned.map_err(StartError::System)?);
         }
         Ok(Process { shared, threads })
@@ -164,10 +164,8 @@ fn hostname() -> String {
 }
 
 /// Loads the certificates of every bind line that has them.
-fn with_tls(
-    config: &Config,
-    listening: Vec<Listening>,
-) -> Result<Vec<(Listening, Option<Arc<Acceptor>>, Arc<Level>)>, StartError> {
+fn with_tls(config: &Config, listening: Vec<Listening>) -> Result<Vec<Place>, StartError> {
+    let store = CertificateStore::default();
     let mut errors = Vec::new();
     let mut known: HashMap<String, Arc<Acceptor>> = HashMap::new();
     let mut done = Vec::new();
@@ -178,13 +176,13 @@ fn with_tls(
             let same = format!("{ssl:?}");
             acceptor = known.get(&same).cloned();
             if acceptor.is_none() {
-                match Acceptor::new(config, ssl) {
+                match Acceptor::new(config, ssl, &store) {
                     Ok(new) => {
                         let new = Arc::new(new);
                         known.insert(same, Arc::clone(&new));
                         acceptor = Some(new);
                     }
-                    Err(found) => errors.extend(found),
+                    Err(found) => errors.push(found),
                 }
             }
         }
@@ -194,7 +192,7 @@ fn with_tls(
 }
 
 /// A worker thread, from its event loop's start to its end.
-fn run_thread(plan: &Plan, thread: usize) {
+fn run_thread(plan: &Plan, listening: Vec<Place>, thread: usize) {
     pin_thread(&plan.shared.config, thread);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build();
     let Ok(runtime) = runtime else {
@@ -203,7 +201,7 @@ fn run_thread(plan: &Plan, thread: usize) {
         return;
     };
     let local = LocalSet::new();
-    local.block_on(&runtime, serve(plan, thread));
+    local.block_on(&runtime, serve(plan, listening, thread));
 }
 
 fn pin_thread(config: &Config, thread: usize) {
@@ -216,15 +214,18 @@ fn pin_thread(config: &Config, thread: usize) {
     let _pinned = rustix::thread::sched_setaffinity(None, &set);
 }
 
-async fn serve(plan: &Plan, thread: usize) {
+async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
     let shared = &plan.shared;
-    let worker =
-        Worker::new(Arc::clone(shared), thread, Arc::clone(&plan.connectors), Arc::clone(&plan.services));
+    let worker = Worker::new(Arc::clone(shared), thread, Arc::clone(&plan.services));
     tokio::task::spawn_local(weir_net::timers::drive());
-    for (listening, tls, level) in &plan.listening {
+    for (listening, tls, level) in &listening {
         listen(plan, &worker, listening, tls.as_ref(), level);
     }
+    // Each thread has its own end now.  Nobody may keep the sockets open beyond a soft stop: connections
+    // would go on arriving in a queue that is never served.
+    drop(listening);
     tokio::task::spawn_local(maintain(Rc::clone(&worker)));
+    tokio::task::spawn_local(takeover::serve(Rc::clone(&worker)));
     check::start(&worker);
     let mut hard = shared.hard_stop.subscribe();
     tokio::select! {
@@ -268,7 +269,12 @@ fn listen(
             let (shared, services) = (Arc::clone(&plan.shared), Arc::clone(&plan.services));
             tokio::task::spawn_local(async move {
                 loop {
-                    if let Ok(accepted) = acceptor.accept().await {
+                    let accepted = tokio::select! {
+                        // A successor has the same socket: its clients are not to meet this process.
+                        () = shared.stopped() => return,
+                        accepted = acceptor.accept() => accepted,
+                    };
+                    if let Ok(accepted) = accepted {
                         let serving = services.administer(Arc::clone(&shared), accepted.stream, level);
                         tokio::task::spawn_local(serving);
                     }
@@ -290,7 +296,7 @@ async fn maintain(worker: Rc<Worker>) {
     let purging = async {
         loop {
             tokio::time::sleep(PURGE_INTERVAL).await;
-            worker.pool.purge(now_ms());
+            worker.pool.purge(now_ms(), worker.thread);
             worker.shared.load.measure(worker.thread);
         }
     };

@@ -1,7 +1,7 @@
 //! The last touches to a request's head before it goes to a server.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::rc::Rc;
 
 use weir_config::model::{ForwardFor, Proxy};
 use weir_http::Fields;
@@ -10,8 +10,8 @@ use crate::exchange::Exchange;
 
 /// `option forwardfor`, `option originalto`, `unique-id-header`, `option forwarded`.
 pub(crate) fn prepare(x: &mut Exchange) {
-    let front = Arc::clone(x.worker.proxy(x.front));
-    let back = Arc::clone(x.worker.proxy(x.back));
+    let front = Rc::clone(x.worker.proxy(x.front));
+    let back = Rc::clone(x.worker.proxy(x.back));
     unique_id(x, &front);
     crate::compression::request(x);
     let (src, dst) = (x.txn.src(), x.txn.dst());

@@ -1,7 +1,7 @@
 //! Rules on the request: the frontend's, then the backend's; captures and waiting for the body.
 
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::exchange::{Exchange, Stop};
 
 /// Everything a frontend does with a request before a backend is chosen.
 pub(crate) async fn frontend(x: &mut Exchange) -> Result<(), Stop> {
-    let proxy = Arc::clone(x.worker.proxy(x.front));
+    let proxy = Rc::clone(x.worker.proxy(x.front));
     if let Some(uri) = &proxy.monitor_uri
         && x.txn.request.uri_bytes() == uri
     {
@@ -36,7 +36,7 @@ pub(crate) async fn backend(x: &mut Exchange) -> Result<(), Stop> {
     if x.back == x.front {
         return Ok(());
     }
-    let proxy = Arc::clone(x.worker.proxy(x.back));
+    let proxy = Rc::clone(x.worker.proxy(x.back));
     if proxy.options.http_buffer_request && !x.txn.request_body_complete {
         let time = proxy.timeouts.http_request.or(proxy.timeouts.client);
         wait_for_body(x, time, usize::MAX).await?;
@@ -96,12 +96,7 @@ fn capture(x: &mut Exchange, proxy: &Proxy) {
 }
 
 /// Runs a rule set, waiting where a rule asks for it.
-pub(crate) async fn apply(
-    x: &mut Exchange,
-    proxy: &Arc<Proxy>,
-    rules: &[Rule],
-    phase: Phase,
-) -> Result<(), Stop> {
+pub(crate) async fn apply(x: &mut Exchange, proxy: &Proxy, rules: &[Rule], phase: Phase) -> Result<(), Stop> {
     let mut from = 0;
     while !rules.is_empty() {
         match action::run(rules, from, &mut x.txn) {
@@ -117,7 +112,7 @@ pub(crate) async fn apply(
 }
 
 /// A rule ended the exchange.
-pub(crate) async fn stopped(x: &mut Exchange, proxy: &Arc<Proxy>, flow: Flow, phase: Phase) -> Stop {
+pub(crate) async fn stopped(x: &mut Exchange, proxy: &Proxy, flow: Flow, phase: Phase) -> Stop {
     let request = matches!(phase, Phase::HttpRequest | Phase::TcpRequestContent);
     let stage = if request { b'R' } else { b'H' };
     match flow {
@@ -149,7 +144,7 @@ pub(crate) async fn stopped(x: &mut Exchange, proxy: &Arc<Proxy>, flow: Flow, ph
     }
 }
 
-async fn wait(x: &mut Exchange, proxy: &Arc<Proxy>, what: WaitFor) -> Result<(), Stop> {
+async fn wait(x: &mut Exchange, proxy: &Proxy, what: WaitFor) -> Result<(), Stop> {
     match what {
         WaitFor::Body { time_ms, at_least } => {
             let time = Duration::from_millis(u64::from(time_ms));

@@ -27,7 +27,7 @@ pub(crate) fn at_start(shared: &Shared) {
 }
 
 /// The first address of a name.
-fn lookup(name: &str, port: u16) -> Option<SocketAddr> {
+pub(crate) fn lookup(name: &str, port: u16) -> Option<SocketAddr> {
     let found: Vec<SocketAddr> = (name, port).to_socket_addrs().ok()?.collect();
     // Manual, `server`: IPv4 addresses are preferred over IPv6 ones only where resolvers say so; libc's order
     // is taken as it is, but `localhost` without IPv6 listeners is so common that IPv4 goes first.

@@ -1,6 +1,6 @@
 //! Rules on the response: the backend's, then the frontend's; then its head goes to the client.
 
-use std::sync::Arc;
+use std::rc::Rc;
 
 use weir_config::model::Proxy;
 use weir_http::{FieldName, Method, Response};
@@ -18,8 +18,8 @@ pub(crate) async fn apply(
     server: &mut ServerConnection,
     response: Response,
 ) -> Result<(), Stop> {
-    let front = Arc::clone(x.worker.proxy(x.front));
-    let back = Arc::clone(x.worker.proxy(x.back));
+    let front = Rc::clone(x.worker.proxy(x.front));
+    let back = Rc::clone(x.worker.proxy(x.back));
     received(x, server, &response, &front);
     if response.status == 101 || (x.txn.request.method == Method::Connect && response.status / 100 == 2) {
         x.tunnel = true;
@@ -64,7 +64,7 @@ fn received(x: &mut Exchange, server: &ServerConnection, response: &Response, fr
 async fn run_rules(
     x: &mut Exchange,
     server: &mut ServerConnection,
-    proxy: &Arc<Proxy>,
+    proxy: &Proxy,
     rules: &[Rule],
 ) -> Result<(), Stop> {
     let mut from = 0;
@@ -149,8 +149,8 @@ fn length_of(x: &Exchange, server: &Edge) -> BodyLength {
 
 /// `http-after-response`: on every response, those made here included.
 pub(crate) fn after_response(x: &mut Exchange) {
-    let front = Arc::clone(x.worker.proxy(x.front));
-    let back = Arc::clone(x.worker.proxy(x.back));
+    let front = Rc::clone(x.worker.proxy(x.front));
+    let back = Rc::clone(x.worker.proxy(x.back));
     if x.back != x.front {
         run_after(x, &back.http_after_response);
     }
@@ -166,6 +166,7 @@ fn run_after(x: &mut Exchange, rules: &[Rule]) {
 
 fn send_head(x: &mut Exchange, server: &mut ServerConnection, body: BodyLength) -> Result<(), Stop> {
     let stopping = x.worker.shared.is_stopping();
+    x.close_client |= matches!(&server.edge, Edge::H1(edge) if edge.insecure_framing);
     let Some(response) = &x.txn.response else { return Ok(()) };
     if let Edge::H1(client) = &mut x.client {
         client.keep_alive &= !x.close_client && !stopping;

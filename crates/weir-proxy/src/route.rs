@@ -1,9 +1,10 @@
 //! Which backend: `use_backend` rules in order, then `default_backend`.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_config::model::{BackendTarget, Proxy};
+use weir_config::model::{BackendTarget, KeepAlive, Proxy};
 use weir_net::timers::now_ms;
 use weir_rules::Txn;
 use weir_rules::txn::ProxyName;
@@ -29,12 +30,12 @@ pub(crate) fn backend_of(worker: &Worker, proxy: &Proxy, front: usize, txn: &Txn
             }
         }
     }
-    proxy.default_backend.or(proxy.backend.then_some(front))
+    proxy.default_backend.or_else(|| proxy.backend.then_some(front))
 }
 
 /// Chooses the backend and enters it.
 pub(crate) fn choose_backend(x: &mut Exchange) -> Result<(), Stop> {
-    let proxy = Arc::clone(x.worker.proxy(x.front));
+    let proxy = Rc::clone(x.worker.proxy(x.front));
     let Some(back) = backend_of(&x.worker, &proxy, x.front, &x.txn) else {
         x.terminated(b'S', b'C');
         x.count_front(Counter::RequestErrors, 1);
@@ -49,6 +50,7 @@ fn enter(x: &mut Exchange, back: usize) {
     x.back = back;
     x.in_backend = true;
     let proxy = x.worker.proxy(back);
+    x.close_client |= proxy.options.keep_alive == KeepAlive::Close;
     x.txn.backend = Some(ProxyName { name: Arc::clone(&proxy.name), id: proxy.id, index: back });
     let state = x.worker.state(back);
     state.back_current.enter();

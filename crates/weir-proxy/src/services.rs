@@ -1,5 +1,6 @@
 //! Answers the proxy gives itself: the statistics page.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use weir_http::Method;
@@ -12,7 +13,7 @@ use crate::request_rules;
 /// Answers the request when a service of the frontend or backend is meant.
 pub(crate) async fn answer(x: &mut Exchange) -> Result<(), Stop> {
     for index in [x.front, x.back] {
-        let proxy = Arc::clone(x.worker.proxy(index));
+        let proxy = Rc::clone(x.worker.proxy(index));
         let Some(stats) = &proxy.stats else { continue };
         if !x.txn.request.path_and_query().starts_with(&stats.uri) {
             continue;

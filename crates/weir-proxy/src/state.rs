@@ -5,19 +5,23 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+    AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{AcqRel, Relaxed, SeqCst},
 };
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Notify, watch};
 use weir_config::model::{self, Config};
+use weir_net::tls::client::TlsClient;
 
 use crate::counters::{Counter, Counters, Rate};
+use crate::farm::{Farm, Layout, NEVER, Picker};
 use crate::load::ProcessLoad;
-use crate::pick::Picker;
+use crate::pick::Held;
 pub use crate::queue::Queue;
+use crate::takeover::Exchangers;
 
 /// The process's shared state.
 pub struct Shared {
@@ -35,6 +39,8 @@ pub struct Shared {
     pub hard_stop: watch::Sender<bool>,
     /// A connection ended while others waited to be accepted.
     pub freed: Notify,
+    /// Ways to take idle connections over from other threads.
+    pub(crate) exchangers: Exchangers,
     /// How busy the threads are.
     pub load: ProcessLoad,
     /// Client connections now.
@@ -95,6 +101,9 @@ impl RateLimits {
 
 /// Changing state of a proxy.
 pub struct ProxyState {
+    /// Index in `Shared::proxies`.
+    index: usize,
+    threads: usize,
     /// Frontend counters.
     pub front: Counters,
     /// Backend counters.
@@ -102,7 +111,7 @@ pub struct ProxyState {
     /// Connections of the frontend now.
     pub front_current: Level,
     /// Requests (HTTP) or connections (TCP) in the backend now.
-    pub back_current: Level,
+    pub back_current: Arc<Level>,
     /// `maxconn` of the frontend, changeable at run time.
     pub front_limit: AtomicUsize,
     /// Sessions a second of the frontend.
@@ -119,8 +128,10 @@ pub struct ProxyState {
     pub servers: ArcSwap<Vec<Arc<ServerState>>>,
     /// Which server is next.
     pub picker: Picker,
+    /// What the servers share.
+    pub farm: Arc<Farm>,
     /// Requests that wait for a slot of any server.
-    pub queue: Queue,
+    pub queue: Arc<Queue>,
     /// Milliseconds (process clock) of the last session, for `lastsess`.
     pub last_session_ms: AtomicU64,
     /// Milliseconds of the last change of the backend's own up/down state.
@@ -141,22 +152,42 @@ pub struct Level {
 impl Level {
     /// One more; returns the new value.
     pub fn enter(&self) -> i64 {
-        let now = self.now.fetch_add(1, Relaxed) + 1;
-        if now > self.max.load(Relaxed) {
-            self.max.fetch_max(now, Relaxed);
-        }
+        let now = self.now.fetch_add(1, SeqCst) + 1;
+        self.note(now);
         now
     }
 
-    /// One less.
+    /// One more unless `limit` is reached; true when it was counted.
+    pub fn enter_below(&self, limit: i64) -> bool {
+        let mut now = self.now.load(SeqCst);
+        while now < limit {
+            match self.now.compare_exchange_weak(now, now + 1, SeqCst, SeqCst) {
+                Ok(_) => {
+                    self.note(now + 1);
+                    return true;
+                }
+                Err(other) => now = other,
+            }
+        }
+        false
+    }
+
+    fn note(&self, now: i64) {
+        if now > self.max.load(Relaxed) {
+            self.max.fetch_max(now, Relaxed);
+        }
+    }
+
+    /// One less.  Ordered before the look at who waits for the slot, as joining the queue is ordered before
+    /// the look for a free slot: one of both sees the other.
     pub fn leave(&self) {
-        self.now.fetch_sub(1, Relaxed);
+        self.now.fetch_sub(1, SeqCst);
     }
 
     /// The value.
     #[must_use]
     pub fn now(&self) -> i64 {
-        self.now.load(Relaxed)
+        self.now.load(SeqCst)
     }
 
     /// The highest value.
@@ -209,6 +240,8 @@ pub struct ServerState {
     pub proxy: usize,
     /// Where to connect; changed by `set server addr` and name resolution.
     pub addr: ArcSwap<ServerTarget>,
+    /// TLS towards it, when its line says `ssl`.
+    pub tls: ArcSwapOption<TlsClient>,
     /// Weight in force, 0..256 (user weight).
     pub weight: AtomicU32,
     /// Most requests at once, 0 = no limit; changed by `set maxconn server`.
@@ -220,13 +253,21 @@ pub struct ServerState {
     /// Requests being served now.
     pub served: Level,
     /// Requests that must go to this server and wait for a slot.
-    pub queue: Queue,
+    pub queue: Arc<Queue>,
+    /// What it shares with the other servers.
+    pub farm: Arc<Farm>,
+    /// What [`Self::changed`] knew last: running, usable.
+    known: Mutex<(bool, bool)>,
+    /// When the slow start in progress began, milliseconds; [`NEVER`] without one.
+    slow_since_ms: AtomicU64,
     /// Counters.
     pub counters: Counters,
     /// Sessions a second.
     pub rate: Rate,
     /// Idle connections kept in pools now, all threads.
     pub idle: AtomicUsize,
+    /// The same for each thread, for those who want to take one over.
+    pub idle_by_thread: Box<[AtomicUsize]>,
     /// Connections in use now.
     pub used: AtomicUsize,
     /// Failure streak or success streak of the checks, for `chkfail`/`check_status`.
@@ -289,23 +330,30 @@ pub struct CheckReport {
 impl ServerState {
     /// State of a server line at start.
     #[must_use]
-    pub fn new(config: &model::Server, proxy: usize, index: usize, threads: usize) -> Self {
+    pub fn new(config: &model::Server, proxy: usize, index: usize, threads: usize, farm: &Arc<Farm>) -> Self {
         let target = target_of(&config.addr);
         let admin_bits = if config.disabled { admin::MAINT_CONFIG } else { 0 };
         let rise_fall = config.check.as_ref().map_or(1, |c| c.rise + c.fall - 1);
-        Self {
+        let running = admin_bits & admin::ANY_MAINT == 0;
+        let usable = running && config.weight > 0;
+        let server = Self {
             index,
             proxy,
+            farm: Arc::clone(farm),
+            known: Mutex::new((running, usable)),
+            slow_since_ms: AtomicU64::new(NEVER),
             addr: ArcSwap::from_pointee(target),
+            tls: ArcSwapOption::empty(),
             weight: AtomicU32::new(config.weight),
             maxconn: AtomicUsize::new(config.maxconn),
             admin: AtomicU8::new(admin_bits),
             health: AtomicU8::new(Health::Up as u8),
             served: Level::default(),
-            queue: Queue::default(),
+            queue: Arc::default(),
             counters: Counters::new(threads),
             rate: Rate::default(),
             idle: AtomicUsize::new(0),
+            idle_by_thread: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
             used: AtomicUsize::new(0),
             check: Mutex::new(CheckReport { health: rise_fall, ..CheckReport::default() }),
             check_enabled: AtomicBool::new(config.check.is_some()),
@@ -317,7 +365,100 @@ impl ServerState {
             observed_errors: AtomicU32::new(0),
             dynamic: false,
             config: config.clone(),
+        };
+        server.count_usable(usable, false);
+        server
+    }
+
+    /// Keeps the farm's number of usable servers.
+    fn count_usable(&self, usable: bool, before: bool) {
+        let count = if self.config.backup { &self.farm.backups } else { &self.farm.active };
+        match (before, usable) {
+            (false, true) => count.fetch_add(1, SeqCst),
+            (true, false) => count.fetch_sub(1, SeqCst),
+            _ => 0,
+        };
+    }
+
+    /// To be called after any change of health, administrative state, weight or `maxconn`: the next pick sees
+    /// it, a slow start begins, those who wait for a server that went down look for another one, and those
+    /// who wait for any server get the slots of one that came up.
+    pub fn changed(self: &Arc<Self>) {
+        let (went_down, came_up) = {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = (self.is_running(), self.is_usable());
+            let before = std::mem::replace(&mut *known, now);
+            self.count_usable(now.1, before.1);
+            (before.0 && !now.0, !before.0 && now.0)
+        };
+        if went_down || came_up {
+            let slow = came_up && !self.config.slowstart.is_zero();
+            self.slow_since_ms.store(if slow { weir_net::timers::now_ms() } else { NEVER }, Relaxed);
         }
+        self.farm.outdate();
+        if went_down && (self.in_maintenance() || self.farm.redispatch && !self.farm.persist) {
+            self.queue.disband();
+        }
+        if self.farm.usable() == 0 {
+            // Nobody could serve them: they are told now rather than when their time is over.
+            self.farm.queue.disband();
+        }
+        self.dispatch();
+    }
+
+    /// Gives free slots to those who wait, the longest waiting first.
+    pub(crate) fn dispatch(self: &Arc<Self>) {
+        while !self.queue.is_empty() || !self.farm.queue.is_empty() {
+            let (own, any) = (self.queue.first(), self.farm.queue.first());
+            let own_may = self.is_running() || self.farm.persist;
+            let own = own.filter(|_| own_may);
+            let any = any.filter(|_| self.is_usable());
+            let queue = match (own, any) {
+                (Some(own), Some(any)) if any < own => &self.farm.queue,
+                (Some(_), _) => &self.queue,
+                (None, Some(_)) => &self.farm.queue,
+                (None, None) => return,
+            };
+            let Some(held) = Held::try_new(self) else { return };
+            if let Some(unwanted) = queue.hand_over(held) {
+                // Around again: somebody may have come between the look into the queue and this.
+                unwanted.discard();
+            }
+        }
+    }
+
+    /// Sixteenths of weight and `maxconn` that apply now.
+    pub(crate) fn ramp(&self, now_ms: u64) -> u32 {
+        ramp(self.slow_since_ms.load(Relaxed), self.config.slowstart.as_millis() as u64, now_ms)
+    }
+
+    /// When the ramp of a slow start rises next; [`NEVER`] without one.
+    pub(crate) fn next_step_ms(&self, now_ms: u64) -> u64 {
+        let since_ms = self.slow_since_ms.load(Relaxed);
+        let slowstart_ms = self.config.slowstart.as_millis() as u64;
+        if since_ms == NEVER {
+            return NEVER;
+        }
+        if now_ms.saturating_sub(since_ms) >= slowstart_ms {
+            self.slow_since_ms.store(NEVER, Relaxed);
+            return NEVER;
+        }
+        now_ms + (slowstart_ms / u64::from(weir_balance::WEIGHT_SCALE)).max(1)
+    }
+
+    /// Requests it takes now; 0 is no limit.
+    #[must_use]
+    pub fn limit_now(&self) -> usize {
+        let maxconn = self.maxconn.load(Relaxed);
+        let slow = self.slow_since_ms.load(Relaxed) != NEVER;
+        if maxconn == 0 || (self.config.minconn == 0 && !slow) {
+            return maxconn;
+        }
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let load = u32::try_from(self.farm.current.now()).unwrap_or(0);
+        let ramp = if slow { self.ramp(weir_net::timers::now_ms()) } else { weir_balance::WEIGHT_SCALE };
+        let (minconn, fullconn) = (number(self.config.minconn), number(self.farm.fullconn));
+        weir_balance::dynamic_maxconn(minconn, number(maxconn), fullconn, load, ramp) as usize
     }
 
     /// What the checks say.
@@ -359,18 +500,6 @@ impl ServerState {
         self.is_running() && !self.draining() && self.health() == Health::Up && self.weight.load(Relaxed) > 0
     }
 
-    /// Requests it takes now under the backend's load (`maxconn`, `minconn`, `fullconn`).
-    #[must_use]
-    pub fn limit(&self, backend_load: i64, fullconn: usize) -> usize {
-        let maxconn = self.maxconn.load(Relaxed);
-        let minconn = self.config.minconn;
-        if maxconn == 0 || minconn == 0 || minconn >= maxconn || fullconn == 0 {
-            return maxconn;
-        }
-        let load = usize::try_from(backend_load).unwrap_or(0);
-        if load >= fullconn { maxconn } else { (load * maxconn / fullconn).max(minconn) }
-    }
-
     /// Counts for this server.
     pub fn count(&self, thread: usize, counter: Counter, by: u64) {
         self.counters.add(thread, counter, by);
@@ -395,27 +524,28 @@ fn target_of(addr: &model::ServerAddr) -> ServerTarget {
 
 impl ProxyState {
     fn new(index: usize, proxy: &model::Proxy, threads: usize, default_limit: usize) -> Self {
-        let servers: Vec<_> = proxy
-            .servers
-            .iter()
-            .enumerate()
-            .map(|(at, server)| Arc::new(ServerState::new(server, index, at, threads)))
-            .collect();
+        let farm = Arc::new(Farm::new(proxy));
+        let servers = proxy.servers.iter().enumerate();
+        let servers = servers.map(|(at, server)| ServerState::new(server, index, at, threads, &farm));
+        let servers = Arc::new(servers.map(Arc::new).collect::<Vec<_>>());
         let picker = Picker::new(proxy, &servers);
         Self {
+            index,
+            threads,
             front: Counters::new(threads),
             back: Counters::new(threads),
             front_current: Level::default(),
-            back_current: Level::default(),
+            back_current: Arc::clone(&farm.current),
             front_limit: AtomicUsize::new(proxy.maxconn.unwrap_or(default_limit)),
             session_rate: Rate::default(),
             connection_rate: Rate::default(),
             request_rate: Rate::default(),
             backend_rate: Rate::default(),
             disabled: AtomicBool::new(proxy.disabled),
-            servers: ArcSwap::from_pointee(servers),
+            servers: ArcSwap::new(servers),
             picker,
-            queue: Queue::default(),
+            queue: Arc::clone(&farm.queue),
+            farm,
             last_session_ms: AtomicU64::new(u64::MAX),
             last_change_ms: AtomicU64::new(0),
             up: AtomicBool::new(true),
@@ -423,17 +553,72 @@ impl ProxyState {
         }
     }
 
-    /// Number of servers that take new requests.
+    /// Number of servers that take new requests: the active ones, or the backups without any.
     #[must_use]
     pub fn usable_servers(&self) -> usize {
-        self.servers.load().iter().filter(|s| s.is_usable()).count()
+        self.farm.usable()
+    }
+
+    /// The backend as it is balanced now.
+    pub(crate) fn layout(&self) -> arc_swap::Guard<Arc<Layout>> {
+        self.picker.layout(&self.farm, &self.servers)
+    }
+
+    /// The backend as it is balanced now, with every change made before.
+    pub(crate) fn fresh_layout(&self) -> arc_swap::Guard<Arc<Layout>> {
+        self.picker.fresh_layout(&self.farm, &self.servers)
+    }
+
+    /// Many servers changed: as [`ServerState::changed`] on each.
+    pub fn changed(&self) {
+        for server in self.servers.load().iter() {
+            server.changed();
+        }
+    }
+
+    /// Adds a server at run time; it starts as its line says.
+    pub fn add_server(&self, config: &model::Server) -> Arc<ServerState> {
+        let index = self.servers.load().len();
+        let mut server = ServerState::new(config, self.index, index, self.threads, &self.farm);
+        server.dynamic = true;
+        let server = Arc::new(server);
+        self.servers.rcu(|servers| {
+            let mut servers = Vec::clone(servers);
+            servers.push(Arc::clone(&server));
+            servers
+        });
+        server.changed();
+        server
+    }
+
+    /// Removes a server; false when it is not there.  Requests on it end as they are.
+    pub fn remove_server(&self, server: &Arc<ServerState>) -> bool {
+        let is_other = |other: &&Arc<ServerState>| !Arc::ptr_eq(other, server);
+        let before = self.servers.rcu(|servers| servers.iter().filter(is_other).cloned().collect::<Vec<_>>());
+        let found = before.iter().any(|other| Arc::ptr_eq(other, server));
+        if found {
+            server.admin.fetch_or(admin::MAINT, AcqRel);
+            server.changed();
+        }
+        found
     }
 
     /// The server of this name.
     #[must_use]
     pub fn server(&self, name: &str) -> Option<Arc<ServerState>> {
-        self.servers.load().iter().find(|s| &*s.config.name == name).cloned()
+        self.layout().members.named(name).cloned()
     }
+}
+
+/// Sixteenths that apply after a start at `since_ms` that takes `slowstart_ms`.
+fn ramp(since_ms: u64, slowstart_ms: u64, now_ms: u64) -> u32 {
+    let scale = weir_balance::WEIGHT_SCALE;
+    if since_ms == NEVER || slowstart_ms == 0 {
+        return scale;
+    }
+    let elapsed_ms = now_ms.saturating_sub(since_ms).min(slowstart_ms);
+    let sixteenths = (u64::from(scale) * elapsed_ms).saturating_add(slowstart_ms) / slowstart_ms;
+    (sixteenths as u32).clamp(1, scale)
 }
 
 impl Shared {
@@ -452,6 +637,7 @@ impl Shared {
             stop_signal: watch::Sender::new(false),
             hard_stop: watch::Sender::new(false),
             freed: Notify::new(),
+            exchangers: Exchangers::new(threads),
             load: ProcessLoad::new(threads),
             connections: AtomicUsize::new(0),
             max_connections: AtomicUsize::new(max),

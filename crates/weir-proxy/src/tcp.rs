@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::Poll;
 
 use weir_http::Request;
@@ -52,7 +51,7 @@ async fn stages(x: &mut Exchange) -> Result<(), Stop> {
 
 /// `tcp-request content` rules, again whenever more bytes arrived, until they decide or the delay is over.
 async fn inspect(x: &mut Exchange, index: usize) -> Result<(), Stop> {
-    let proxy = Arc::clone(x.worker.proxy(index));
+    let proxy = Rc::clone(x.worker.proxy(index));
     let rules = &proxy.tcp_request_content;
     if rules.is_empty() {
         return Ok(());

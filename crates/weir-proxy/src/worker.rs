@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
@@ -12,7 +13,6 @@ use weir_rules::Environment;
 
 use crate::buffer::BufferPool;
 use crate::compression;
-use crate::connect::Connectors;
 use crate::counters::Counter;
 use crate::environment::WorkerEnvironment;
 use crate::log::Logger;
@@ -20,16 +20,30 @@ use crate::pool::Pool;
 use crate::process::Services;
 use crate::state::{ProxyState, Shared};
 
+/// What is compressed between a frontend and a backend, if anything is.
+type CompressionSettings = Option<Rc<weir_compress::Settings>>;
+
+/// A proxy's settings with a count of its own on this thread: taking one touches no memory of other threads.
+pub(crate) struct LocalProxy(Arc<Proxy>);
+
+impl Deref for LocalProxy {
+    type Target = Proxy;
+
+    fn deref(&self) -> &Proxy {
+        &self.0
+    }
+}
+
 /// A thread's own state; everything on it runs on that thread.
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     /// This thread's number, from 0.
     pub(crate) thread: usize,
     pub(crate) buffers: RefCell<BufferPool>,
+    /// Settings of the proxies, counted by this thread alone: every stage of every request takes one.
+    proxies: Vec<Rc<LocalProxy>>,
     /// Idle connections to servers.
     pub(crate) pool: Pool,
-    /// TLS settings of servers, made once.
-    pub(crate) connectors: Arc<Connectors>,
     pub(crate) logger: Logger,
     /// The rules' view of the process.
     pub(crate) env: Rc<dyn Environment>,
@@ -41,7 +55,7 @@ pub(crate) struct Worker {
     /// Scratch of the compression engine.
     pub(crate) compression_scratch: RefCell<weir_compress::Scratch>,
     /// Compression settings by (frontend, backend), computed once.
-    compression: RefCell<HashMap<(usize, usize), Option<Rc<weir_compress::Settings>>>>,
+    compression: RefCell<HashMap<(usize, usize), CompressionSettings>>,
     /// Those who wait for the soft stop.
     stop_waiters: RefCell<Vec<Waker>>,
     last_client: Cell<u64>,
@@ -50,12 +64,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        thread: usize,
-        connectors: Arc<Connectors>,
-        services: Arc<dyn Services>,
-    ) -> Rc<Self> {
+    pub(crate) fn new(shared: Arc<Shared>, thread: usize, services: Arc<dyn Services>) -> Rc<Self> {
         let config = Arc::clone(&shared.config);
         let tune = &config.global.tune;
         let mut case_map = CaseMap::default();
@@ -65,8 +74,8 @@ impl Worker {
         Rc::new_cyclic(|worker| Self {
             thread,
             buffers: RefCell::new(BufferPool::new(tune.bufsize)),
+            proxies: config.proxies.iter().map(|proxy| Rc::new(LocalProxy(Arc::clone(proxy)))).collect(),
             pool: Pool::default(),
-            connectors,
             logger: Logger::new(&shared),
             env: Rc::new(WorkerEnvironment::new(worker.clone(), &shared)),
             services,
@@ -91,8 +100,8 @@ impl Worker {
     }
 
     /// A proxy's settings.
-    pub(crate) fn proxy(&self, index: usize) -> &Arc<Proxy> {
-        &self.shared.config.proxies[index]
+    pub(crate) fn proxy(&self, index: usize) -> &Rc<LocalProxy> {
+        &self.proxies[index]
     }
 
     /// A proxy's state.
@@ -125,7 +134,7 @@ impl Worker {
     }
 
     /// What is compressed between a frontend and a backend.
-    pub(crate) fn compression(&self, front: usize, back: usize) -> Option<Rc<weir_compress::Settings>> {
+    pub(crate) fn compression(&self, front: usize, back: usize) -> CompressionSettings {
         let mut known = self.compression.borrow_mut();
         known
             .entry((front, back))

@@ -1,35 +1,99 @@
 //! What the data plane asks of the administrative side.
+//!
+//! Owns the hand-over of listening sockets to a successor (`_getsocks`), which needs the sockets themselves;
+//! everything else is `weir-admin`'s.
 
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use weir_config::model::AdminLevel;
-use weir_http::Response;
-use weir_net::Stream;
+use rustix::net::{RecvFlags, recv};
+use weir_config::model::{AdminLevel, Config};
+use weir_net::listen::Listener;
+use weir_net::{Stream, handover};
+use weir_proxy::listeners::address_of;
 use weir_proxy::{Services, Shared};
 use weir_rules::{Reply, Txn};
 
-/// Statistics page and runtime commands.
-#[derive(Debug, Default)]
-pub(crate) struct Administration {}
+use crate::listeners::HAND_OVER;
+use crate::version::HAPROXY_VERSION;
+
+/// How long a client of a socket that hands listeners over may take to say what it wants.
+const FIRST_WORD_LIMIT: Duration = Duration::from_secs(10);
+
+/// Statistics page, runtime commands, and the sockets for a successor.
+#[derive(Debug)]
+pub(crate) struct Administration {
+    /// The listening sockets, for a successor.
+    listeners: Mutex<Vec<Arc<Listener>>>,
+    services: weir_admin::Administration,
+}
+
+impl Administration {
+    /// With the sockets that a successor may ask for.
+    pub(crate) fn new(listeners: Vec<Arc<Listener>>) -> Self {
+        let version = format!("{HAPROXY_VERSION}-weir");
+        Self { listeners: Mutex::new(listeners), services: weir_admin::Administration::new(&version) }
+    }
+
+    /// Lets the listening sockets go: the process accepts no more connections.
+    pub(crate) fn forget_listeners(&self) {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn listeners(&self) -> Vec<Arc<Listener>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 impl Services for Administration {
-    fn statistics(&self, _shared: &Arc<Shared>, _proxy: usize, _txn: &Txn) -> Reply {
-        Reply {
-            response: Response::new(501, "Not Implemented"),
-            body: Arc::from(&b"not implemented yet\n"[..]),
-        }
+    fn statistics(&self, shared: &Arc<Shared>, proxy: usize, txn: &Txn) -> Reply {
+        self.services.statistics(shared, proxy, txn)
     }
 
     fn administer(
         &self,
-        _shared: Arc<Shared>,
+        shared: Arc<Shared>,
         mut stream: Stream,
-        _level: AdminLevel,
+        level: AdminLevel,
     ) -> Pin<Box<dyn Future<Output = ()>>> {
+        let services = self.services.clone();
+        let listeners = may_take_over(&shared.config, &stream, level).then(|| self.listeners());
         Box::pin(async move {
-            // A client that went away needs no answer.
-            stream.write_all(b"Runtime commands are not implemented yet.\n\n").await.ok();
+            if let Some(listeners) = listeners
+                && asks_for_listeners(&mut stream).await
+            {
+                // A successor that gives up sees its connection closed.
+                hand_over(&stream, &listeners).ok();
+                return;
+            }
+            services.administer(shared, stream, level).await;
         })
     }
+}
+
+/// Sockets go to administrators alone, over a unix socket that says so (`expose-fd listeners`).
+fn may_take_over(config: &Config, stream: &Stream, level: AdminLevel) -> bool {
+    let Ok(address) = stream.local_addr() else { return false };
+    let exposing = config.global.stats_sockets.iter().filter(|bind| bind.expose_fd_listeners);
+    level == AdminLevel::Admin
+        && stream.is_unix()
+        && exposing.filter_map(|bind| address_of(&bind.addr)?.address()).any(|exposed| exposed == address)
+}
+
+/// Looks at the first word without taking it from whoever serves the client otherwise.
+async fn asks_for_listeners(stream: &mut Stream) -> bool {
+    let readable = tokio::time::timeout(FIRST_WORD_LIMIT, stream.read_ready()).await;
+    let mut first = [0; HAND_OVER.len()];
+    matches!(readable, Ok(Ok(())))
+        && recv(stream.as_fd(), &mut first, RecvFlags::PEEK | RecvFlags::DONTWAIT).is_ok()
+        && first == *HAND_OVER.as_bytes()
+}
+
+fn hand_over(stream: &Stream, listeners: &[Arc<Listener>]) -> io::Result<()> {
+    let socket = UnixStream::from(stream.as_fd().try_clone_to_owned()?);
+    handover::send_listeners(&socket, listeners.iter().map(AsRef::as_ref))
 }

@@ -32,6 +32,7 @@ mod respawn;
 mod channel;
 
 mod demo;
+mod manual;
 
 mod condition;
 mod console;

@@ -153,7 +153,8 @@ fn open_command_sockets(options: &Options, notes: &mpsc::Sender<Note>) -> Result
         }
     });
     for written in &options.master_sockets {
-        let bind = configuration::command_socket(written)?;
+        let bind = configuration::command_socket(written)
+            .map_err(|error| format!("option -S {written}: {error}"))?;
         accept_clients(&bind, &asks)
             .map_err(|error| format!("cannot open the master's socket {written}: {error}"))?;
     }
@@ -161,10 +162,11 @@ fn open_command_sockets(options: &Options, notes: &mpsc::Sender<Note>) -> Result
 }
 
 fn accept_clients(bind: &Bind, asks: &mpsc::Sender<Ask>) -> Result<(), String> {
-    let address = listeners::address(bind).ok_or("not an address to listen on")?;
-    let options = listeners::options(bind)?;
-    let listener =
-        Listener::bind(&address, &options, &mut Inheritance::default()).map_err(|error| error.to_string())?;
+    let address = address_of(&bind.addr).ok_or("not an address to listen on")?;
+    let listener = Listener::bind(&address, &options_of(bind), &mut Inheritance::default())
+        .map_err(|error| error.to_string())?;
+    // A numbered descriptor is open for children, and this one is not for workers.
+    rustix::io::fcntl_setfd(&listener, rustix::io::FdFlags::CLOEXEC).map_err(|error| error.to_string())?;
     let mut acceptor = listener.acceptor().map_err(|error| error.to_string())?;
     let (level, asks) = (bind.level, asks.clone());
     let room = std::sync::Arc::new(tokio::sync::Semaphore::new(MAX_CLIENTS));

@@ -197,23 +197,26 @@ const FINISH_INTERVAL: Duration = Duration::from_millis(5);
 /// The data plane, loaded.
 struct Loaded {
     prepared: Prepared,
-    services: Arc<dyn Services>,
+    services: Arc<Administration>,
 }
 
 /// The data plane, running.
 pub(crate) struct Plane {
     process: Process,
-    services: Arc<dyn Services>,
+    services: Arc<Administration>,
 }
 
 impl Plane {
     fn load(config: Arc<Config>, listening: Vec<Listening>) -> Result<Loaded, String> {
-        let services: Arc<dyn Services> = Arc::new(Administration::default());
-        let prepared = Process::prepare(config, listening, Arc::clone(&services));
+        let sockets = listening.iter().map(|one| Arc::clone(&one.listener)).collect();
+        let services = Arc::new(Administration::new(sockets));
+        let shared: Arc<dyn Services> = Arc::<Administration>::clone(&services);
+        let prepared = Process::prepare(config, listening, shared);
         Ok(Loaded { prepared: prepared.map_err(|error| error.to_string())?, services })
     }
 
     fn soft_stop(&self) {
+        self.services.forget_listeners();
         self.process.soft_stop();
     }
 

@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::command_line::{Options, Verbosity};
 use crate::console;
-use crate::{EXIT_INVALID, demo, start, version};
+use crate::{EXIT_INVALID, demo, manual, start, version};
 
 /// An edge load balancer that reads HAProxy's configuration language.
 ///
@@ -44,6 +44,14 @@ enum Command {
         #[arg(long)]
         print_config: bool,
     },
+    /// What a keyword of the configuration does; without one, all of them.
+    Doc {
+        /// How far each keyword is supported.
+        #[arg(long)]
+        status: bool,
+        /// Up to four words, as in "stats socket".
+        keyword: Vec<String>,
+    },
 }
 
 /// Runs a sub-command.
@@ -72,6 +80,9 @@ fn execute(command: Command) -> ExitCode {
             verbosity: Verbosity::Verbose,
             ..Options::default()
         }),
+        Command::Doc { status: true, .. } => manual::print_status(),
+        Command::Doc { status: false, keyword } if keyword.is_empty() => manual::print(None),
+        Command::Doc { status: false, keyword } => manual::print(Some(&keyword.join(" "))),
         Command::Demo { print_config: true } => demo::print_config(),
         Command::Demo { print_config: false } => demo::run(),
     }

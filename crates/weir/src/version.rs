@@ -2,35 +2,11 @@
 
 use std::fmt::Write as _;
 
-/// The version of HAProxy whose configuration language and commands are followed.
-pub(crate) const HAPROXY_VERSION: &str = "3.0.11";
+use weir_config::conditional;
+pub(crate) use weir_config::environment::HAPROXY_VERSION;
 
 /// Weir's own version.
 pub(crate) const WEIR_VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// What is there (`+`) and what is not (`-`), under HAProxy's names.
-const FEATURES: [(&str, bool); 20] = [
-    ("ACCEPT4", true),
-    ("CPU_AFFINITY", true),
-    ("DEVICEATLAS", false),
-    ("EPOLL", true),
-    ("EVPORTS", false),
-    ("GETADDRINFO", true),
-    ("KQUEUE", false),
-    ("LINUX_SPLICE", false),
-    ("LINUX_TPROXY", true),
-    ("LUA", false),
-    ("NS", false),
-    ("OPENSSL", true),
-    ("PCRE2", false),
-    ("PROMEX", false),
-    ("QUIC", false),
-    ("SYSTEMD", true),
-    ("TFO", true),
-    ("THREAD", true),
-    ("WURFL", false),
-    ("ZLIB", false),
-];
 
 /// `-v`
 pub(crate) fn short() -> String {
@@ -49,7 +25,9 @@ pub(crate) fn long() -> String {
     writeln!(text, "  TARGET  = {target}").ok();
     writeln!(text, "  CPU     = {}", std::env::consts::ARCH).ok();
     text.push_str("\nFeature list :");
-    for (name, there) in FEATURES {
+    let mut features: Vec<_> = conditional::features().collect();
+    features.sort_unstable();
+    for (name, there) in features {
         write!(text, " {}{name}", if there { '+' } else { '-' }).ok();
     }
     text.push_str("\n\nDefault settings :\n  bufsize = 16384, maxrewrite = 1024\n\n");

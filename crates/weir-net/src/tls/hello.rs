@@ -44,9 +44,9 @@ pub(crate) fn read_hello(mut records: &[u8]) -> Start<'_> {
         let Some((body, rest)) = rest.split_at_checked(body) else { return Start::Incomplete };
         // Nearly always the message is in one record, and then it is not copied.
         if message.is_empty() {
-            message = Cow::Borrowed(body)
+            message = Cow::Borrowed(body);
         } else {
-            message.to_mut().extend_from_slice(body)
+            message.to_mut().extend_from_slice(body);
         }
         records = rest;
         match find_body(&message) {
@@ -96,22 +96,47 @@ pub(crate) fn offers_only_other_protocols(hello: &[u8], ours: &[Vec<u8>]) -> boo
     true
 }
 
+/// The client's random bytes.
+pub(crate) fn random(hello: &[u8]) -> Option<&[u8]> {
+    hello.get(2..2 + 32)
+}
+
+/// The cipher suites offered, two bytes each.
+pub(crate) fn cipher_suites(hello: &[u8]) -> Option<&[u8]> {
+    let mut input = Input(hello);
+    input.take(2 + 32)?;
+    input.block8()?;
+    input.block16()
+}
+
+/// The types of all extensions, two bytes each, in their order.
+pub(crate) fn extension_types(hello: &[u8]) -> Vec<u8> {
+    let kinds = extensions(hello).into_iter().flat_map(Extensions);
+    kinds.flat_map(|(kind, _)| kind.to_be_bytes()).collect()
+}
+
 /// The body of an extension.
-fn extension(hello: &[u8], wanted: u16) -> Option<&[u8]> {
+pub(crate) fn extension(hello: &[u8], wanted: u16) -> Option<&[u8]> {
+    Extensions(extensions(hello)?).find(|(kind, _)| *kind == wanted).map(|(_, body)| body)
+}
+
+fn extensions(hello: &[u8]) -> Option<Input<'_>> {
     let mut input = Input(hello);
     input.take(2 + 32)?;
     input.block8()?;
     input.block16()?;
     input.block8()?;
-    let mut extensions = Input(input.block16()?);
-    while !extensions.0.is_empty() {
-        let kind = extensions.number16()?;
-        let body = extensions.block16()?;
-        if kind == wanted {
-            return Some(body);
-        }
+    input.block16().map(Input)
+}
+
+struct Extensions<'a>(Input<'a>);
+
+impl<'a> Iterator for Extensions<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some((self.0.number16()?, self.0.block16()?))
     }
-    None
 }
 
 /// The random bytes and the session identifier of a server's hello in a record, unless it asks to try again.
@@ -203,6 +228,9 @@ mod tests {
             }
         }
         assert_eq!(server_name(&body).as_deref(), Some("www.example.org"));
+        assert_eq!(cipher_suites(&body), Some(&[0x13, 1][..]));
+        assert_eq!(extension_types(&body), [0, 16, 0, 0]);
+        assert_eq!(random(&body), Some(&[5; 32][..]));
         assert!(!offers_only_other_protocols(&body, &[b"http/1.1".to_vec(), b"h2".to_vec()]));
         assert!(offers_only_other_protocols(&body, &[b"http/1.1".to_vec()]));
     }

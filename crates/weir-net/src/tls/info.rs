@@ -12,6 +12,7 @@ use rustls::{CommonState, HandshakeKind, NamedGroup, ProtocolVersion, SupportedC
 
 use super::algorithms;
 use super::certificate::Certificate;
+use super::hello;
 
 /// The result of verifying the peer's certificate that means "no objection" (X509_V_OK).
 pub const VERIFY_OK: u32 = 0;
@@ -42,6 +43,55 @@ pub struct Details {
     pub session_id: Box<[u8]>,
     /// Labels and secrets in the order of the handshake, as in the NSS key log format.
     pub secrets: Vec<(String, Vec<u8>)>,
+}
+
+impl Details {
+    /// The client's random bytes.
+    pub fn client_random(&self) -> Option<&[u8]> {
+        hello::random(&self.client_hello)
+    }
+
+    /// The cipher suites the client offers, two bytes each.
+    pub fn cipher_suites(&self) -> &[u8] {
+        hello::cipher_suites(&self.client_hello).unwrap_or_default()
+    }
+
+    /// The types of the client's extensions, two bytes each.
+    pub fn extension_types(&self) -> Vec<u8> {
+        hello::extension_types(&self.client_hello)
+    }
+
+    /// The groups the client supports, two bytes each (RFC 8446 section 4.2.7).
+    pub fn groups(&self) -> &[u8] {
+        self.list(10, 2)
+    }
+
+    /// The point formats the client supports (RFC 8422 section 5.1.2).
+    pub fn point_formats(&self) -> &[u8] {
+        self.list(11, 1)
+    }
+
+    /// The signature algorithms the client supports, two bytes each (RFC 8446 section 4.2.3).
+    pub fn signature_algorithms(&self) -> &[u8] {
+        self.list(13, 2)
+    }
+
+    /// The versions the client supports, two bytes each (RFC 8446 section 4.2.1).
+    pub fn supported_versions(&self) -> &[u8] {
+        self.list(43, 1)
+    }
+
+    /// An extension that is a list behind its length.
+    fn list(&self, extension: u16, length_bytes: usize) -> &[u8] {
+        hello::extension(&self.client_hello, extension)
+            .and_then(|body| body.get(length_bytes..))
+            .unwrap_or_default()
+    }
+
+    /// The secret with this label of the NSS key log format.
+    pub fn secret(&self, label: &str) -> Option<&[u8]> {
+        self.secrets.iter().find(|(known, _)| known == label).map(|(_, secret)| secret.as_slice())
+    }
 }
 
 impl TlsInfo {

@@ -26,3 +26,5 @@ pub(crate) mod session;
 mod record;
 
 pub mod info;
+
+pub mod facts;

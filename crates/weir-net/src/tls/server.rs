@@ -391,6 +391,10 @@ impl Configuration {
                 let file = line.ca_file.as_ref().or(line.ca_verify_file.as_ref());
                 let file = file.ok_or_else(|| "'verify' needs a 'ca-file'".to_owned())?;
                 let mut authorities = verify::load_authorities(&from_base(base, file))?;
+                let names_sent = match &line.ca_file {
+                    Some(_) if !line.no_ca_names => authorities.subjects(),
+                    _ => Vec::new(),
+                };
                 if let (Some(_), Some(more)) = (&line.ca_file, &line.ca_verify_file) {
                     authorities.extend(verify::load_authorities(&from_base(base, more))?.roots);
                 }
@@ -408,7 +412,7 @@ impl Configuration {
                     authorities,
                     revocations,
                     line.ignore_errors.clone(),
-                    !line.no_ca_names,
+                    names_sent,
                 )?
             }
         };

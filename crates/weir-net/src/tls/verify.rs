@@ -131,7 +131,7 @@ pub(crate) fn client_verifier(
     authorities: RootCertStore,
     revocations: Vec<CertificateRevocationListDer<'static>>,
     ignore: IgnoreErrors,
-    send_names: bool,
+    names_sent: Vec<DistinguishedName>,
 ) -> Result<Arc<dyn ClientCertVerifier>, String> {
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider));
     let builder = if revocations.is_empty() {
@@ -140,7 +140,7 @@ pub(crate) fn client_verifier(
         builder.with_crls(revocations).enforce_revocation_expiration()
     };
     let builder = if required { builder } else { builder.allow_unauthenticated() };
-    let builder = if send_names { builder } else { builder.clear_root_hint_subjects() };
+    let builder = builder.clear_root_hint_subjects().add_root_hint_subjects(names_sent);
     let verifier = builder.build().map_err(|error| error.to_string())?;
     Ok(match ignore {
         IgnoreErrors::Nothing => verifier,

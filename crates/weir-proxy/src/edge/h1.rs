@@ -52,6 +52,8 @@ pub(crate) struct H1Edge {
     half_close: bool,
     /// What was sent of the message in progress, for the log and for errors in the middle of it.
     pub(crate) head_sent: bool,
+    /// The response was framed in a way a smuggler would: nothing may follow it on either side.
+    pub(crate) insecure_framing: bool,
     /// Field names to send in another letter case (`h1-case-adjust`).
     pub(crate) adjust_case: bool,
     /// Bytes sent and received on the socket.
@@ -95,6 +97,7 @@ impl H1Edge {
             close_delimited: false,
             half_close: false,
             head_sent: false,
+            insecure_framing: false,
             adjust_case: false,
             bytes_sent: 0,
             bytes_received: 0,
@@ -385,6 +388,7 @@ impl H1Edge {
                     self.input.consume(head.len);
                     self.start_body(head.framing);
                     self.peer_version = response.version;
+                    self.insecure_framing = head.insecure_framing;
                     if response.status >= 200 || response.status == 101 {
                         self.keep_alive &= head.keep_alive;
                     } else {

@@ -79,13 +79,6 @@ impl H2Shared {
         }
     }
 
-    /// Wakes the driver, for a soft stop or when streams ended.
-    pub(crate) fn wake_driver(&self) {
-        if let Some(driver) = self.driver.take() {
-            driver.wake();
-        }
-    }
-
     /// Passes an event on to the stream it belongs to; heads of requests are the caller's.
     fn dispatch(&self, event: Event) {
         let mut slots = self.slots.borrow_mut();
@@ -126,12 +119,13 @@ impl H2Shared {
     /// Ends every stream: the connection is gone.
     pub(crate) fn die(&self) {
         self.dead.set(true);
-        for slot in self.slots.borrow_mut().values_mut() {
+        // Every stream is told the same thing: their order does not matter.
+        self.slots.borrow_mut().values_mut().for_each(|slot| {
             slot.reset.get_or_insert(false);
             if let Some(waker) = slot.waker.take() {
                 waker.wake();
             }
-        }
+        });
     }
 
     /// A stream opened by the peer, or by us in the client's role.
@@ -302,7 +296,7 @@ impl H2Edge {
 
     /// The stream, which a request opens.
     fn id(&self) -> Result<StreamId, EdgeError> {
-        self.stream.ok_or(EdgeError::H2("no stream was opened"))
+        self.stream.ok_or(EdgeError::NoStream)
     }
 
     fn failure(&mut self) -> Option<EdgeError> {
@@ -443,11 +437,6 @@ impl H2Edge {
     pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.slot(Some(cx), |_| {});
         if self.failure().is_some() { Poll::Ready(()) } else { Poll::Pending }
-    }
-
-    /// Everything was received and sent.
-    pub(crate) fn is_complete(&self) -> bool {
-        self.received_end && self.sent_end
     }
 }
 
