@@ -158,3 +158,8 @@ pub(crate) fn end_maintenance(shared: &Shared, server: &Arc<ServerState>) {
 pub(crate) fn address_changed(server: &Arc<ServerState>) {
     server.changed();
 }
+
+/// Ends what is going on with a server.
+pub(crate) fn end_sessions(server: &ServerState) {
+    server.shutdown_epoch.fetch_add(1, Relaxed);
+}
