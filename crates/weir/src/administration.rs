@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use rustix::net::{RecvFlags, recv};
 use weir_config::model::{AdminLevel, Config};
-use weir_http::Response;
 use weir_net::listen::Listener;
 use weir_net::{Stream, handover};
 use weir_proxy::listeners::address_of;
@@ -20,6 +19,7 @@ use weir_proxy::{Services, Shared};
 use weir_rules::{Reply, Txn};
 
 use crate::listeners::HAND_OVER;
+use crate::version::HAPROXY_VERSION;
 
 /// How long a client of a socket that hands listeners over may take to say what it wants.
 const FIRST_WORD_LIMIT: Duration = Duration::from_secs(10);
@@ -27,17 +27,19 @@ const FIRST_WORD_LIMIT: Duration = Duration::from_secs(10);
 /// Pause when a client seemed to have said something and has not.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Statistics page and runtime commands.
-#[derive(Debug, Default)]
+/// Statistics page, runtime commands, and the sockets for a successor.
+#[derive(Debug)]
 pub(crate) struct Administration {
     /// The listening sockets, for a successor.
     listeners: Mutex<Vec<Arc<Listener>>>,
+    services: weir_admin::Administration,
 }
 
 impl Administration {
     /// With the sockets that a successor may ask for.
     pub(crate) fn new(listeners: Vec<Arc<Listener>>) -> Self {
-        Self { listeners: Mutex::new(listeners) }
+        let version = format!("{HAPROXY_VERSION}-weir");
+        Self { listeners: Mutex::new(listeners), services: weir_admin::Administration::new(&version) }
     }
 
     /// Lets the listening sockets go: the process accepts no more connections.
@@ -51,11 +53,8 @@ impl Administration {
 }
 
 impl Services for Administration {
-    fn statistics(&self, _shared: &Arc<Shared>, _proxy: usize, _txn: &Txn) -> Reply {
-        Reply {
-            response: Response::new(501, "Not Implemented"),
-            body: Arc::from(&b"not implemented yet\n"[..]),
-        }
+    fn statistics(&self, shared: &Arc<Shared>, proxy: usize, txn: &Txn) -> Reply {
+        self.services.statistics(shared, proxy, txn)
     }
 
     fn administer(
@@ -64,6 +63,7 @@ impl Services for Administration {
         mut stream: Stream,
         level: AdminLevel,
     ) -> Pin<Box<dyn Future<Output = ()>>> {
+        let services = self.services.clone();
         let listeners = may_take_over(&shared.config, &stream, level).then(|| self.listeners());
         Box::pin(async move {
             if let Some(listeners) = listeners
@@ -73,8 +73,7 @@ impl Services for Administration {
                 hand_over(&stream, &listeners).ok();
                 return;
             }
-            // A client that went away needs no answer.
-            stream.write_all(b"Runtime commands are not implemented yet.\n\n").await.ok();
+            services.administer(shared, stream, level).await;
         })
     }
 }
