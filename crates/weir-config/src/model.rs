@@ -231,7 +231,7 @@ pub struct Global {
     pub crt_base: Option<PathBuf>,
     pub tune: Tune,
     /// `proc.` variables set by `set-var` (an expression) and `set-var-fmt` (a log format).
-    pub set_vars: Vec<(Vec<u8>, Result<Arc<Expr>, Arc<LogFormat>>)>,
+    pub set_vars: Vec<(Vec<u8>, StartValue)>,
     /// `h1-case-adjust FROM TO`, for `option h1-case-adjust-bogus-client|server`.
     pub h1_case_adjust: BTreeMap<Vec<u8>, Vec<u8>>,
     pub unix_bind: UnixBind,
@@ -277,6 +277,9 @@ pub struct Global {
     /// `harden.reject-privileged-ports.tcp`
     pub reject_privileged_ports_tcp: bool,
 }
+
+/// Value of a `set-var` (an expression) or a `set-var-fmt` (a log format) line.
+pub type StartValue = Result<Arc<Expr>, Arc<LogFormat>>;
 
 /// `tune.*`: limits and sizes.
 #[derive(Debug, Clone)]
@@ -839,6 +842,7 @@ pub enum Balance {
     },
     Hash(Expr),
     Sticky,
+    /// `log-hash`: for a transaction whose request bytes are the message.
     LogHash(Expr),
 }
 

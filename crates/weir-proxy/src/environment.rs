@@ -1,7 +1,7 @@
 //! The rules' view of the process around a transaction.
 
 use std::cell::Cell;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,21 +11,26 @@ use weir_rules::Value;
 use weir_rules::txn::{Environment, Figure, StickTable};
 
 use crate::state::{ServerState, Shared};
-use crate::worker::Worker;
+use crate::stick_track;
 
 /// Answers from the shared state.
 pub(crate) struct WorkerEnvironment {
     shared: Arc<Shared>,
-    worker: Weak<Worker>,
+    /// The tables by their indexes, ready to be lent out.
+    tables: Vec<Rc<dyn StickTable>>,
     /// State of the random number generator (xorshift64*): for balancing and samples, not for secrets.
     random: Cell<u64>,
 }
 
 impl WorkerEnvironment {
-    pub(crate) fn new(worker: Weak<Worker>, shared: &Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
         let seed = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |d| d.as_nanos() as u64) | 1;
         let worker_seed = std::ptr::from_ref(&seed) as u64;
-        Self { shared: Arc::clone(shared), worker, random: Cell::new(seed ^ worker_seed.rotate_left(32)) }
+        Self {
+            shared: Arc::clone(shared),
+            tables: stick_track::handles(&shared.tables),
+            random: Cell::new(seed ^ worker_seed.rotate_left(32)),
+        }
     }
 
     fn back(&self, name: &str) -> Option<usize> {
@@ -148,11 +153,10 @@ impl Environment for WorkerEnvironment {
     }
 
     fn table(&self, index: usize) -> Option<Rc<dyn StickTable>> {
-        let _ = (index, &self.worker);
-        None
+        self.tables.get(index).cloned()
     }
 
-    fn table_index(&self, _name: &str) -> Option<usize> {
-        None
+    fn table_index(&self, name: &str) -> Option<usize> {
+        self.shared.tables.index(name)
     }
 }

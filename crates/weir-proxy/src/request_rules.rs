@@ -27,6 +27,7 @@ pub(crate) async fn frontend(x: &mut Exchange) -> Result<(), Stop> {
         wait_for_body(x, time, usize::MAX).await?;
     }
     apply(x, &proxy, &proxy.tcp_request_content, Phase::TcpRequestContent).await?;
+    crate::stick_track::content_tracked(&x.worker.shared, &x.txn);
     apply(x, &proxy, &proxy.http_request, Phase::HttpRequest).await?;
     apply(x, &proxy, &proxy.redirect, Phase::HttpRequest).await
 }

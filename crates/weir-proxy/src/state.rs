@@ -21,7 +21,8 @@ use crate::farm::{Farm, Layout, NEVER, Picker};
 use crate::listeners;
 use crate::load::ProcessLoad;
 use crate::pick::Held;
-use crate::queue::Queue;
+pub use crate::queue::Queue;
+use crate::stick_table::StickTables;
 use crate::takeover::Exchangers;
 
 /// The process's shared state.
@@ -30,6 +31,8 @@ pub struct Shared {
     pub config: Arc<Config>,
     /// State of each proxy, parallel to `config.proxies`.
     pub proxies: Vec<ProxyState>,
+    /// Stick tables.
+    pub tables: StickTables,
     /// Worker threads.
     pub threads: usize,
     /// Soft stop has begun: no new connections, idle ones close.
@@ -48,6 +51,10 @@ pub struct Shared {
     pub connections: AtomicUsize,
     /// Most client connections at once (`global maxconn`).
     pub max_connections: AtomicUsize,
+    /// The same as configured: `set maxconn global` does not go beyond.
+    pub max_connections_at_start: usize,
+    /// Rate limits, changeable at run time.
+    pub limits: RateLimits,
     /// Connections accepted since start.
     pub total_connections: AtomicU64,
     /// Requests since start (`%rt`, `show info`).
@@ -70,6 +77,30 @@ pub struct Shared {
     pub hostname: String,
     /// Process number.
     pub pid: u32,
+}
+
+/// Limits a second for the whole process (`set rate-limit`); 0 = none.
+#[derive(Debug)]
+pub struct RateLimits {
+    /// `maxconnrate`
+    pub connections_per_second: AtomicU32,
+    /// `maxsessrate`
+    pub sessions_per_second: AtomicU32,
+    /// `maxsslrate`
+    pub tls_per_second: AtomicU32,
+    /// `maxcomprate`, in kilobytes.
+    pub compression_kb_per_second: AtomicU32,
+}
+
+impl RateLimits {
+    fn new(global: &model::Global) -> Self {
+        Self {
+            connections_per_second: AtomicU32::new(global.maxconnrate),
+            sessions_per_second: AtomicU32::new(global.maxsessrate),
+            tls_per_second: AtomicU32::new(global.maxsslrate),
+            compression_kb_per_second: AtomicU32::new(global.maxcomprate_kbps),
+        }
+    }
 }
 
 /// Changing state of a proxy.
@@ -605,6 +636,7 @@ impl Shared {
             config.proxies.iter().enumerate().map(|(at, p)| ProxyState::new(at, p, threads, max)).collect();
         Arc::new(Self {
             proxies,
+            tables: StickTables::new(&config),
             threads,
             stopping: AtomicBool::new(false),
             stop_signal: watch::Sender::new(false),
@@ -614,6 +646,8 @@ impl Shared {
             load: ProcessLoad::new(threads),
             connections: AtomicUsize::new(0),
             max_connections: AtomicUsize::new(max),
+            max_connections_at_start: max,
+            limits: RateLimits::new(&config.global),
             total_connections: AtomicU64::new(0),
             total_requests: AtomicU64::new(0),
             tls_connections: AtomicUsize::new(0),

@@ -12,7 +12,7 @@ use crate::connection::Entry;
 use crate::edge::{Edge, H1Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::worker::Worker;
-use crate::{connect, finish, forward, route};
+use crate::{connect, finish, forward, response_rules, route};
 
 /// Serves a connection in TCP mode.
 pub(crate) async fn serve(
@@ -45,6 +45,8 @@ async fn stages(x: &mut Exchange) -> Result<(), Stop> {
         inspect(x, x.back).await?;
     }
     let server = connect::tunnel(x).await?;
+    let back = Rc::clone(x.worker.proxy(x.back));
+    response_rules::stick(x, &server.held.server, &back);
     x.answered = true;
     forward::answer(x, server).await
 }
