@@ -136,6 +136,8 @@ pub struct ProxyState {
     pub farm: Arc<Farm>,
     /// Requests that wait for a slot of any server.
     pub queue: Arc<Queue>,
+    /// Log lines made for the frontend (`%lc`).
+    pub log_counter: AtomicU32,
     /// Milliseconds (process clock) of the last session, for `lastsess`.
     pub last_session_ms: AtomicU64,
     /// Milliseconds of the last change of the backend's own up/down state.
@@ -550,6 +552,7 @@ impl ProxyState {
             picker,
             queue: Arc::clone(&farm.queue),
             farm,
+            log_counter: AtomicU32::new(0),
             last_session_ms: AtomicU64::new(u64::MAX),
             last_change_ms: AtomicU64::new(0),
             up: AtomicBool::new(true),
