@@ -42,6 +42,7 @@ struct Script {
     comment: Option<String>,
 }
 
+#[allow(clippy::large_enum_variant, reason = "few exist, for a moment")]
 enum Step {
     Done(TcpCheckStep),
     HttpSend(HttpSend),
