@@ -301,6 +301,12 @@ fn what_is_wrong_is_said() {
         "frontend f\n mode http\n use_backend b\n redirect location /\nbackend b",
         "a 'redirect' rule placed after a 'use_backend' rule",
     );
+    check("listen l\n bind :80\n default_backend l", "loop detected for default_backend: 'l'");
+    check("listen l\n bind :80 proto h2", "the protocol of a bind line is not usable in tcp mode");
+    check(
+        "backend b\n option httpchk\n http-check send meth GET\n http-check connect",
+        "must come first or follow an expectation",
+    );
     check("global\n nbthread x", "'x' is not a number from 1 to 4096");
     check("global\n nbtrhead 2", "did you mean 'nbthread'?");
     check("global\n lua-load x", "'lua-load' is not implemented yet");
