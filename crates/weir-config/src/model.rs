@@ -1143,6 +1143,7 @@ pub struct HttpCheck {
 
 /// A step of a check script (`tcp-check`, `http-check`).
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "few exist, and they are never moved once made")]
 #[allow(missing_docs, reason = "the check keywords' words")]
 pub enum TcpCheckStep {
     Connect {
