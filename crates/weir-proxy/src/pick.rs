@@ -711,4 +711,38 @@ mod tests {
         let left: Vec<i64> = state.servers.load().iter().map(|server| server.served.now()).collect();
         assert_eq!((left, state.queue.len()), (vec![0, 0], 0));
     }
+
+    /// A measurement: `cargo test -p weir-proxy --profile bench-dev -- --ignored --nocapture cost_of_a_pick`.
+    #[test]
+    #[ignore = "prints times, proves nothing"]
+    fn cost_of_a_pick() {
+        const PICKS: u32 = 1_000_000;
+        let line = |count: usize, words: &str| -> String {
+            (0..count).map(|at| format!(" server s{at} 127.0.0.1:1 {words}\n")).collect()
+        };
+        let measure = |name: &str, lines: String, hash: Option<u32>| {
+            let shared = backend(&lines);
+            let state = &shared.proxies[0];
+            let started = std::time::Instant::now();
+            for turn in 0..PICKS {
+                let hash = hash.map(|_| turn.wrapping_mul(2_654_435_761));
+                let Chosen::Held(held) = pick(state, hash, turn.into(), None) else { panic!("{name}") };
+                drop(std::hint::black_box(held));
+            }
+            let ns = started.elapsed().as_nanos() as f64 / f64::from(PICKS);
+            eprintln!("{name:40} {ns:>6.1} ns for taking and leaving a slot");
+        };
+        for count in [4, 10_000] {
+            let plain = line(count, "");
+            measure(&format!("roundrobin, {count} servers"), format!(" balance roundrobin\n{plain}"), None);
+            measure(&format!("first, {count} servers"), format!(" balance first\n{plain}"), None);
+            measure(&format!("random, {count} servers"), format!(" balance random\n{plain}"), None);
+            measure(&format!("leastconn, {count} servers"), format!(" balance leastconn\n{plain}"), None);
+            measure(&format!("source, {count} servers"), format!(" balance source\n{plain}"), Some(0));
+            let ring = format!(" balance source\n hash-type consistent\n{plain}");
+            measure(&format!("source consistent, {count} servers"), ring, Some(0));
+            let limited = format!(" balance roundrobin\n{}", line(count, "maxconn 100"));
+            measure(&format!("roundrobin with maxconn, {count} servers"), limited, None);
+        }
+    }
 }
