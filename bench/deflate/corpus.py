@@ -83,7 +83,11 @@ def access_log(lines):
 
 put("test", "log", Path("access.log"), access_log(2500))
 put("test", "log", Path("/var/log/dpkg.log"))
-put("train", "text", Path("access.log"), access_log(600))
+for lines in range(200, 440, 20):
+    put("train", "text", Path("access.log"), access_log(lines))
+for p in sorted(Path("/var/log").rglob("*.log")):
+    if p.name != "dpkg.log":
+        put("train", "text", p, limit=64 * 1024)
 put("test", "bin", Path("/bin/bash"))
 for p in find("three", "*.wasm")[:2]:
     put("test", "bin", p)
@@ -103,6 +107,11 @@ for p in spread([p for p in find("three", "*.js", 8_000) if p not in taken], 40)
     put("train", "script", p, limit=64 * 1024)
 for p in spread(find("lodash", "*.js", 2_000, 100_000), 20) + spread(find("d3", "*.js", 2_000, 100_000), 20):
     put("train", "script", p)
+for name in ("three", "bootstrap", "fortawesome-fontawesome-free", "lodash"):
+    for p in spread([p for p in find(name, "*.min.js", 4_000) if p not in taken], 8):
+        put("train", "script", p, limit=64 * 1024)
+for p in spread([p for p in find("react-dom", "*.production.js", 4_000) if p not in taken], 4):
+    put("train", "script", p, limit=64 * 1024)
 for p in spread([p for p in find("bootstrap", "*.css", 2_000) if p not in taken], 8):
     put("train", "script", p, limit=64 * 1024)
 for p in spread([p for p in find("bootstrap", "*.js", 2_000) if p not in taken], 10):

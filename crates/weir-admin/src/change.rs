@@ -94,7 +94,11 @@ fn force_health_of_chain(shared: &Shared, server: &Arc<ServerState>, health: Hea
 const MAX_WEIGHT: u32 = 256;
 
 /// A weight as written: absolute, or relative to the configured one.
-pub(crate) fn set_weight(shared: &Shared, server: &Arc<ServerState>, written: &str) -> Result<(), &'static str> {
+pub(crate) fn set_weight(
+    shared: &Shared,
+    server: &Arc<ServerState>,
+    written: &str,
+) -> Result<(), &'static str> {
     let (digits, relative) = match written.strip_suffix('%') {
         Some(digits) => (digits, true),
         None => (written, false),
@@ -138,9 +142,11 @@ pub(crate) fn is_static(shared: &Shared, backend: usize) -> bool {
         | Balance::RdpCookie { .. }
         | Balance::Hash(_)
         | Balance::LogHash(_) => !proxy.hash.consistent,
-        Balance::RoundRobin | Balance::LeastConn | Balance::First | Balance::Random { .. } | Balance::Sticky => {
-            false
-        }
+        Balance::RoundRobin
+        | Balance::LeastConn
+        | Balance::First
+        | Balance::Random { .. }
+        | Balance::Sticky => false,
     }
 }
 

@@ -14,11 +14,24 @@ pub enum Algorithm {
     Deflate,
     /// deflate without the zlib wrapper, as some old browsers meant it.
     RawDeflate,
+    /// Brotli (RFC 7932). A stream keeps 1 to 2 MB while it runs.
+    Brotli,
+    /// Zstandard (RFC 8878, RFC 9659). A stream keeps about 1 MB while it runs.
+    Zstd,
 }
 
 impl Algorithm {
-    /// All of them, in the manual's order.
-    pub const ALL: [Self; 4] = [Self::Identity, Self::Gzip, Self::Deflate, Self::RawDeflate];
+    /// All of them, HAProxy's first.
+    pub const ALL: [Self; 6] =
+        [Self::Identity, Self::Gzip, Self::Deflate, Self::RawDeflate, Self::Brotli, Self::Zstd];
+
+    /// Whether HAProxy has it too.
+    pub(crate) const fn is_of_haproxy(self) -> bool {
+        match self {
+            Self::Identity | Self::Gzip | Self::Deflate | Self::RawDeflate => true,
+            Self::Brotli | Self::Zstd => false,
+        }
+    }
 
     /// The configuration's word.
     pub const fn name(self) -> &'static str {
@@ -27,6 +40,8 @@ impl Algorithm {
             Self::Gzip => "gzip",
             Self::Deflate => "deflate",
             Self::RawDeflate => "raw-deflate",
+            Self::Brotli => "br",
+            Self::Zstd => "zstd",
         }
     }
 
@@ -36,6 +51,8 @@ impl Algorithm {
             Self::Identity => "identity",
             Self::Gzip => "gzip",
             Self::Deflate | Self::RawDeflate => "deflate",
+            Self::Brotli => "br",
+            Self::Zstd => "zstd",
         }
     }
 }
@@ -74,10 +91,10 @@ mod tests {
         for algorithm in Algorithm::ALL {
             assert_eq!(algorithm.name().parse(), Ok(algorithm));
         }
-        let error = "br".parse::<Algorithm>().unwrap_err();
+        let error = "lzma".parse::<Algorithm>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "unknown compression algorithm 'br' (supported: identity gzip deflate raw-deflate)"
+            "unknown compression algorithm 'lzma' (supported: identity gzip deflate raw-deflate br zstd)"
         );
     }
 }

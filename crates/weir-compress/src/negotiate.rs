@@ -7,28 +7,75 @@ use crate::Algorithm;
 /// Of the codings that a configured algorithm has, the highest quality wins, and of equal ones the first in the
 /// header. Where two algorithms have the same coding, and for `*`, the first configured is taken. A quality of zero
 /// refuses. Without any such coding `identity`, where configured, applies: it needs no consent.
+///
+/// Browsers name gzip before the better codings without meaning it. So where `br` or `zstd` is configured, the order
+/// of the configuration decides between equal qualities instead of the header's.
 pub fn negotiate<'a>(
     accept_encoding: impl IntoIterator<Item = &'a [u8]>,
     algorithms: &[Algorithm],
 ) -> Option<Algorithm> {
-    let mut best: Option<(u16, Algorithm)> = None;
-    for item in accept_encoding.into_iter().flat_map(|value| value.split(|&byte| byte == b',')) {
+    let items = accept_encoding.into_iter().flat_map(|value| value.split(|&byte| byte == b',')).map(|item| {
         let mut parts = item.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
-        let coding = parts.next().unwrap_or_default();
-        let quality = quality(parts);
+        (parts.next().unwrap_or_default(), quality(parts))
+    });
+    let best = if algorithms.iter().all(|algorithm| algorithm.is_of_haproxy()) {
+        first_in_header(items, algorithms)
+    } else {
+        first_configured(items, algorithms)
+    };
+    best.or_else(|| algorithms.iter().copied().find(|&algorithm| algorithm == Algorithm::Identity))
+}
+
+fn is_named(coding: &[u8], algorithm: Algorithm) -> bool {
+    algorithm.coding().as_bytes().eq_ignore_ascii_case(coding)
+}
+
+fn first_in_header<'a>(
+    items: impl Iterator<Item = (&'a [u8], u16)>,
+    algorithms: &[Algorithm],
+) -> Option<Algorithm> {
+    let mut best: Option<(u16, Algorithm)> = None;
+    for (coding, quality) in items {
         if quality <= best.map_or(0, |(quality, _)| quality) {
             continue;
         }
-        let named = |algorithm: &&Algorithm| {
-            coding == b"*" || algorithm.coding().as_bytes().eq_ignore_ascii_case(coding)
-        };
+        let named = |&&algorithm: &&Algorithm| coding == b"*" || is_named(coding, algorithm);
         if let Some(&algorithm) = algorithms.iter().find(named) {
             best = Some((quality, algorithm));
         }
     }
-    let implied = || algorithms.iter().copied().find(|&algorithm| algorithm == Algorithm::Identity);
-    best.map(|(_, algorithm)| algorithm).or_else(implied)
+    best.map(|(_, algorithm)| algorithm)
 }
+
+fn first_configured<'a>(
+    items: impl Iterator<Item = (&'a [u8], u16)>,
+    algorithms: &[Algorithm],
+) -> Option<Algorithm> {
+    // By algorithm: the quality it is given by name; and that of all others.
+    let mut named: [Option<u16>; MAX_ALGORITHMS] = [None; MAX_ALGORITHMS];
+    let mut others = 0;
+    for (coding, quality) in items {
+        if coding == b"*" {
+            others = quality;
+        }
+        for (given, &algorithm) in named.iter_mut().zip(algorithms) {
+            if is_named(coding, algorithm) {
+                *given = Some(quality);
+            }
+        }
+    }
+    let mut best = (0, None);
+    for (given, &algorithm) in named.iter().zip(algorithms) {
+        let quality = given.unwrap_or(others);
+        if quality > best.0 {
+            best = (quality, Some(algorithm));
+        }
+    }
+    best.1
+}
+
+/// Configured algorithms that are looked at: there are no more different ones.
+const MAX_ALGORITHMS: usize = Algorithm::ALL.len();
 
 /// The value of the `q` parameter in thousandths: 1000 without one, 0 if it cannot be read.
 fn quality<'a>(parameters: impl Iterator<Item = &'a [u8]>) -> u16 {
@@ -95,6 +142,15 @@ mod tests {
         check(&[], &[Gzip, Identity], Some(Identity));
         check(&["identity;q=0.5, gzip;q=0.4"], &[Gzip, Identity], Some(Identity));
         check(&["xgzip, gzipx"], &[Gzip], None);
+        let browser = "gzip, deflate, br, zstd";
+        check(&[browser], &[Zstd, Brotli, Gzip], Some(Zstd));
+        check(&[browser], &[Brotli, Gzip], Some(Brotli));
+        check(&[browser], &[Gzip, Brotli], Some(Gzip));
+        check(&["gzip"], &[Zstd, Brotli, Gzip], Some(Gzip));
+        check(&["gzip, br;q=0.9"], &[Brotli, Gzip], Some(Gzip));
+        check(&["br;q=0, *"], &[Brotli, Zstd], Some(Zstd));
+        check(&["deflate"], &[Brotli, Gzip], None);
+        check(&["deflate"], &[Brotli, Identity], Some(Identity));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The words after a keyword, read one by one; what is wrong with them.
 
 use std::borrow::Cow;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
 
 use weir_rules::{Diagnostic, Pos, Word};
@@ -9,6 +12,11 @@ use crate::units::{self, Unit};
 
 /// Outcome of reading something: everything that is wrong with it.
 pub(crate) type Parsed<T = ()> = Result<T, Vec<Diagnostic>>;
+
+/// Numbers that a word can be.
+pub(crate) trait Number: FromStr + Display + PartialOrd {}
+
+impl<T: FromStr + Display + PartialOrd> Number for T {}
 
 /// `no` or `default` before a keyword.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -125,13 +133,7 @@ impl<'a> Args<'a> {
         size(word)
     }
 
-    pub(crate) fn number<T: std::str::FromStr + std::fmt::Display>(
-        &mut self,
-        range: std::ops::RangeInclusive<T>,
-    ) -> Parsed<T>
-    where
-        T: PartialOrd,
-    {
+    pub(crate) fn number<T: Number>(&mut self, range: RangeInclusive<T>) -> Parsed<T> {
         let word = self.need("a number")?;
         number(word, range)
     }
@@ -170,13 +172,7 @@ pub(crate) fn size(word: &Word) -> Parsed<usize> {
 }
 
 /// A word as a number of a range.
-pub(crate) fn number<T: std::str::FromStr + std::fmt::Display>(
-    word: &Word,
-    range: std::ops::RangeInclusive<T>,
-) -> Parsed<T>
-where
-    T: PartialOrd,
-{
+pub(crate) fn number<T: Number>(word: &Word, range: RangeInclusive<T>) -> Parsed<T> {
     let text = word.as_str();
     match text.parse::<T>() {
         Ok(value) if range.contains(&value) => Ok(value),

@@ -194,7 +194,7 @@ fn threads(word: &Word) -> Parsed<Vec<usize>> {
                 let high = if high.is_empty() { "4096" } else { high };
                 match (low.parse::<usize>(), high.parse::<usize>()) {
                     (Ok(low), Ok(high)) if low >= 1 && low <= high && high <= MOST_THREADS => {
-                        found.extend(low..=high)
+                        found.extend(low..=high);
                     }
                     _ => {
                         return fail(

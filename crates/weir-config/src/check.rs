@@ -126,11 +126,21 @@ impl Checker<'_> {
     }
 
     fn tracking(&mut self) {
+        if !self.proxies.iter().any(|proxy| proxy.servers.iter().any(|server| server.track.is_some())) {
+            return;
+        }
+        let mut index = TrackIndex::default();
+        for (at, proxy) in self.proxies.iter().enumerate().filter(|(_, proxy)| proxy.backend) {
+            index.backends.entry(&proxy.name).or_insert(at);
+            for (number, server) in proxy.servers.iter().enumerate() {
+                index.servers.insert((at, &server.name), number);
+            }
+        }
         let mut problems = Vec::new();
-        for (index, proxy) in self.proxies.iter().enumerate() {
+        for (at, proxy) in self.proxies.iter().enumerate() {
             for server in &proxy.servers {
                 if server.track.is_some()
-                    && let Err(message) = self.track(index, server)
+                    && let Err(message) = self.track(&index, at, server)
                 {
                     problems.push(Diagnostic::error(server.pos, message));
                 }
@@ -140,7 +150,7 @@ impl Checker<'_> {
     }
 
     /// Follows `track` to a server that is checked.
-    fn track(&self, proxy: usize, server: &Server) -> Result<(), String> {
+    fn track(&self, index: &TrackIndex<'_>, proxy: usize, server: &Server) -> Result<(), String> {
         if server.check.is_some() || server.agent_check.is_some() {
             return Err(format!(
                 "server '{}' tracks another one and is checked itself: only one is possible",
@@ -162,16 +172,15 @@ impl Checker<'_> {
             };
             let (backend, name) = track.split_once('/').map_or((None, track.as_str()), |(b, s)| (Some(b), s));
             if let Some(backend) = backend {
-                let at = self.proxies.iter().position(|p| p.backend && *p.name == *backend);
+                let at = index.backends.get(backend);
                 proxy =
-                    at.ok_or_else(|| format!("unable to find required proxy '{backend}' for tracking"))?;
+                    *at.ok_or_else(|| format!("unable to find required proxy '{backend}' for tracking"))?;
             }
-            let target = self.proxies[proxy].servers.iter().find(|s| *s.name == *name);
-            current =
-                target.ok_or_else(|| format!("unable to find required server '{name}' for tracking"))?;
-            if current.disabled {
-                return Err(format!("unable to use server '{name}' for tracking as it is disabled"));
-            }
+            let number = index
+                .servers
+                .get(&(proxy, name))
+                .ok_or_else(|| format!("unable to find required server '{name}' for tracking"))?;
+            current = &self.proxies[proxy].servers[*number];
         }
         Err(format!("server '{}' tracks itself", server.name))
     }
@@ -444,6 +453,13 @@ impl Checker<'_> {
         }
         self.found.extend(problems);
     }
+}
+
+/// Backends and servers by name, for `track`.
+#[derive(Default)]
+struct TrackIndex<'a> {
+    backends: HashMap<&'a str, usize>,
+    servers: HashMap<(usize, &'a str), usize>,
 }
 
 /// Elements of array types are stored under the array's name: `gpc0` in `gpc(1)`.

@@ -598,7 +598,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "[no-exit-on-failure]",
         "Runs a worker under a master process",
         How::Global(|d, a| {
-            a.take("no-exit-on-failure");
+            d.global.no_exit_on_failure = a.take("no-exit-on-failure");
             d.global.master_worker = flag(a)?;
             Ok(())
         }),

@@ -209,6 +209,8 @@ pub struct Global {
     pub daemon: bool,
     pub quiet: bool,
     pub master_worker: bool,
+    /// `master-worker no-exit-on-failure`
+    pub no_exit_on_failure: bool,
     pub node: Option<String>,
     pub description: Option<String>,
     /// `log-send-hostname`: host name in syslog headers.
@@ -229,7 +231,7 @@ pub struct Global {
     pub crt_base: Option<PathBuf>,
     pub tune: Tune,
     /// `proc.` variables set by `set-var` (an expression) and `set-var-fmt` (a log format).
-    pub set_vars: Vec<(Vec<u8>, Result<Arc<Expr>, Arc<LogFormat>>)>,
+    pub set_vars: Vec<(Vec<u8>, StartValue)>,
     /// `h1-case-adjust FROM TO`, for `option h1-case-adjust-bogus-client|server`.
     pub h1_case_adjust: BTreeMap<Vec<u8>, Vec<u8>>,
     pub unix_bind: UnixBind,
@@ -275,6 +277,9 @@ pub struct Global {
     /// `harden.reject-privileged-ports.tcp`
     pub reject_privileged_ports_tcp: bool,
 }
+
+/// Value of a `set-var` (an expression) or a `set-var-fmt` (a log format) line.
+pub type StartValue = Result<Arc<Expr>, Arc<LogFormat>>;
 
 /// `tune.*`: limits and sizes.
 #[derive(Debug, Clone)]
@@ -837,6 +842,7 @@ pub enum Balance {
     },
     Hash(Expr),
     Sticky,
+    /// `log-hash`: for a transaction whose request bytes are the message.
     LogHash(Expr),
 }
 

@@ -57,6 +57,8 @@ pub(crate) struct ProxyDraft<'a> {
     /// Servers by name, for duplicates and `use-server`.
     server_names: HashMap<String, usize>,
     use_servers: Vec<(Word, Option<Condition>)>,
+    /// Index into [`RULE_ORDER`] of the last rule.
+    last_stage: usize,
     pub(crate) stats: stats::StatsDraft,
     pub(crate) checks: checks::ChecksDraft,
 }
@@ -67,6 +69,18 @@ pub(crate) struct Finished {
     pub(crate) references: Vec<Reference>,
     pub(crate) found: Vec<Diagnostic>,
 }
+
+/// Rule sets in the order they run in.
+const RULE_ORDER: &[&str] = &[
+    "tcp-request connection",
+    "tcp-request session",
+    "tcp-request content",
+    "monitor fail",
+    "http-request",
+    "redirect",
+    "use_backend",
+    "use-server",
+];
 
 /// Name of the pseudo proxy that rules of a defaults section see: references to it name no proxy at all.
 pub(crate) const NO_PROXY: &str = "<defaults>";
@@ -100,6 +114,7 @@ impl<'a> ProxyDraft<'a> {
             default_server: ServerDraft::new(world.global),
             server_names: HashMap::new(),
             use_servers: Vec::new(),
+            last_stage: 0,
             stats: stats::StatsDraft::default(),
             checks: checks::ChecksDraft::default(),
         }
@@ -143,6 +158,7 @@ impl<'a> ProxyDraft<'a> {
             return fail(words[0].pos, format!("'{word}' is not possible before '{}'", keyword.name));
         }
         let mut args = Args::new(words, keyword.name, count, prefix);
+        self.order(keyword.name, &args);
         match keyword.how {
             How::Proxy(parse) => parse(self, &mut args),
             How::NoEffect(_) => Ok(()),
@@ -156,11 +172,35 @@ impl<'a> ProxyDraft<'a> {
         }
     }
 
+    /// Rule sets run in a fixed order; a line that stands after a later set's lines is probably misunderstood.
+    fn order(&mut self, keyword: &str, args: &Args<'_>) {
+        let Some(stage) = RULE_ORDER.iter().position(|name| *name == keyword) else { return };
+        if self.inherited {
+            return;
+        }
+        if stage < self.last_stage {
+            let later = RULE_ORDER[self.last_stage];
+            let message =
+                format!("a '{keyword}' rule placed after a '{later}' rule will still be processed before");
+            self.warnings.push(Diagnostic::warning(args.keyword_pos, message));
+        } else {
+            self.last_stage = stage;
+        }
+    }
+
     /// A keyword of the other half of a proxy: HAProxy ignores it with a warning.
     fn misplaced(&mut self, keyword: &Keyword, word: &Word) -> Parsed {
         let places = keyword.places.names().join(", ");
         let front = Places::FRONTEND.or(Places::LISTEN);
         let back = Places::BACKEND.or(Places::LISTEN);
+        if self.kind == SectionKind::Frontend && keyword.name.starts_with("server") {
+            let message = format!(
+                "'{}' not allowed because {} has no backend capability",
+                keyword.name,
+                self.section()
+            );
+            return fail_hint(word.pos, message, "use a listen section, or a backend of its own");
+        }
         let half = match self.kind {
             SectionKind::Backend if keyword.places.meets(front) => "frontend",
             SectionKind::Frontend if keyword.places.meets(back) => "backend",

@@ -225,22 +225,13 @@ fn cache_size(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
 /// `peer NAME ADDRESS ...`, `server NAME [ADDRESS] ...`
 fn peer(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let name = a.need("a name and an address")?;
-    let local = name.as_str() == d.local_peer;
+    if name.as_str() == d.local_peer {
+        return local_peer(d, a, name);
+    }
     let Some(address) = a.next() else {
-        if local {
-            d.peers.local = Some(name.as_str().into_owned());
-            return Ok(());
-        }
         return fail(a.pos(), format!("the address of peer '{}' is missing", name.as_str()));
     };
     let server = d.server(a, address, name)?;
-    if local {
-        if let Some(bind) = local_bind(&server, address)? {
-            d.peers.binds.push(bind);
-        }
-        d.peers.local = Some(name.as_str().into_owned());
-        return Ok(());
-    }
     if d.peers.remotes.iter().any(|other| other.name == server.name) {
         return fail(name.pos, format!("peer '{}' is declared twice", name.as_str()));
     }
@@ -248,19 +239,15 @@ fn peer(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
     Ok(())
 }
 
-/// The local peer listens where its own line says.
-fn local_bind(server: &Server, address: &Word) -> Parsed<Option<Bind>> {
-    let words = [address.clone()];
-    let mut args = Args::new(&words, "peer", 0, Prefix::None);
-    let global = Global::default();
-    match &server.addr {
-        ServerAddr::Inet(_) | ServerAddr::Unix(_) | ServerAddr::Abstract(_) => {
-            Ok(bind::parse(&mut args, &global)?.into_iter().next())
-        }
-        // `fd@` addresses and names cannot be a server's.
-        ServerAddr::Name(..) => Ok(bind::parse(&mut args, &global)?.into_iter().next()),
-        ServerAddr::Reverse => Ok(None),
-    }
+/// The local peer listens where its own line says, or where a `bind` line does.
+fn local_peer(d: &mut SectionDraft<'_>, a: &mut Args<'_>, name: &Word) -> Parsed {
+    d.peers.local = Some(name.as_str().into_owned());
+    let Some(address) = a.next() else { return Ok(()) };
+    let mut args = Args::new(std::slice::from_ref(address), "peer", 0, Prefix::None);
+    let binds = bind::parse(&mut args, d.global)?;
+    d.peers.binds.extend(binds);
+    // The words after the address are a server's and matter to the other peers only.
+    d.default_server.clone().words(a, &mut d.scope, d.global)
 }
 
 fn peers_table(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {

@@ -54,10 +54,7 @@ impl<'a> ServerArgs<'_, 'a, '_> {
         args::time(self.need("a time such as 5s")?, Unit::Millis)
     }
 
-    fn number<T: std::str::FromStr + std::fmt::Display + PartialOrd>(
-        &mut self,
-        range: std::ops::RangeInclusive<T>,
-    ) -> Parsed<T> {
+    fn number<T: args::Number>(&mut self, range: std::ops::RangeInclusive<T>) -> Parsed<T> {
         args::number(self.need("a number")?, range)
     }
 
@@ -279,9 +276,9 @@ pub(crate) fn protocol(word: &Word) -> Parsed<Proto> {
         "protocol",
         &[("h1", Proto::H1), ("h2", Proto::H2), ("none", Proto::None), ("raw", Proto::None)],
     )
-    .or_else(|found| match word.text.as_slice() {
-        b"fcgi" | b"spop" | b"quic" => Err(keywords::not_yet(word, &format!("proto {}", word.as_str()))),
-        _ => Err(found),
+    .map_err(|found| match word.text.as_slice() {
+        b"fcgi" | b"spop" | b"quic" => keywords::not_yet(word, &format!("proto {}", word.as_str())),
+        _ => found,
     })
 }
 
@@ -308,8 +305,9 @@ fn tlv(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed {
             "the TLV's type must stand in parentheses, as in set-proxy-v2-tlv-fmt(0xE1)",
         );
     };
-    let word = a.need("a log format")?;
-    let format = LogFormat::parse(word, a.scope)?;
+    // At the end of a line the value is empty.
+    let empty = Word { text: Vec::new(), pos: a.word.pos };
+    let format = LogFormat::parse(a.args.next().unwrap_or(&empty), a.scope)?;
     d.proxy_header().tlvs.push((id, Arc::new(format)));
     Ok(())
 }

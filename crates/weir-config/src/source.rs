@@ -55,7 +55,7 @@ impl Sources {
                 self.files.push(SourceFile { name, text: text.into() });
             }
             Err(error) => {
-                problems.push(format!("cannot open configuration file '{}': {error}", path.display()))
+                problems.push(format!("cannot open configuration file '{}': {error}", path.display()));
             }
         }
     }

@@ -279,6 +279,11 @@ fn what_is_wrong_is_said() {
         "missing timeouts for frontend 'f'",
     );
     check("listen f\n bind :80\n option httplog", "Falling back to 'option tcplog'");
+    check("frontend f\n server s :80", "'server' not allowed because frontend 'f' has no backend capability");
+    check(
+        "frontend f\n mode http\n use_backend b\n redirect location /\nbackend b",
+        "a 'redirect' rule placed after a 'use_backend' rule",
+    );
     check("global\n nbthread x", "'x' is not a number from 1 to 4096");
     check("global\n nbtrhead 2", "did you mean 'nbthread'?");
     check("global\n lua-load x", "'lua-load' is not implemented yet");

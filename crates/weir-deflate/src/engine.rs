@@ -9,7 +9,7 @@ use crate::code::{
     Code, DYNAMIC, FIXED_ID, Frequencies, StaticCode, StaticId, Symbols, preset_for, static_codes,
 };
 use crate::huffman::{Description, LIMIT, Lengths, Workspace, code_lengths};
-use crate::parse::{Sink, parse, parse_two};
+use crate::parse::{LEAST, LEAST_IN_FIXED, LEAST_OF_TWO, Sink, parse, parse_two};
 use crate::probe::looks_random;
 use crate::symbols::{DISTANCES, LITERALS_AND_LENGTHS};
 use crate::tokens::{Collect, Write, write_tokens};
@@ -152,7 +152,11 @@ impl Call<'_> {
         let last = open(&mut writer, arena, statics, self.position.open, id, last);
         let sink = Write { writer, code: &code.code };
         let mut search = Search { input: self.input, arena, loaded: &mut self.loaded };
-        let Write { mut writer, .. } = search.run::<false, _>(start, end, sink);
+        let Write { mut writer, .. } = if id == FIXED_ID {
+            search.run::<false, LEAST_IN_FIXED, _>(start, end, sink)
+        } else {
+            search.run::<false, LEAST, _>(start, end, sink)
+        };
         if writer.bytes() > end - start + STORED_BYTES {
             self.stored(start, end, last);
             return;
@@ -171,8 +175,8 @@ impl Call<'_> {
         arena.frequencies = Frequencies::NONE;
         let mut search = Search { input: self.input, arena, loaded: &mut self.loaded };
         let Collect { count: tokens } = match level {
-            Level::High => search.run::<true, _>(start, end, Collect::default()),
-            Level::Fast | Level::Default => search.run::<false, _>(start, end, Collect::default()),
+            Level::High => search.run::<true, LEAST_OF_TWO, _>(start, end, Collect::default()),
+            Level::Fast | Level::Default => search.run::<false, LEAST, _>(start, end, Collect::default()),
         };
         let block = Block { tokens, input: end - start, content: self.content, open: self.position.open };
         let mut writer = BitWriter::new(self.position.partial);
@@ -296,7 +300,12 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn run<const TWO: bool, S: Sink>(&mut self, start: usize, end: usize, mut sink: S) -> S {
+    fn run<const TWO: bool, const LEAST: usize, S: Sink>(
+        &mut self,
+        start: usize,
+        end: usize,
+        mut sink: S,
+    ) -> S {
         let mut at = start;
         while at < end {
             let stop = end.min((at / WINDOW + 1) * WINDOW);
@@ -305,17 +314,27 @@ impl Search<'_> {
                 self.arena.load(*self.loaded, half);
                 *self.loaded += half.len();
             }
-            sink = match (TWO, table_size(self.input.len())) {
-                (false, 1024) => parse::<1024, S>(self.arena, at, stop, sink),
-                (false, 4096) => parse::<4096, S>(self.arena, at, stop, sink),
-                (false, _) => parse::<TABLE, S>(self.arena, at, stop, sink),
-                (true, 1024) => parse_two::<1024, S>(self.arena, at, stop, sink),
-                (true, 4096) => parse_two::<4096, S>(self.arena, at, stop, sink),
-                (true, _) => parse_two::<TABLE, S>(self.arena, at, stop, sink),
+            sink = match table_size(self.input.len()) {
+                1024 => sized::<1024, TWO, LEAST, S>(self.arena, at, stop, sink),
+                4096 => sized::<4096, TWO, LEAST, S>(self.arena, at, stop, sink),
+                _ => sized::<TABLE, TWO, LEAST, S>(self.arena, at, stop, sink),
             };
             at = stop;
         }
         sink
+    }
+}
+
+fn sized<const SIZE: usize, const TWO: bool, const LEAST: usize, S: Sink>(
+    arena: &mut Arena,
+    start: usize,
+    end: usize,
+    sink: S,
+) -> S {
+    if TWO {
+        parse_two::<SIZE, S>(arena, start, end, sink)
+    } else {
+        parse::<SIZE, LEAST, S>(arena, start, end, sink)
     }
 }
 
@@ -364,18 +383,11 @@ fn choose(frequencies: &Frequencies, block: Block, statics: &[StaticCode], dynam
     }
     if tokens >= LEAST_DYNAMIC {
         let Dynamic { lengths, description, workspace, .. } = dynamic;
-        lengths.literal_counts = code_lengths(
-            &symbols.literals[..LITERALS_AND_LENGTHS],
-            LIMIT,
-            &mut lengths.literals[..LITERALS_AND_LENGTHS],
-            workspace,
-        );
-        lengths.distance_counts = code_lengths(
-            &symbols.distances[..DISTANCES],
-            LIMIT,
-            &mut lengths.distances[..DISTANCES],
-            workspace,
-        );
+        let literals = &mut lengths.literals[..LITERALS_AND_LENGTHS];
+        lengths.literal_counts =
+            code_lengths(&symbols.literals[..LITERALS_AND_LENGTHS], LIMIT, literals, workspace);
+        let distances = &mut lengths.distances[..DISTANCES];
+        lengths.distance_counts = code_lengths(&symbols.distances[..DISTANCES], LIMIT, distances, workspace);
         if lengths.distance_counts == [0; 16] {
             // RFC 1951 section 3.2.7: at least one distance code is described, used or not.
             lengths.distances[0] = 1;

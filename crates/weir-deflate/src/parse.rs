@@ -22,11 +22,22 @@ pub(crate) trait Sink {
     fn copy(&mut self, arena: &mut Arena, length: usize, distance: usize);
 }
 
-/// The least copy: with a code of its own for each block, shorter ones cost more than they save.
-const LEAST_COPY: usize = 5;
-const LEAST_MASK: u64 = (1 << (8 * LEAST_COPY)) - 1;
-/// A multiplier for the low 40 bits of a word.
-const HASH: u64 = 889_523_592_379 << 24;
+/// The least copy with one candidate, where literals are cheap: shorter ones cost more time than they save bytes.
+pub(crate) const LEAST: usize = 6;
+/// The least copy in the fixed code, whose literals are dear.
+pub(crate) const LEAST_IN_FIXED: usize = 4;
+/// The least copy with two candidates.
+pub(crate) const LEAST_OF_TWO: usize = 5;
+
+/// A multiplier for as many of a word's low bytes.
+const fn multiplier(bytes: usize) -> u64 {
+    0x9e37_79b9_7f4a_7c15 << (64 - 8 * bytes)
+}
+
+/// As many of a word's low bytes.
+const fn mask(bytes: usize) -> u64 {
+    (1 << (8 * bytes)) - 1
+}
 /// Bytes without a copy after which the search begins to skip.
 const PATIENCE: usize = 256;
 /// Each so many further bytes without a copy skip two more at each step.
@@ -39,21 +50,21 @@ const STEP_ROOM: usize = 8;
 const SHORT: usize = 24;
 
 #[inline(always)]
-fn hash<const SIZE: usize>(word: u64) -> usize {
+fn hash<const SIZE: usize, const LEAST: usize>(word: u64) -> usize {
     // Only the least copy's bytes count; the result is below SIZE, which the compiler sees.
-    (word.wrapping_mul(HASH) >> (64 - SIZE.trailing_zeros())) as usize
+    (word.wrapping_mul(const { multiplier(LEAST) }) >> (64 - SIZE.trailing_zeros())) as usize
 }
 
 /// Puts a position in the place of its hash and returns the one before.
 #[inline(always)]
-fn replace<const SIZE: usize>(arena: &mut Arena, word: u64, at: usize) -> u16 {
-    core::mem::replace(&mut arena.newest[hash::<SIZE>(word) & (TABLE - 1)], at as u16)
+fn replace<const SIZE: usize, const LEAST: usize>(arena: &mut Arena, word: u64, at: usize) -> u16 {
+    core::mem::replace(&mut arena.newest[hash::<SIZE, LEAST>(word) & (TABLE - 1)], at as u16)
 }
 
 /// Puts a position in the place of its hash and returns the two before, the newer first.
 #[inline(always)]
 fn replace_two<const SIZE: usize>(arena: &mut Arena, word: u64, at: usize) -> [u16; 2] {
-    let entry = &mut arena.two_newest[hash::<SIZE>(word) & (TABLE - 1)];
+    let entry = &mut arena.two_newest[hash::<SIZE, LEAST_OF_TWO>(word) & (TABLE - 1)];
     let before = *entry;
     *entry = before << 16 | (at as u32 & 0xffff);
     [before as u16, (before >> 16) as u16]
@@ -89,8 +100,8 @@ impl Candidate {
 
     /// Whether it is worth a copy.
     #[inline(always)]
-    fn is_enough(self) -> bool {
-        self.differing & LEAST_MASK == 0
+    fn is_enough(self, least: usize) -> bool {
+        self.differing & mask(least) == 0
     }
 
     /// From 1 to 65,536: how far back it is. Beyond the window it is not there any more, or not yet.
@@ -152,7 +163,7 @@ fn literals<S: Sink>(arena: &mut Arena, start: usize, end: usize, sink: &mut S) 
 /// Two positions are looked at together, so that their loads overlap. What is unpredictable in the data is selected
 /// instead of branched on, but for where the next copy begins.
 #[inline(always)]
-pub(crate) fn parse<const SIZE: usize, S: Sink>(
+pub(crate) fn parse<const SIZE: usize, const LEAST: usize, S: Sink>(
     arena: &mut Arena,
     start: usize,
     end: usize,
@@ -164,16 +175,16 @@ pub(crate) fn parse<const SIZE: usize, S: Sink>(
     while at < last_step {
         let word = arena.word(at);
         let next = arena.word(at + 1);
-        let position = replace::<SIZE>(arena, word, at);
-        let next_position = replace::<SIZE>(arena, next, at + 1);
+        let position = replace::<SIZE, LEAST>(arena, word, at);
+        let next_position = replace::<SIZE, LEAST>(arena, next, at + 1);
         let here = Candidate::at(arena, word, position);
         let there = Candidate::at(arena, next, next_position);
-        if !here.is_enough() && !there.is_enough() {
+        if !here.is_enough(LEAST) && !there.is_enough(LEAST) {
             at = step_on(arena, at, end, patience_ends, &mut sink);
             continue;
         }
         // A long one there before a short one here is a lazy match for free.
-        let skipped = !here.is_enough() || (!here.is_long() & there.is_long());
+        let skipped = !here.is_enough(LEAST) || (!here.is_long() & there.is_long());
         let candidate = Candidate::select(skipped, there, here);
         let from = at + usize::from(skipped);
         let distance = candidate.distance(from);
@@ -185,12 +196,12 @@ pub(crate) fn parse<const SIZE: usize, S: Sink>(
         let length = candidate.length(arena, from, (end - from).min(MAX_MATCH));
         sink.copy(arena, length, distance);
         let inside = arena.word(from + 2);
-        replace::<SIZE>(arena, inside, from + 2);
+        replace::<SIZE, LEAST>(arena, inside, from + 2);
         at = from + length;
         patience_ends = at + PATIENCE;
         let tail = arena.word(at - 2);
-        replace::<SIZE>(arena, tail, at - 2);
-        replace::<SIZE>(arena, tail >> 8, at - 1);
+        replace::<SIZE, LEAST>(arena, tail, at - 2);
+        replace::<SIZE, LEAST>(arena, tail >> 8, at - 1);
     }
     literals(arena, at, end, &mut sink);
     sink
@@ -219,14 +230,14 @@ pub(crate) fn parse_two<const SIZE: usize, S: Sink>(
             (at, longest(arena, here, at, end))
         } else if there[0].is_long() | there[1].is_long() {
             (at + 1, longest(arena, there, at + 1, end))
-        } else if here[0].is_enough() | here[1].is_enough() {
+        } else if here[0].is_enough(LEAST_OF_TWO) | here[1].is_enough(LEAST_OF_TWO) {
             (at, longer(here, at))
-        } else if there[0].is_enough() | there[1].is_enough() {
+        } else if there[0].is_enough(LEAST_OF_TWO) | there[1].is_enough(LEAST_OF_TWO) {
             (at + 1, longer(there, at + 1))
         } else {
             (at, (0, 0))
         };
-        if length < LEAST_COPY {
+        if length < LEAST_OF_TWO {
             at = step_on(arena, at, end, patience_ends, &mut sink);
             continue;
         }
@@ -325,7 +336,7 @@ mod tests {
             sink = if two {
                 parse_two::<TABLE, _>(&mut arena, start, end, sink)
             } else {
-                parse::<TABLE, _>(&mut arena, start, end, sink)
+                parse::<TABLE, LEAST, _>(&mut arena, start, end, sink)
             };
         }
         sink.0
@@ -336,6 +347,7 @@ mod tests {
         input: &'a [u8],
         /// What is loaded; behind it are zeroes.
         end: usize,
+        two: bool,
         table: Vec<Vec<usize>>,
         found: Vec<Found>,
     }
@@ -347,7 +359,8 @@ mod tests {
 
         fn insert(&mut self, at: usize) -> Vec<usize> {
             let word = (0..8).fold(0u64, |word, i| word | u64::from(self.byte(at + i)) << (8 * i));
-            let entries = &mut self.table[hash::<TABLE>(word)];
+            let hash = if self.two { hash::<TABLE, LEAST_OF_TWO>(word) } else { hash::<TABLE, LEAST>(word) };
+            let entries = &mut self.table[hash];
             let before = entries.clone();
             entries.insert(0, at);
             entries.truncate(before.len());
@@ -380,14 +393,15 @@ mod tests {
         fn parse(&mut self, start: usize) {
             let mut at = start;
             let mut since = start;
+            let least = if self.two { LEAST_OF_TWO } else { LEAST };
             while at + STEP_ROOM < self.end {
                 let here = self.insert(at);
                 let there = self.insert(at + 1);
                 let long = self.best(at, &here, 8).map(|found| (at, found));
                 let long = long.or_else(|| self.best(at + 1, &there, 8).map(|found| (at + 1, found)));
-                let short = || self.best(at, &here, LEAST_COPY).map(|found| (at, found));
+                let short = || self.best(at, &here, least).map(|found| (at, found));
                 let short =
-                    || short().or_else(|| self.best(at + 1, &there, LEAST_COPY).map(|found| (at + 1, found)));
+                    || short().or_else(|| self.best(at + 1, &there, least).map(|found| (at + 1, found)));
                 let Some((from, Some((length, distance)))) = long.or_else(short) else {
                     self.literal(at);
                     self.literal(at + 1);
@@ -416,7 +430,7 @@ mod tests {
 
     fn naive(input: &[u8], two: bool) -> Vec<Found> {
         let table = alloc::vec![alloc::vec![0; if two { 2 } else { 1 }]; TABLE];
-        let mut naive = Naive { input, end: 0, table, found: Vec::new() };
+        let mut naive = Naive { input, end: 0, two, table, found: Vec::new() };
         for start in (0..input.len()).step_by(WINDOW) {
             naive.end = input.len().min(start + WINDOW);
             naive.parse(start);

@@ -7,28 +7,28 @@ use crate::symbols::{DISTANCES, LITERALS_AND_LENGTHS};
 #[rustfmt::skip]
 pub(crate) const PRESETS: [&[u8; LITERALS_AND_LENGTHS + DISTANCES]; 5] = [
     b"\
-    ccccccccc87cc9cccccccccccccccccc4a6aca9788b97676777788888888777ac898989a98ab99999b988aaacbcabac8c576\
-    6476659856556a55567787aab9cccbcccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc\
-    cccccccccccccccccccccccccccbccccccccccccccccccccccccccccccc5566776778788989999aabbbccb6aaa8766554544\
-    4444444445566ccb",
+    ccccccccc77cc9cccccccccccccccccc4a6aca9788b97676777788888888776ac898989a99ab99999b988aaacbcabac8c576\
+    5466659856556a55567787aab9cccbbccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc\
+    cccccccccccccccccccccccccccacccccccccccccccccccccccccccccccc5667767787899899a9abbbbcca6bcb9867554544\
+    4444444445556ccc",
     b"\
-    ccccccccc87ccccccccccccccccccccc499bbc98778967677788999a9a88b7aab899989aa9cb99999c9889aabbc9a9c99576\
-    647775a967556a555688879898cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc\
-    ccccccccccccccccccccccccccccccccccccccccccccccccccccccccbcc5555665667678989aaabcccccccbccc9876554444\
+    ccccccccc87ccccccccccccccccccccc497bbc8877896668767777788878a6a9b898989aa9cb99999c988aaabbc9a8c99576\
+    646775a867556a555688879897cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc\
+    ccccccccccccccccccccccccccccccccccccccccccccccccccccccccbccc556666677788989abacccccccc9cccb876554444\
     4444444445566ccc",
     b"\
-    cccccccccc8ccccccccccccccccccccc5c5bccccbbcc776965666666767cccccc999999ababaaaaaaca9abbbcccbcbc7b577\
-    6587759867667a666688989ac9ccaabbcbcaccccbbbabbbbbaacabbbbccacbcc9b9abbbbbbbcababbaababbbababccc8cccc\
-    cccccccc89ccccccccccccccacbcccccccccbcccacccccccccccccccbcc5566665546677879b9accccccc9bccc9865564544\
-    3445444445567ccc",
+    cccccccccc8ccccccccccccccccccccc5c5bccccbbcc776865666666776cccccc899998ababaaaaaaca9abbbcccbcbc7b576\
+    6577759867667a6666889899c9ccaabbcbcabccbbababbbbbaacababbbcacbcb9b89bbbbbbbcababbaaaabbbaa9accc8cccc\
+    cccccccc88cccccccccccccc8cbcccccccccbcccacccccccccccccccbccc566565646677879b9abcccccc9bbbbb866554544\
+    3445444445567bbb",
     b"\
-    ccccccccca9ccccccccccccccccccccc497ccccc9acc854755455556568b888ca8869989a7b977999b9889aac9accccbc686\
-    768776b967667c666777988ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccabccc\
-    ccccccccccccccccccccccccccccccccccccccccccccccccccccccccacc5677787899799978acccccccccccb977647454444\
-    3444455556668cbb",
+    ccccccccca9ccccccccccccccccccccc397ccccc9acc854755455556568b888ca886a98aa8ba78999c988abbc9bccccbc686\
+    768776b967668c666787988ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccabccc\
+    ccccccccccccccccccccccccccccccccccccccccccccccccccccccccaccc6787878aa79aa79bcccccccccccc898748464444\
+    4444454545567bbb",
     b"\
-    cccccccccc8ccccccccccccccccccccc4cacbcc9aaac787a88999999999acbccc9a9baabb9ccbaaaaca99bcaccccccca8476\
-    546764a856546a55467796accccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc\
-    ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc455667788999bbbcccbcccccccc8cccb988776655\
+    cccccccccc8ccccccccccccccccccccc4caccccaaaac775866677777779acaccc9a9aaaaa9cba9aa9ca99bcaccccccc98476\
+    6466649856556a55467787accccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc\
+    cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc56677787997aa8acc9bbcccccc8cccb988776655\
     4444443434455ccc",
 ];

@@ -16,8 +16,8 @@ pub(crate) fn looks_random(block: &[u8]) -> bool {
     if block.len() < LEAST_BLOCK {
         return false;
     }
-    // A small block is sampled more densely: at least 256 bytes or a quarter of it.
-    let stride = (block.len() / 512).clamp(4, STRIDE) * RUN;
+    // A small block is sampled more densely: some 256 bytes of it.
+    let stride = (block.len() / 256).clamp(4, STRIDE) * RUN;
     let mut counts = [0u32; 256];
     let mut sampled = 0u64;
     for run in block.chunks(stride) {

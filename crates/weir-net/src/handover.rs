@@ -119,7 +119,7 @@ impl Inheritance {
 }
 
 /// A unix socket keeps the name it was bound with, `path.PID.tmp`, after the file was renamed to `path`.
-pub(crate) fn final_name(address: Address) -> Address {
+pub fn final_name(address: Address) -> Address {
     let Address::Unix(path) = &address else { return address };
     let final_name = path.to_str().and_then(|name| {
         let (name, pid) = name.strip_suffix(".tmp")?.rsplit_once('.')?;

@@ -1,6 +1,6 @@
 //! `balance`: what is hashed, taken from the transaction.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use weir_balance::{HashFunction, HashType, UriKey, domain_only, url_param};
 use weir_config::model::Balance;
@@ -76,6 +76,15 @@ pub(crate) fn rdp_cookie<'a>(bytes: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     (found.eq_ignore_ascii_case(name) && !value.is_empty()).then_some(value)
 }
 
+/// The address in a cookie of a terminal server, `ADDRESS.PORT.0000`: both are decimal numbers in the
+/// machine's (little-endian) order of octets that are meant big-endian.
+pub(crate) fn rdp_address(value: &[u8]) -> Option<SocketAddr> {
+    let mut parts = std::str::from_utf8(value).ok()?.split('.');
+    let address: u32 = parts.next()?.parse().ok()?;
+    let port: u16 = parts.next()?.parse().ok()?;
+    Some(SocketAddr::from((address.to_le_bytes(), port.swap_bytes())))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,6 +103,15 @@ mod tests {
         check("Cookie: msts=1234567\r\n", None);
         check("", None);
         assert_eq!(rdp_cookie(b"\x03\x00", b"mstshash"), None);
+    }
+
+    #[test]
+    fn rdp_addresses() {
+        // 10.0.1.2:3389
+        let expected = "10.0.1.2:3389".parse().ok();
+        assert_eq!(rdp_address(b"33619978.15629.0000"), expected);
+        assert_eq!(rdp_address(b"33619978"), None);
+        assert_eq!(rdp_address(b"joe.1.2"), None);
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::edge::h2::{H2Shared, Incoming};
 use crate::edge::{Edge, EdgeError, H1Edge};
 use crate::exchange::{self, Exchange, Stop};
 use crate::server_tls::Acceptor;
+use crate::stick_track::{self, SessionEnd};
 use crate::worker::Worker;
 use crate::{finish, h2_settings, tcp};
 
@@ -84,6 +85,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, entry: Rc<Entry>, stream: Stream, 
     let presence = Presence::new(&worker, &entry);
     let Some((session, edge)) = Box::pin(open(&worker, &entry, stream, peer)).await else { return };
     let client_id = worker.next_client_id();
+    let tracking = SessionEnd(Rc::clone(&worker), Rc::clone(&session));
     match worker.proxy(entry.front).mode {
         Mode::Http if session.http_major == 2 => h2(&worker, &entry, session, edge, client_id).await,
         Mode::Http => {
@@ -93,6 +95,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, entry: Rc<Entry>, stream: Stream, 
         }
         _ => tcp::serve(&worker, &entry, session, edge, client_id).await,
     }
+    drop(tracking);
     drop(presence);
 }
 
@@ -104,13 +107,28 @@ async fn open(
     peer: Address,
 ) -> Option<(Rc<Session>, Box<H1Edge>)> {
     let front = Rc::clone(worker.proxy(entry.front));
+    let mut session = new_session(worker, entry, &front, &stream, peer);
+    let Some(edge) = prepare(worker, entry, &front, &mut session, stream).await else {
+        stick_track::session_ends(&worker.shared, &session);
+        return None;
+    };
+    stick_track::session_begins(&worker.shared, &session);
+    Some((Rc::new(session), edge))
+}
+
+/// The steps of [`open`]; `None` when the connection ends with them.
+async fn prepare(
+    worker: &Rc<Worker>,
+    entry: &Rc<Entry>,
+    front: &Proxy,
+    session: &mut Session,
+    stream: Stream,
+) -> Option<Box<H1Edge>> {
     let state = worker.state(entry.front);
     let thread = worker.thread;
     state.front.add(thread, Counter::Connections, 1);
     state.connection_rate.hit(now_ms());
-    let mut session = new_session(worker, entry, &front, &stream, peer);
-    if !run_connection_rules(worker, &front.tcp_request_connection, &mut session, Counter::DeniedConnections)
-    {
+    if !run_connection_rules(worker, &front.tcp_request_connection, session, Counter::DeniedConnections) {
         return None;
     }
     let mut deadline = Deadline::new();
@@ -119,7 +137,7 @@ async fn open(
     }
     let mut edge = Box::new(H1Edge::new(stream, Rc::clone(worker)));
     edge.adjust_case = front.options.h1_case_adjust_bogus_client;
-    if entry.bind.accept_proxy && !receive_proxy_header(&mut edge, &mut session, &mut deadline).await {
+    if entry.bind.accept_proxy && !receive_proxy_header(&mut edge, session, &mut deadline).await {
         state.front.add(thread, Counter::RequestErrors, 1);
         return None;
     }
@@ -140,12 +158,12 @@ async fn open(
     if front.mode != Mode::Http {
         session.http_major = 0;
     }
-    if !run_connection_rules(worker, &front.tcp_request_session, &mut session, Counter::DeniedSessions) {
+    if !run_connection_rules(worker, &front.tcp_request_session, session, Counter::DeniedSessions) {
         return None;
     }
     state.front.add(thread, Counter::Sessions, 1);
     state.session_rate.hit(now_ms());
-    Some((Rc::new(session), edge))
+    Some(edge)
 }
 
 fn new_session(worker: &Worker, entry: &Entry, front: &Proxy, stream: &Stream, peer: Address) -> Session {
@@ -320,6 +338,7 @@ async fn refused(mut x: Box<Exchange>, cause: u8, status: u16) -> exchange::Fini
     x.terminated(cause, b'R');
     x.close_client = true;
     x.count_front(Counter::RequestErrors, 1);
+    stick_track::request_begins(&x.worker.shared, &x.txn);
     let front = x.worker.proxy(x.front);
     let quiet = front.options.http_ignore_probes && cause != b'P';
     let stop = if quiet { Stop::Drop { silent: false } } else { x.error(status) };
@@ -454,6 +473,8 @@ async fn h2(worker: &Rc<Worker>, entry: &Rc<Entry>, session: Rc<Session>, edge: 
         2 => session,
         _ => Rc::new(upgraded(&session)),
     };
+    // An upgraded session has taken over what the first one tracked.
+    let _tracking = SessionEnd(Rc::clone(worker), Rc::clone(&session));
     worker.count_front(entry.front, Counter::H2Sessions, 1);
     let (mut stream, mut input) = edge.into_parts();
     let shared = H2Shared::new(h2_settings::server(worker.config()));

@@ -64,8 +64,17 @@ pub(crate) fn read(x: &mut Exchange, proxy: &Proxy) {
     } else {
         value.split(|b| *b == b'|').next().unwrap_or_default()
     };
-    let servers = x.worker.state(x.back).servers.load_full();
-    let found = servers.iter().find(|s| s.config.cookie.as_deref() == Some(named)).cloned();
+    let found = {
+        let layout = x.worker.state(x.back).layout();
+        let mut named = layout.members.with_cookie(named);
+        let first = named.next();
+        // Of several with the same value, one that is up; else the first of them.
+        first
+            .filter(|server| server.is_running())
+            .or_else(|| named.find(|s| s.is_running()))
+            .or(first)
+            .cloned()
+    };
     x.txn.termination[2] = match &found {
         Some(server) if server.is_running() => b'V',
         Some(_) => b'D',

@@ -1,36 +1,47 @@
 //! The rules' view of the process around a transaction.
 
 use std::cell::Cell;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
+use weir_rules::Txn;
 use weir_rules::Value;
-use weir_rules::txn::{Environment, Figure, StickTable};
+use weir_rules::txn::{Environment, ErrorPage, Figure, StickTable};
 
+use crate::errors;
 use crate::state::{ServerState, Shared};
-use crate::worker::Worker;
+use crate::stick_track;
 
 /// Answers from the shared state.
 pub(crate) struct WorkerEnvironment {
     shared: Arc<Shared>,
-    worker: Weak<Worker>,
+    /// The tables by their indexes, ready to be lent out.
+    tables: Vec<Rc<dyn StickTable>>,
     /// State of the random number generator (xorshift64*): for balancing and samples, not for secrets.
     random: Cell<u64>,
 }
 
 impl WorkerEnvironment {
-    pub(crate) fn new(worker: Weak<Worker>, shared: &Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
         let seed = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |d| d.as_nanos() as u64) | 1;
         let worker_seed = std::ptr::from_ref(&seed) as u64;
-        Self { shared: Arc::clone(shared), worker, random: Cell::new(seed ^ worker_seed.rotate_left(32)) }
+        Self {
+            shared: Arc::clone(shared),
+            tables: stick_track::handles(&shared.tables),
+            random: Cell::new(seed ^ worker_seed.rotate_left(32)),
+        }
     }
 
     fn back(&self, name: &str) -> Option<usize> {
         self.shared.proxy_index(name, true)
     }
+}
+
+fn millis(time: Option<std::time::Duration>) -> Option<i64> {
+    time.map(|time| time.as_millis() as i64)
 }
 
 fn server_limit_left(server: &ServerState) -> i64 {
@@ -77,6 +88,18 @@ impl Environment for WorkerEnvironment {
             Figure::TotalWeight => usable().map(|s| i64::from(s.weight.load(Relaxed))).sum(),
             Figure::IsUp => i64::from(usable().next().is_some() || servers.is_empty()),
             Figure::Weight | Figure::InitialWeight | Figure::UserWeight => return None,
+            Figure::MaxConnections => state.front_limit.load(Relaxed) as i64,
+            Figure::FreeConnections => {
+                (state.front_limit.load(Relaxed) as i64 - state.front_current.now()).max(0)
+            }
+            Figure::ServerTimeout => millis(config.timeouts.server)?,
+            Figure::TunnelTimeout => millis(config.timeouts.tunnel)?,
+            Figure::ConnectTimeout => millis(config.timeouts.connect)?,
+            Figure::QueueTimeout => millis(config.timeouts.queue)?,
+            Figure::ClientTimeout => millis(config.timeouts.client)?,
+            Figure::TarpitTimeout => millis(config.timeouts.tarpit)?,
+            Figure::Retries => i64::from(config.retries),
+            Figure::Id => i64::from(config.id),
         })
     }
 
@@ -96,6 +119,16 @@ impl Environment for WorkerEnvironment {
                 i64::from(server.weight.load(Relaxed))
             }
             Figure::InitialWeight => i64::from(server.config.weight),
+            Figure::MaxConnections => server.maxconn.load(Relaxed) as i64,
+            Figure::FreeConnections => server_limit_left(&server),
+            Figure::Id => i64::from(server.config.id),
+            Figure::ServerTimeout
+            | Figure::TunnelTimeout
+            | Figure::ConnectTimeout
+            | Figure::QueueTimeout
+            | Figure::ClientTimeout
+            | Figure::TarpitTimeout
+            | Figure::Retries => return None,
         })
     }
 
@@ -148,11 +181,34 @@ impl Environment for WorkerEnvironment {
     }
 
     fn table(&self, index: usize) -> Option<Rc<dyn StickTable>> {
-        let _ = (index, &self.worker);
-        None
+        self.tables.get(index).cloned()
     }
 
-    fn table_index(&self, _name: &str) -> Option<usize> {
-        None
+    fn error_page(&self, txn: &Txn, status: u16) -> ErrorPage {
+        let front = txn.session.frontend.index;
+        let back = txn.backend.as_ref().map_or(front, |backend| backend.index);
+        match errors::custom(&self.shared.config, front, back, status, txn) {
+            errors::Custom::Page(reply) => ErrorPage::Reply(Box::new(reply)),
+            errors::Custom::Silent => ErrorPage::Silent,
+            errors::Custom::None => ErrorPage::Default,
+        }
+    }
+
+    fn uptime(&self) -> u64 {
+        self.shared.started.elapsed().as_secs()
+    }
+
+    fn default_backend(&self, frontend: &str) -> Option<Arc<str>> {
+        let index = self.shared.proxy_index(frontend, false)?;
+        let backend = self.shared.config.proxies[index].default_backend?;
+        Some(Arc::clone(&self.shared.config.proxies[backend].name))
+    }
+
+    fn log_counter(&self, proxy: usize) -> u32 {
+        self.shared.proxies[proxy].log_counter.fetch_add(1, Relaxed)
+    }
+
+    fn table_index(&self, name: &str) -> Option<usize> {
+        self.shared.tables.index(name)
     }
 }

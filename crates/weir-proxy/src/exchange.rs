@@ -41,6 +41,8 @@ pub(crate) struct Exchange {
     pub(crate) answered: bool,
     /// What cookie persistence found out, for pick and response.
     pub(crate) cookie: crate::cookie::Found,
+    /// Keys to be stuck to the server once it has answered.
+    pub(crate) stick: crate::stick_rules::Stores,
     /// What compression may do, decided from the request.
     pub(crate) compression: Option<crate::compression::Offer>,
     /// The encoder on the response's way, when there is one.
@@ -116,6 +118,7 @@ impl Exchange {
             close_client: false,
             answered: false,
             cookie: crate::cookie::Found::default(),
+            stick: crate::stick_rules::Stores::new(),
             compression: None,
             filter: None,
             tunnel: false,
@@ -175,4 +178,5 @@ fn begin(x: &mut Exchange) {
         _ => Counter::H1Requests,
     };
     state.front.add(x.worker.thread, version, 1);
+    crate::stick_track::request_begins(&x.worker.shared, &x.txn);
 }

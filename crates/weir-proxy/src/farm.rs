@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
 use weir_balance::{Affinity, Algorithm, HashFunction, HashMethod, HashType, ServerView, Settings};
-use weir_config::model::{self, Balance, Proxy};
+use weir_config::model::{self, Balance, HashPreserveAffinity, Proxy};
 use weir_net::timers::now_ms;
 
 use crate::queue::Queue;
@@ -282,7 +282,11 @@ fn settings(proxy: &Proxy) -> Settings {
         algorithm,
         hash_type: hash_type(proxy.hash),
         balance_factor: proxy.hash_balance_factor,
-        affinity: Affinity::Always,
+        affinity: match proxy.hash_preserve_affinity {
+            HashPreserveAffinity::Always => Affinity::Always,
+            HashPreserveAffinity::Maxconn => Affinity::MaxConn,
+            HashPreserveAffinity::Maxqueue => Affinity::MaxQueue,
+        },
         all_backups: proxy.options.allbackups,
     }
 }
@@ -297,4 +301,97 @@ fn hash_type(hash: model::HashType) -> HashType {
     };
     let method = if hash.consistent { HashMethod::Consistent } else { HashMethod::MapBased };
     HashType { method, function, avalanche: hash.avalanche }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::state::{ProxyState, Shared};
+
+    /// The state of a configuration.
+    pub(crate) fn shared(config: &str) -> Arc<Shared> {
+        let loaded = weir_config::load_str("test", config);
+        let loaded = loaded.unwrap_or_else(|errors| panic!("{errors:?}"));
+        Shared::new(Arc::new(loaded.config), 2, String::new())
+    }
+
+    /// The state of a configuration whose only proxy is a backend with these lines.
+    pub(crate) fn backend(lines: &str) -> Arc<Shared> {
+        shared(&format!("defaults\n mode http\n timeout connect 1s\n timeout server 1s\nbackend b\n{lines}"))
+    }
+
+    pub(crate) fn server(state: &ProxyState, name: &str) -> Arc<ServerState> {
+        state.server(name).unwrap_or_else(|| panic!("no server {name}"))
+    }
+
+    fn usable(state: &ProxyState) -> Vec<usize> {
+        state.layout().picker.servers().collect()
+    }
+
+    #[test]
+    fn changes_are_seen_by_the_next_pick() {
+        use crate::state::{Health, admin};
+        let shared = backend(" server a 127.0.0.1:1\n server b 127.0.0.1:2\n server c 127.0.0.1:3 backup");
+        let state = &shared.proxies[0];
+        let (a, b) = (server(state, "a"), server(state, "b"));
+        assert_eq!((usable(state), state.usable_servers()), (vec![0, 1], 2));
+        a.set_health(Health::Down);
+        a.changed();
+        a.changed();
+        assert_eq!((usable(state), state.usable_servers()), (vec![1], 1));
+        b.weight.store(0, Relaxed);
+        b.changed();
+        assert_eq!((usable(state), state.usable_servers()), (vec![2], 1));
+        a.set_health(Health::Up);
+        a.admin.store(admin::DRAIN, Relaxed);
+        a.changed();
+        assert_eq!(usable(state), [2]);
+        a.admin.store(0, Relaxed);
+        a.changed();
+        assert_eq!(usable(state), [0]);
+        let line = a.config.clone();
+        let d = state.add_server(&model::Server { name: "d".into(), id: 9, ..line });
+        assert_eq!((usable(state), state.usable_servers()), (vec![0, 3], 2));
+        assert!(Arc::ptr_eq(&server(state, "d"), &d));
+        assert!(state.remove_server(&a));
+        assert!(!state.remove_server(&a));
+        assert_eq!((usable(state), state.usable_servers()), (vec![2], 1));
+        assert!(state.server("a").is_none());
+    }
+
+    #[test]
+    fn servers_are_found() {
+        let shared = backend(
+            " server a 127.0.0.1:1 cookie x\n server b 127.0.0.1:2 id 7 cookie y\n server c 127.0.0.1:3 cookie x",
+        );
+        let layout = shared.proxies[0].layout();
+        let members = &layout.members;
+        let names =
+            |value: &[u8]| members.with_cookie(value).map(|s| s.config.name.to_string()).collect::<Vec<_>>();
+        assert_eq!(names(b"x"), ["a", "c"]);
+        assert_eq!(names(b"z"), [""; 0]);
+        assert_eq!(members.numbered(7).map(|s| &*s.config.name), Some("b"));
+        assert_eq!(members.named("c").map(|s| s.index), Some(2));
+        assert!(members.named("d").is_none() && members.numbered(99).is_none());
+    }
+
+    #[test]
+    fn a_slow_start_rises_in_steps() {
+        use crate::state::Health;
+        let shared = backend(" server a 127.0.0.1:1 slowstart 16s maxconn 32\n server b 127.0.0.1:2");
+        let state = &shared.proxies[0];
+        let a = server(state, "a");
+        assert_eq!((a.ramp(now_ms()), a.limit_now()), (16, 32));
+        a.set_health(Health::Down);
+        a.changed();
+        a.set_health(Health::Up);
+        a.changed();
+        let now = now_ms();
+        assert_eq!((a.ramp(now), a.limit_now()), (1, 2));
+        assert_eq!([0, 1000, 8500, 15_999, 16_100].map(|later| a.ramp(now + later)), [1, 2, 9, 16, 16]);
+        assert!(state.layout().next_step_ms <= now + 2000);
+        // Over.
+        assert_eq!(a.next_step_ms(now + 17_000), NEVER);
+        assert_eq!(a.limit_now(), 32);
+    }
 }

@@ -40,6 +40,7 @@ pub(crate) async fn finish(mut x: Box<Exchange>, stop: Option<Stop>) -> Finished
         Some(Stop::Reply(_) | Stop::Client | Stop::Truncated) => x.close_client = true,
     }
     leave_backend(&mut x);
+    crate::stick_track::transaction_ends(&x.worker.shared, &mut x.txn);
     crate::log::exchange(&mut x);
     let keep = !x.close_client && !silent && client_can_go_on(&x);
     Finished { keep, silent, client: x.client, request: x.txn.request }

@@ -78,6 +78,12 @@ mod farm;
 
 mod queue;
 
+pub mod stick_table;
+
+mod stick_track;
+
+mod stick_rules;
+
 mod load;
 
 mod worker;

@@ -57,10 +57,18 @@ pub fn address_of(addr: &BindAddr) -> Option<BindAddress> {
     match addr {
         BindAddr::Inet(address) => Some(BindAddress::Ip(*address)),
         BindAddr::Unix(path) => Some(BindAddress::Unix(path.clone())),
-        BindAddr::Abstract(name) => Some(BindAddress::Abstract { name: name.clone(), padded: true }),
+        BindAddr::Abstract(name) => Some(abstract_name(name)),
         BindAddr::Fd(number) => Some(BindAddress::Inherited(*number)),
         BindAddr::Name(host, port) => resolve::lookup(host, *port).map(BindAddress::Ip),
         BindAddr::Sockpair(_) | BindAddr::Reverse(_) => None,
+    }
+}
+
+/// An abstract name as it is written: padded to the full length (`abns@`), unless a zero byte ends it (`abnsz@`).
+pub(crate) fn abstract_name(written: &[u8]) -> BindAddress {
+    match written.strip_suffix(b"\0") {
+        Some(name) => BindAddress::Abstract { name: name.to_vec(), padded: false },
+        None => BindAddress::Abstract { name: written.to_vec(), padded: true },
     }
 }
 

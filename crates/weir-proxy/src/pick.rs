@@ -9,13 +9,14 @@ use std::task::Poll;
 use weir_balance::{Algorithm, Choice, Load, Pick};
 use weir_config::model::Proxy;
 use weir_net::timers::now_ms;
+use weir_rules::Condition;
 
-use crate::balance_key;
 use crate::counters::Counter;
 use crate::exchange::{Exchange, Stop};
 use crate::farm::Layout;
 use crate::queue::{Place, Urgency};
 use crate::state::{ProxyState, ServerState};
+use crate::{balance_key, stick_rules};
 
 /// Most picks for one request: another one follows when a server changes or fills up in between.
 const MAX_PICKS: usize = 4;
@@ -26,7 +27,7 @@ const MAX_MOVES: usize = 16;
 /// A request's place on a server: counted until dropped, then handed to the next in the queues.
 pub(crate) struct Held {
     /// The server.
-    pub server: Arc<ServerState>,
+    pub(crate) server: Arc<ServerState>,
     /// Persistence chose it.
     pub(crate) direct: bool,
     counted: bool,
@@ -95,20 +96,67 @@ pub(crate) async fn assign(x: &mut Exchange, avoid: Option<&Arc<ServerState>>) -
     Err(refused(x, b'Q'))
 }
 
-/// The server that `use-server`, a cookie or a stick table asks for.
-fn persistent(x: &mut Exchange, proxy: &Proxy) -> Option<Arc<ServerState>> {
-    let by_rule = if proxy.use_server.is_empty() { None } else { by_rule(x, proxy) };
-    crate::cookie::read(x, proxy);
-    by_rule.or_else(|| x.cookie.server.clone().filter(|server| is_reachable(server, proxy)))
+/// What persistence may do for a request.
+#[derive(Clone, Copy)]
+struct Persistence {
+    /// `ignore-persist`: what the client says is not looked at.
+    ignored: bool,
+    /// `option persist`, `force-persist`: servers that are down are asked all the same.
+    even_down: bool,
 }
 
-/// Persistence may bring requests.
-fn is_reachable(server: &ServerState, proxy: &Proxy) -> bool {
-    server.is_running() || proxy.options.persist
+impl Persistence {
+    fn of(x: &Exchange, proxy: &Proxy) -> Self {
+        let any = |conditions: &[Condition]| conditions.iter().any(|condition| condition.holds(&x.txn));
+        Self {
+            ignored: any(&proxy.ignore_persist),
+            even_down: proxy.options.persist || any(&proxy.force_persist),
+        }
+    }
+
+    fn reaches(self, server: &ServerState) -> bool {
+        server.is_running() || self.even_down
+    }
+}
+
+/// The server that `use-server`, a cookie or a stick table asks for.
+fn persistent(x: &mut Exchange, proxy: &Proxy) -> Option<Arc<ServerState>> {
+    let rules = Persistence::of(x, proxy);
+    let by_rule = if proxy.use_server.is_empty() { None } else { by_rule(x, proxy, rules) };
+    crate::cookie::read(x, proxy);
+    let by_cookie = || x.cookie.server.clone().filter(|server| !rules.ignored && rules.reaches(server));
+    let chosen = by_rule.or_else(by_cookie);
+    let chosen = if proxy.stick_rules.is_empty() { chosen } else { by_table(x, proxy, rules, chosen) };
+    chosen.or_else(|| if rules.ignored { None } else { by_rdp_cookie(x, proxy, rules) })
+}
+
+/// `stick match`, `stick on`: the keys to store are noted whoever chose the server.
+fn by_table(
+    x: &mut Exchange,
+    proxy: &Proxy,
+    rules: Persistence,
+    chosen: Option<Arc<ServerState>>,
+) -> Option<Arc<ServerState>> {
+    let (found, stores) = {
+        let layout = x.worker.state(x.back).layout();
+        let fits = |server: &ServerState| rules.reaches(server);
+        stick_rules::request(&x.worker.shared, proxy, x.back, &x.txn, &layout.members, fits)
+    };
+    x.stick = stores;
+    chosen.or(found)
+}
+
+/// `persist rdp-cookie`: the cookie that a terminal server gave out names an address and a port.
+fn by_rdp_cookie(x: &Exchange, proxy: &Proxy, rules: Persistence) -> Option<Arc<ServerState>> {
+    let value = balance_key::rdp_cookie(&x.txn.request_body, proxy.persist_rdp_cookie.as_ref()?)?;
+    let address = balance_key::rdp_address(value)?;
+    let servers = x.worker.state(x.back).servers.load();
+    let mut found = servers.iter().filter(|server| server.addr.load().ip() == Some(address));
+    found.find(|server| rules.reaches(server)).cloned()
 }
 
 /// `use-server`
-fn by_rule(x: &Exchange, proxy: &Proxy) -> Option<Arc<ServerState>> {
+fn by_rule(x: &Exchange, proxy: &Proxy, rules: Persistence) -> Option<Arc<ServerState>> {
     let state = x.worker.state(x.back);
     for rule in &proxy.use_server {
         if rule.condition.as_ref().is_some_and(|condition| !condition.holds(&x.txn)) {
@@ -123,7 +171,7 @@ fn by_rule(x: &Exchange, proxy: &Proxy) -> Option<Arc<ServerState>> {
             }
         };
         // HAProxy goes on to the next rule when the server is down.
-        if let Some(server) = server.filter(|server| is_reachable(server, proxy)) {
+        if let Some(server) = server.filter(|server| rules.reaches(server)) {
             return Some(server);
         }
     }
@@ -367,5 +415,300 @@ async fn wait(
             x.count_back(Counter::ConnectErrors, 1);
             Err(x.error(503))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::farm::tests::{backend, server};
+    use crate::state::{Health, Shared};
+    use std::collections::BTreeMap;
+    use std::task::{Context, Waker};
+
+    /// Names of the servers that so many picks in a row chose; slots are kept when `keep`.
+    fn picks(shared: &Shared, count: usize, hash: Option<u32>, kept: Option<&mut Vec<Held>>) -> String {
+        let state = &shared.proxies[0];
+        let mut held = Vec::new();
+        let names = (0..count).map(|turn| match pick(state, hash, turn as u64, None) {
+            Chosen::Held(slot) => {
+                let name = slot.server.config.name.to_string();
+                if kept.is_some() {
+                    held.push(slot);
+                }
+                name
+            }
+            Chosen::Queue(server) => format!("({})", server.config.name),
+            Chosen::AllFull => "-".to_owned(),
+            Chosen::NoServer => "!".to_owned(),
+        });
+        let names = names.collect();
+        if let Some(kept) = kept {
+            kept.append(&mut held);
+        }
+        names
+    }
+
+    fn set_health(shared: &Shared, name: &str, health: Health) {
+        let server = server(&shared.proxies[0], name);
+        server.set_health(health);
+        server.changed();
+    }
+
+    fn slot(place: &mut Place) -> Poll<Option<Held>> {
+        place.poll_slot(&mut Context::from_waker(Waker::noop()))
+    }
+
+    fn now(class: i32) -> Urgency {
+        Urgency { class, at_ms: 0 }
+    }
+
+    #[test]
+    fn algorithms_choose() {
+        let check = |lines: &str, count: usize, expected: &str| {
+            let shared = backend(lines);
+            assert_eq!(picks(&shared, count, None, Some(&mut Vec::new())), expected, "{lines}");
+        };
+        let three = " server a 127.0.0.1:1 maxconn 2\n server b 127.0.0.1:2 maxconn 2\n server c 127.0.0.1:3 maxconn 2";
+        check(&format!(" balance roundrobin\n{three}"), 7, "abcabc-");
+        check(&format!(" balance static-rr\n{three}"), 7, "abcabc-");
+        check(&format!(" balance leastconn\n{three}"), 7, "abcabc-");
+        check(&format!(" balance first\n{three}"), 7, "aabbcc-");
+        check(" balance leastconn\n server a 127.0.0.1:1 maxconn 1 maxqueue 1", 2, "a(a)");
+        check(" balance roundrobin\n server a 127.0.0.1:1 weight 2\n server b 127.0.0.1:2", 6, "aabaab");
+        check(" balance roundrobin\n server a 127.0.0.1:1 backup\n server b 127.0.0.1:2 backup", 3, "aaa");
+        check(
+            " balance roundrobin\n option allbackups\n server a 127.0.0.1:1 backup\n server b 127.0.0.1:2 backup",
+            3,
+            "aba",
+        );
+        check(" balance roundrobin\n server a 127.0.0.1:1 disabled", 1, "!");
+    }
+
+    #[test]
+    fn a_key_waits_where_it_belongs() {
+        let lines =
+            " balance source\n server a 127.0.0.1:1 maxconn 1 maxqueue 1\n server b 127.0.0.1:2 maxconn 1";
+        let shared = backend(lines);
+        let mut kept = Vec::new();
+        assert_eq!(picks(&shared, 2, Some(0), Some(&mut kept)), "a(a)");
+        let a = server(&shared.proxies[0], "a");
+        let _place = a.queue.enter(now(0));
+        // No room in its queue either: to another one.
+        assert_eq!(picks(&shared, 2, Some(0), Some(&mut kept)), "b-");
+        assert_eq!(picks(&shared, 1, Some(1), Some(&mut kept)), "(b)");
+    }
+
+    #[test]
+    fn servers_that_go_down_are_not_chosen() {
+        let shared = backend(
+            " balance roundrobin\n server a 127.0.0.1:1\n server b 127.0.0.1:2\n server c 127.0.0.1:3",
+        );
+        set_health(&shared, "b", Health::Down);
+        assert_eq!(picks(&shared, 4, None, None), "acac");
+        set_health(&shared, "a", Health::Stopping);
+        set_health(&shared, "c", Health::Down);
+        assert_eq!(picks(&shared, 1, None, None), "!");
+        set_health(&shared, "b", Health::Up);
+        assert_eq!(picks(&shared, 2, None, None), "bb");
+    }
+
+    #[test]
+    fn the_failed_server_is_avoided() {
+        let check = |lines: &str, hash: Option<u32>, expected: &str| {
+            let shared = backend(lines);
+            let state = &shared.proxies[0];
+            let avoid = server(state, "a");
+            let Chosen::Held(held) = pick(state, hash, 1, Some(&avoid)) else { panic!("{lines}") };
+            assert_eq!(&*held.server.config.name, expected, "{lines}");
+        };
+        let two = " server a 127.0.0.1:1\n server b 127.0.0.1:2";
+        for algorithm in ["roundrobin", "static-rr", "leastconn", "first", "random", "source"] {
+            check(&format!(" balance {algorithm}\n{two}"), Some(0), "b");
+            check(&format!(" balance {algorithm}\n server a 127.0.0.1:1"), Some(0), "a");
+        }
+    }
+
+    #[test]
+    fn a_slot_goes_to_the_first_who_waits() {
+        let shared = backend(" server a 127.0.0.1:1 maxconn 1");
+        let state = &shared.proxies[0];
+        let a = server(state, "a");
+        let held = Held::try_new(&a).unwrap();
+        assert!(Held::try_new(&a).is_none());
+        let (mut late, before) = state.queue.enter(now(1));
+        assert_eq!(before, 0);
+        let (mut first, before) = state.queue.enter(now(0));
+        assert_eq!(before, 0);
+        let (gone, before) = state.queue.enter(now(0));
+        assert_eq!((before, state.queue.len(), state.queue.max()), (1, 3, 3));
+        // Newcomers queue up.
+        assert_eq!(picks(&shared, 1, None, None), "-");
+        drop(gone);
+        drop(held);
+        assert!(slot(&mut late).is_pending());
+        let Poll::Ready(Some(held)) = slot(&mut first) else { panic!("no slot") };
+        drop(first);
+        // The server's own queue and the backend's: who came first.
+        let (mut own, _) = a.queue.enter(now(0));
+        drop(held);
+        assert!(slot(&mut late).is_pending());
+        let Poll::Ready(Some(held)) = slot(&mut own) else { panic!("no slot") };
+        drop(held);
+        assert!(matches!(slot(&mut late), Poll::Ready(Some(_))));
+        assert_eq!((a.served.now(), state.queue.len()), (0, 0));
+    }
+
+    #[test]
+    fn an_unwanted_slot_goes_on() {
+        let shared = backend(" server a 127.0.0.1:1 maxconn 1");
+        let state = &shared.proxies[0];
+        let a = server(state, "a");
+        let held = Held::try_new(&a).unwrap();
+        let (first, _) = state.queue.enter(now(0));
+        let (mut second, _) = state.queue.enter(now(0));
+        drop(held);
+        // Given up with the slot already in its hands.
+        drop(first);
+        assert!(matches!(slot(&mut second), Poll::Ready(Some(_))));
+        assert_eq!(a.served.now(), 0);
+    }
+
+    #[test]
+    fn queues_of_servers_that_go_down() {
+        let check = |options: &str, admin: bool, moved: bool| {
+            let shared = backend(&format!("{options} server a 127.0.0.1:1 maxconn 1\n server b 127.0.0.1:2"));
+            let state = &shared.proxies[0];
+            let a = server(state, "a");
+            let held = Held::try_new(&a).unwrap();
+            let (mut place, _) = a.queue.enter(now(0));
+            match admin {
+                true => a.admin.store(crate::state::admin::MAINT, Relaxed),
+                false => assert!(a.set_health(Health::Down)),
+            }
+            a.changed();
+            assert_eq!(matches!(slot(&mut place), Poll::Ready(None)), moved, "{options} {admin}");
+            drop(held);
+            if moved {
+                return;
+            }
+            if !options.contains("persist") {
+                assert!(slot(&mut place).is_pending());
+                a.set_health(Health::Up);
+                a.changed();
+            }
+            assert!(matches!(slot(&mut place), Poll::Ready(Some(_))), "{options} {admin}");
+        };
+        check(" option redispatch\n", false, true);
+        check("", false, false);
+        check(" option redispatch\n option persist\n", false, false);
+        check("", true, true);
+    }
+
+    #[test]
+    fn without_any_server_nobody_waits() {
+        let shared = backend(" server a 127.0.0.1:1 maxconn 1\n server b 127.0.0.1:2 maxconn 1");
+        let state = &shared.proxies[0];
+        let mut kept = Vec::new();
+        assert_eq!(picks(&shared, 3, None, Some(&mut kept)), "ab-");
+        let (mut place, _) = state.queue.enter(now(0));
+        set_health(&shared, "a", Health::Down);
+        assert!(slot(&mut place).is_pending());
+        set_health(&shared, "b", Health::Down);
+        assert!(matches!(slot(&mut place), Poll::Ready(None)));
+        // A server that comes up takes those who wait.
+        let (mut place, _) = state.queue.enter(now(0));
+        kept.clear();
+        assert!(slot(&mut place).is_pending());
+        set_health(&shared, "b", Health::Up);
+        assert!(matches!(slot(&mut place), Poll::Ready(Some(_))));
+    }
+
+    #[test]
+    fn limits_follow_the_load() {
+        let shared = backend(
+            " fullconn 100\n server a 127.0.0.1:1 minconn 2 maxconn 20\n server b 127.0.0.1:2 maxconn 20",
+        );
+        let state = &shared.proxies[0];
+        let limits = |load: i64| {
+            while state.back_current.now() < load {
+                state.back_current.enter();
+            }
+            ["a", "b"].map(|name| server(state, name).limit_now())
+        };
+        assert_eq!(limits(0), [2, 20]);
+        assert_eq!(limits(50), [10, 20]);
+        assert_eq!(limits(200), [20, 20]);
+    }
+
+    #[test]
+    fn turns_hold_across_threads() {
+        let lines: String = (1..=8).map(|at| format!(" server s{at} 127.0.0.1:{at}\n")).collect();
+        let shared = backend(&format!(" balance roundrobin\n{lines}"));
+        let totals = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut counts = BTreeMap::new();
+                        for _ in 0..2000 {
+                            let Chosen::Held(held) = pick(&shared.proxies[0], None, 0, None) else {
+                                panic!()
+                            };
+                            *counts.entry(held.server.index).or_insert(0) += 1;
+                        }
+                        counts
+                    })
+                })
+                .collect();
+            let mut totals = BTreeMap::new();
+            for counts in threads.into_iter().map(|thread| thread.join().unwrap()) {
+                for (server, count) in counts {
+                    *totals.entry(server).or_insert(0) += count;
+                }
+            }
+            totals
+        });
+        assert_eq!(totals.into_values().collect::<Vec<_>>(), [1000; 8]);
+    }
+
+    /// Threads that take slots, wait for them and give them back: none may be lost, none taken twice.
+    #[test]
+    fn no_slot_is_lost_between_threads() {
+        const THREADS: usize = 8;
+        const ROUNDS: usize = 3000;
+        let shared =
+            backend(" balance roundrobin\n server a 127.0.0.1:1 maxconn 1\n server b 127.0.0.1:2 maxconn 2");
+        let state = &shared.proxies[0];
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                scope.spawn(move || {
+                    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+                    runtime.block_on(async {
+                        for round in 0..ROUNDS {
+                            let held = match pick(state, None, 0, None) {
+                                Chosen::Held(held) => held,
+                                _ => {
+                                    let only = server(state, "a");
+                                    // Some wait for one server, some for any.
+                                    let own = (thread + round) % 3 == 0;
+                                    let queue = if own { &only.queue } else { &state.queue };
+                                    let (mut place, _) = queue.enter(now(0));
+                                    only.dispatch();
+                                    server(state, "b").dispatch();
+                                    poll_fn(|cx| place.poll_slot(cx)).await.unwrap()
+                                }
+                            };
+                            let limit = held.server.limit_now() as i64;
+                            assert!((1..=limit).contains(&held.server.served.now()));
+                            if round % 7 == 0 {
+                                tokio::task::yield_now().await;
+                            }
+                        }
+                    });
+                });
+            }
+        });
+        let left: Vec<i64> = state.servers.load().iter().map(|server| server.served.now()).collect();
+        assert_eq!((left, state.queue.len()), (vec![0, 0], 0));
     }
 }

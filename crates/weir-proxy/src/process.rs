@@ -298,6 +298,9 @@ async fn maintain(worker: Rc<Worker>) {
             tokio::time::sleep(PURGE_INTERVAL).await;
             worker.pool.purge(now_ms(), worker.thread);
             worker.shared.load.measure(worker.thread);
+            if worker.thread == 0 {
+                worker.shared.tables.purge();
+            }
         }
     };
     tokio::join!(stopping, purging);

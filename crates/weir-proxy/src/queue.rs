@@ -17,15 +17,15 @@ use tokio::sync::oneshot;
 use crate::pick::Held;
 
 /// A slot on a server that was counted for its holder.
-pub type Slot = Held;
+pub(crate) type Slot = Held;
 
 /// What decides who is next: the smallest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Urgency {
+pub(crate) struct Urgency {
     /// `set-priority-class`
-    pub class: i32,
+    pub(crate) class: i32,
     /// When it came, in milliseconds, moved by `set-priority-offset`.
-    pub at_ms: i64,
+    pub(crate) at_ms: i64,
 }
 
 /// An [`Urgency`] and a number that makes it unique.

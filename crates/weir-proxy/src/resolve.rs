@@ -1,6 +1,6 @@
 //! Names of servers, resolved once at start (`init-addr libc`).
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use weir_config::model::ServerAddr;
@@ -31,5 +31,15 @@ pub(crate) fn lookup(name: &str, port: u16) -> Option<SocketAddr> {
     let found: Vec<SocketAddr> = (name, port).to_socket_addrs().ok()?.collect();
     // Manual, `server`: IPv4 addresses are preferred over IPv6 ones only where resolvers say so; libc's order
     // is taken as it is, but `localhost` without IPv6 listeners is so common that IPv4 goes first.
-    found.iter().find(|a| a.is_ipv4()).or(found.first()).copied()
+    found.iter().find(|a| a.is_ipv4()).or_else(|| found.first()).copied()
+}
+
+/// Looks a name up without holding the thread's event loop (`do-resolve`).
+pub(crate) async fn in_background(host: String, family: u8) -> Option<IpAddr> {
+    let lookup = move || -> Option<IpAddr> {
+        let found: Vec<SocketAddr> = (host.as_str(), 0).to_socket_addrs().ok()?.collect();
+        let wanted = |a: &&SocketAddr| if family == 6 { a.is_ipv6() } else { a.is_ipv4() };
+        found.iter().find(wanted).or_else(|| found.first()).map(SocketAddr::ip)
+    };
+    tokio::task::spawn_blocking(lookup).await.ok().flatten()
 }

@@ -10,7 +10,8 @@ use crate::connect::ServerConnection;
 use crate::counters::{Counter, Counters};
 use crate::edge::{Body, BodyLength, Edge};
 use crate::exchange::{Exchange, Stop};
-use crate::{compression, cookie, request_rules};
+use crate::state::ServerState;
+use crate::{compression, cookie, request_rules, stick_rules, stick_track};
 
 /// Applies the rules and sends the head.
 pub(crate) async fn apply(
@@ -27,6 +28,7 @@ pub(crate) async fn apply(
     let mut response = response;
     cookie::write(x, &back, &server.held.server, &mut response);
     x.txn.response = Some(response);
+    stick(x, &server.held.server, &back);
     run_rules(x, server, &back, &back.http_response).await?;
     if x.back != x.front {
         run_rules(x, server, &front, &front.http_response).await?;
@@ -36,6 +38,14 @@ pub(crate) async fn apply(
     compression::response(x, &mut body, until_close);
     after_response(x);
     send_head(x, server, body)
+}
+
+/// Keys that are stuck to the server from now on.
+pub(crate) fn stick(x: &mut Exchange, server: &ServerState, proxy: &Proxy) {
+    if proxy.stick_rules.is_empty() {
+        return;
+    }
+    stick_rules::response(&x.worker.shared, proxy, x.back, &x.txn, &mut x.stick, server);
 }
 
 /// What the log and the statistics want to know of a response that arrived.
@@ -49,6 +59,7 @@ fn received(x: &mut Exchange, server: &ServerConnection, response: &Response, fr
     server.held.server.count(thread, Counters::of_status(response.status), 1);
     server.held.server.count(thread, Counter::Requests, 1);
     x.count_back(Counters::of_status(response.status), 1);
+    stick_track::server_status(&x.worker.shared, &x.txn, response.status);
     for (slot, (name, limit)) in front.captures.response.iter().enumerate() {
         if !name.is_empty()
             && let Some(value) = response.fields.get_all(name).next_back()

@@ -18,9 +18,11 @@ use weir_net::tls::client::TlsClient;
 
 use crate::counters::{Counter, Counters, Rate};
 use crate::farm::{Farm, Layout, NEVER, Picker};
+use crate::listeners;
 use crate::load::ProcessLoad;
 use crate::pick::Held;
 pub use crate::queue::Queue;
+use crate::stick_table::StickTables;
 use crate::takeover::Exchangers;
 
 /// The process's shared state.
@@ -29,6 +31,8 @@ pub struct Shared {
     pub config: Arc<Config>,
     /// State of each proxy, parallel to `config.proxies`.
     pub proxies: Vec<ProxyState>,
+    /// Stick tables.
+    pub tables: StickTables,
     /// Worker threads.
     pub threads: usize,
     /// Soft stop has begun: no new connections, idle ones close.
@@ -132,6 +136,8 @@ pub struct ProxyState {
     pub farm: Arc<Farm>,
     /// Requests that wait for a slot of any server.
     pub queue: Arc<Queue>,
+    /// Log lines made for the frontend (`%lc`).
+    pub log_counter: AtomicU32,
     /// Milliseconds (process clock) of the last session, for `lastsess`.
     pub last_session_ms: AtomicU64,
     /// Milliseconds of the last change of the backend's own up/down state.
@@ -515,7 +521,7 @@ fn target_of(addr: &model::ServerAddr) -> ServerTarget {
             ServerTarget { address: Some(Address::Unix(path.clone())), name: None }
         }
         model::ServerAddr::Abstract(name) => {
-            ServerTarget { address: Some(Address::Abstract(name.clone())), name: None }
+            ServerTarget { address: listeners::abstract_name(name).address(), name: None }
         }
         model::ServerAddr::Name(name, _) => ServerTarget { address: None, name: Some(name.clone()) },
         model::ServerAddr::Reverse => ServerTarget { address: None, name: None },
@@ -546,6 +552,7 @@ impl ProxyState {
             picker,
             queue: Arc::clone(&farm.queue),
             farm,
+            log_counter: AtomicU32::new(0),
             last_session_ms: AtomicU64::new(u64::MAX),
             last_change_ms: AtomicU64::new(0),
             up: AtomicBool::new(true),
@@ -632,6 +639,7 @@ impl Shared {
             config.proxies.iter().enumerate().map(|(at, p)| ProxyState::new(at, p, threads, max)).collect();
         Arc::new(Self {
             proxies,
+            tables: StickTables::new(&config),
             threads,
             stopping: AtomicBool::new(false),
             stop_signal: watch::Sender::new(false),

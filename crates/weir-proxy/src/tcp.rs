@@ -12,7 +12,7 @@ use crate::connection::Entry;
 use crate::edge::{Edge, H1Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::worker::Worker;
-use crate::{connect, finish, forward, route};
+use crate::{connect, finish, forward, response_rules, route};
 
 /// Serves a connection in TCP mode.
 pub(crate) async fn serve(
@@ -45,6 +45,8 @@ async fn stages(x: &mut Exchange) -> Result<(), Stop> {
         inspect(x, x.back).await?;
     }
     let server = connect::tunnel(x).await?;
+    let back = Rc::clone(x.worker.proxy(x.back));
+    response_rules::stick(x, &server.held.server, &back);
     x.answered = true;
     forward::answer(x, server).await
 }
@@ -64,6 +66,7 @@ async fn inspect(x: &mut Exchange, index: usize) -> Result<(), Stop> {
     let mut from = 0;
     loop {
         look(x);
+        x.txn.inspecting = proxy.tcp_request_inspect_delay.is_some() && !x.txn.request_body_complete;
         match action::run(rules, from, &mut x.txn) {
             Flow::Done | Flow::Allow => return Ok(()),
             Flow::Wait { next, .. } => from = next,
@@ -71,7 +74,11 @@ async fn inspect(x: &mut Exchange, index: usize) -> Result<(), Stop> {
                 x.terminated(b'P', b'R');
                 return Err(Stop::Drop { silent });
             }
-            Flow::Reply { .. } | Flow::Tarpit(_) => {
+            Flow::Reply { .. }
+            | Flow::Tarpit(_)
+            | Flow::Service(_)
+            | Flow::SwitchToHttp
+            | Flow::CloseServer => {
                 x.terminated(b'P', b'R');
                 return Err(Stop::Drop { silent: false });
             }

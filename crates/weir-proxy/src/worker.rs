@@ -71,13 +71,13 @@ impl Worker {
         for name in shared.config.global.h1_case_adjust.values() {
             case_map.add(&String::from_utf8_lossy(name));
         }
-        Rc::new_cyclic(|worker| Self {
+        Rc::new(Self {
             thread,
             buffers: RefCell::new(BufferPool::new(tune.bufsize)),
             proxies: config.proxies.iter().map(|proxy| Rc::new(LocalProxy(Arc::clone(proxy)))).collect(),
             pool: Pool::default(),
             logger: Logger::new(&shared),
-            env: Rc::new(WorkerEnvironment::new(worker.clone(), &shared)),
+            env: Rc::new(WorkerEnvironment::new(&shared)),
             services,
             case_map,
             response_options: ParseOptions {

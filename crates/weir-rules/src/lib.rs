@@ -6,15 +6,32 @@
 
 pub mod acl;
 pub mod action;
+pub mod args;
 pub mod auth;
+mod certificate;
+mod client_hello;
 pub mod condition;
+mod convert;
+mod crypt;
 pub mod diagnostic;
 pub mod expr;
+mod fetch;
+pub mod hash;
+mod json_path;
+mod log_alias;
 pub mod log_format;
+mod manual;
+pub mod matcher;
+mod md5;
 pub mod pattern;
+pub mod pcre;
+pub mod registry;
 pub mod reply;
 pub mod scope;
+pub mod status;
 pub mod txn;
+pub mod value;
+pub mod vars;
 
 pub use action::{Flow, Phase, Reply, Rule, WaitFor};
 pub use condition::Condition;

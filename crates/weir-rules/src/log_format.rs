@@ -1,45 +1,505 @@
-//! Log-format strings: text, `%variables` and `%[expressions]`.
+//! Log-format strings (section 8.2.6): text, `%aliases` and `%[expressions]`.
+//!
+//! Owns parsing, flags and the built-in formats; leaves what an alias prints to [`crate::log_alias`].
 
-use crate::{Diagnostic, Scope, Txn, Word};
+use std::sync::LazyLock;
+
+use crate::expr::Expr;
+use crate::log_alias::Alias;
+use crate::scope::{Place, Shared};
+use crate::value::Value;
+use crate::{Diagnostic, Scope, Txn, Word, args, convert};
 
 /// A parsed log-format string.
+#[derive(Debug, Default)]
+pub struct LogFormat {
+    items: Vec<Item>,
+    /// Everything is encoded as one JSON object.
+    json: bool,
+}
+
 #[derive(Debug)]
-pub struct LogFormat;
+struct Item {
+    node: Node,
+    options: Options,
+    /// Name and forced type for encodings.
+    name: String,
+    forced: Option<Forced>,
+}
+
+#[derive(Debug)]
+enum Node {
+    Text(Box<[u8]>),
+    /// White space of a log line: several in a row print one.
+    Space,
+    Alias(Alias),
+    Expr(Box<Expr>),
+}
+
+/// Type forced by `%(name:type)`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Forced {
+    Str,
+    Int,
+    Bool,
+}
+
+/// What the result is for; decides which characters are safe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Style {
+    /// A log line: missing values print `-`, spaces are merged.
+    Log,
+    /// A header field or body: control characters are percent-encoded.
+    #[default]
+    Http,
+    /// Bytes as they are (`set-var-fmt`).
+    Raw,
+}
+
+/// Flags in force for an item.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the manual, set and cleared on its own")]
+pub(crate) struct Options {
+    pub(crate) style: Style,
+    pub(crate) quote: bool,
+    pub(crate) hex: bool,
+    pub(crate) escape: bool,
+    pub(crate) json: bool,
+}
 
 impl LogFormat {
-    /// Parses one word.
+    /// Parses one word: as a log line where the scope says so, else as a field value.
     ///
     /// # Errors
     /// Everything that is wrong with it.
-    pub fn parse(_word: &Word, _scope: &mut Scope<'_>) -> Result<Self, Vec<Diagnostic>> {
-        Err(vec![])
+    pub fn parse(word: &Word, scope: &mut Scope<'_>) -> Result<Self, Vec<Diagnostic>> {
+        let style = if scope.place == Place::Log { Style::Log } else { Style::Http };
+        Self::parse_styled(word, style, scope)
+    }
+
+    /// Parses one word for a certain use.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn parse_styled(word: &Word, style: Style, scope: &mut Scope<'_>) -> Result<Self, Vec<Diagnostic>> {
+        let mut parser = Parser {
+            word,
+            at: 0,
+            text: Vec::new(),
+            global: Options { style, ..Options::default() },
+            format: Self::default(),
+            errors: Vec::new(),
+        };
+        parser.run(scope);
+        match parser.errors.is_empty() {
+            true => Ok(parser.format),
+            false => Err(parser.errors),
+        }
+    }
+
+    /// A format that prints these bytes, whatever they are.
+    pub(crate) fn literal(text: &[u8]) -> Self {
+        let node = Node::Text(text.into());
+        Self {
+            items: vec![Item { node, options: Options::default(), name: String::new(), forced: None }],
+            json: false,
+        }
+    }
+
+    /// The bytes when nothing in the format depends on the transaction.
+    #[must_use]
+    pub fn constant(&self) -> Option<&[u8]> {
+        match self.items.as_slice() {
+            [] => Some(b""),
+            [Item { node: Node::Text(text), .. }] if !self.json => Some(text),
+            _ => None,
+        }
     }
 
     /// Appends the rendered text.
-    pub fn render(&self, _txn: &Txn, _out: &mut Vec<u8>) {}
+    pub fn render(&self, txn: &Txn, out: &mut Vec<u8>) {
+        if self.json {
+            return self.render_json(txn, out);
+        }
+        let start = out.len();
+        for item in &self.items {
+            match &item.node {
+                Node::Text(text) => out.extend_from_slice(text),
+                Node::Space => {
+                    if out.len() > start && out.last() != Some(&b' ') {
+                        out.push(b' ');
+                    }
+                }
+                Node::Alias(_) | Node::Expr(_) if item.options.json => item.render_json(txn, out),
+                Node::Alias(alias) => alias.render(txn, item.options, out),
+                Node::Expr(expr) => match expr.eval(txn) {
+                    Some(value) => print_value(&value, item.options, out),
+                    None => print_missing(item.options, out),
+                },
+            }
+        }
+    }
+
+    /// The rendered text.
+    #[must_use]
+    pub fn to_vec(&self, txn: &Txn) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64);
+        self.render(txn, &mut out);
+        out
+    }
+
+    fn render_json(&self, txn: &Txn, out: &mut Vec<u8>) {
+        out.push(b'{');
+        let mut first = true;
+        for item in self.items.iter().filter(|i| !i.name.is_empty()) {
+            if !std::mem::take(&mut first) {
+                out.extend_from_slice(b", ");
+            }
+            push_json_string(item.name.as_bytes(), out);
+            out.extend_from_slice(b": ");
+            item.render_json(txn, out);
+        }
+        out.push(b'}');
+    }
 }
 
-/// `option httplog`
+impl Item {
+    /// The value in JSON.
+    fn render_json(&self, txn: &Txn, out: &mut Vec<u8>) {
+        let value = match &self.node {
+            Node::Expr(expr) => expr.eval(txn),
+            Node::Alias(alias) => alias.value(txn, self.options),
+            Node::Text(_) | Node::Space => None,
+        };
+        match (value, self.forced) {
+            (None, _) => out.extend_from_slice(b"null"),
+            (Some(value), Some(Forced::Int)) => Value::Int(value.to_int().unwrap_or(0)).append_to(out),
+            (Some(value), Some(Forced::Bool)) => {
+                out.extend_from_slice(if value.to_bool().unwrap_or(false) { b"true" } else { b"false" });
+            }
+            (Some(value), Some(Forced::Str)) => push_json_string(&value.into_bytes(), out),
+            (Some(Value::Bool(b)), None) => out.extend_from_slice(if b { b"true" } else { b"false" }),
+            (Some(value @ Value::Int(_)), None) => value.append_to(out),
+            (Some(value), None) => push_json_string(&value.into_bytes(), out),
+        }
+    }
+}
+
+/// A JSON string with its quotes; bytes above 127 stay as they are.
+fn push_json_string(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    for b in text {
+        match b {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', *b]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0..0x20 | 0x7f => out.extend_from_slice(format!("\\u{b:04x}").as_bytes()),
+            _ => out.push(*b),
+        }
+    }
+    out.push(b'"');
+}
+
+/// Prints a sample.
+fn print_value(value: &Value<'_>, options: Options, out: &mut Vec<u8>) {
+    match (options.style, value) {
+        (Style::Http, Value::Str(text) | Value::Bin(text) | Value::Method(text)) => encode_http(text, out),
+        (Style::Http, other) => other.append_to(out),
+        (Style::Raw, other) if !options.quote && !options.escape => other.append_to(out),
+        (_, Value::Str(text) | Value::Bin(text) | Value::Method(text)) => print_text(text, options, out),
+        (_, other) => {
+            let mut text = Vec::with_capacity(40);
+            other.append_to(&mut text);
+            print_text(&text, options, out);
+        }
+    }
+}
+
+/// Percent-encodes what must not stand in a field: control characters.
+fn encode_http(text: &[u8], out: &mut Vec<u8>) {
+    if !text.iter().any(u8::is_ascii_control) {
+        return out.extend_from_slice(text);
+    }
+    for b in text {
+        if b.is_ascii_control() {
+            out.push(b'%');
+            convert::codec::push_hex(*b, out);
+        } else {
+            out.push(*b);
+        }
+    }
+}
+
+/// Prints what stands for nothing: `-` in logs, `""` where quotes are asked for.
+pub(crate) fn print_missing(options: Options, out: &mut Vec<u8>) {
+    if options.quote && options.style != Style::Http {
+        out.extend_from_slice(b"\"\"");
+    } else if options.style == Style::Log {
+        out.push(b'-');
+    }
+}
+
+/// Prints text with the flags' quotes and escapes; empty text is missing.
+pub(crate) fn print_text(text: &[u8], options: Options, out: &mut Vec<u8>) {
+    if text.is_empty() {
+        return print_missing(options, out);
+    }
+    if options.quote {
+        out.push(b'"');
+    }
+    if options.escape {
+        for b in text {
+            if matches!(b, b'"' | b'\\' | b']') {
+                out.push(b'\\');
+            }
+            out.push(*b);
+        }
+    } else {
+        out.extend_from_slice(text);
+    }
+    if options.quote {
+        out.push(b'"');
+    }
+}
+
+struct Parser<'w> {
+    word: &'w Word,
+    at: usize,
+    text: Vec<u8>,
+    global: Options,
+    format: LogFormat,
+    errors: Vec<Diagnostic>,
+}
+
+impl Parser<'_> {
+    fn run(&mut self, scope: &mut Scope<'_>) {
+        while let Some(&b) = self.word.text.get(self.at) {
+            self.at += 1;
+            match b {
+                b'%' if self.word.text.get(self.at) == Some(&b'%') => {
+                    self.at += 1;
+                    self.text.push(b'%');
+                }
+                b'%' => {
+                    if let Err(e) = self.item(scope) {
+                        self.errors.extend(e);
+                    }
+                }
+                b' ' | b'\t' if self.global.style == Style::Log => {
+                    self.flush();
+                    self.push(Node::Space, self.global, String::new(), None);
+                }
+                _ => self.text.push(b),
+            }
+        }
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        if !self.text.is_empty() {
+            let text = std::mem::take(&mut self.text).into();
+            self.push(Node::Text(text), self.global, String::new(), None);
+        }
+    }
+
+    fn push(&mut self, node: Node, options: Options, name: String, forced: Option<Forced>) {
+        self.format.items.push(Item { node, options, name, forced });
+    }
+
+    fn error(&self, from: usize, to: usize, message: String) -> Vec<Diagnostic> {
+        let place = args::sub_word(self.word, from.min(to), to.min(self.word.text.len()).max(from.min(to)));
+        vec![Diagnostic::error(place.pos, message)]
+    }
+
+    /// The text up to `end` from the current place, which is left behind it.
+    fn until(&mut self, end: u8) -> Result<Word, Vec<Diagnostic>> {
+        let rest = &self.word.text[self.at..];
+        let Some(len) = memchr::memchr(end, rest) else {
+            return Err(self.error(
+                self.at - 1,
+                self.at,
+                format!("missing '{}' in a log format", char::from(end)),
+            ));
+        };
+        let found = args::sub_word(self.word, self.at, self.at + len);
+        self.at += len + 1;
+        Ok(found)
+    }
+
+    /// What follows a percent sign: `(name:type)`, `{flags}`, then `[expression]` or an alias.
+    fn item(&mut self, scope: &mut Scope<'_>) -> Result<(), Vec<Diagnostic>> {
+        self.flush();
+        let start = self.at - 1;
+        let (mut name, mut forced) = (String::new(), None);
+        if self.word.text.get(self.at) == Some(&b'(') {
+            self.at += 1;
+            let word = self.until(b')')?;
+            let text = word.as_str().into_owned();
+            let (plain, kind) = text.split_once(':').unwrap_or((&text, ""));
+            plain.clone_into(&mut name);
+            forced = match kind {
+                "" => None,
+                "str" => Some(Forced::Str),
+                "sint" => Some(Forced::Int),
+                "bool" => Some(Forced::Bool),
+                _ => {
+                    return Err(vec![Diagnostic::error(
+                        word.pos,
+                        format!("'{kind}' is no type (str, sint, bool)"),
+                    )]);
+                }
+            };
+        }
+        let mut options = self.global;
+        if self.word.text.get(self.at) == Some(&b'{') {
+            self.at += 1;
+            let word = self.until(b'}')?;
+            parse_flags(&word, &mut options)?;
+        }
+        if self.word.text.get(self.at) == Some(&b'[') {
+            self.at += 1;
+            let end = expression_end(&self.word.text, self.at);
+            let end =
+                end.ok_or_else(|| self.error(start, self.at, "missing ']' in a log format".to_owned()))?;
+            let word = args::sub_word(self.word, self.at, end);
+            self.at = end + 1;
+            let (expr, _) = Expr::parse(std::slice::from_ref(&word), scope)?;
+            self.push(Node::Expr(Box::new(expr)), options, name, forced);
+            return Ok(());
+        }
+        let rest = &self.word.text[self.at..];
+        let len = rest.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
+        let word = args::sub_word(self.word, self.at, self.at + len);
+        self.at += len;
+        match word.text.as_slice() {
+            b"" => Err(self
+                .error(start, self.at + 1, "'%' without a name".to_owned())
+                .into_iter()
+                .map(|e| e.hint("write '%%' for a percent sign"))
+                .collect()),
+            b"o" => {
+                self.global = options;
+                self.format.json |= options.json;
+                Ok(())
+            }
+            _ => {
+                let alias = Alias::parse(&word).map_err(|e| vec![e])?;
+                self.push(Node::Alias(alias), options, name, forced);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Where the bracket of an expression closes: arguments in parentheses may hold brackets.
+fn expression_end(text: &[u8], from: usize) -> Option<usize> {
+    let (mut depth, mut quote, mut at) = (0usize, None, from);
+    while let Some(&b) = text.get(at) {
+        match (quote, b) {
+            (Some(q), _) if q == b => quote = None,
+            (Some(b'"') | None, b'\\') if depth > 0 => at += 1,
+            (Some(_), _) => {}
+            (None, b'"' | b'\'') if depth > 0 => quote = Some(b),
+            (None, b'(') => depth += 1,
+            (None, b')') => depth = depth.saturating_sub(1),
+            (None, b']') if depth == 0 => return Some(at),
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// `+Q,-E,...`
+fn parse_flags(word: &Word, options: &mut Options) -> Result<(), Vec<Diagnostic>> {
+    for flag in word.text.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
+        let (on, name) = match flag {
+            [b'-', name @ ..] => (false, name),
+            [b'+', name @ ..] => (true, name),
+            name => (true, name),
+        };
+        match name {
+            b"Q" => options.quote = on,
+            b"X" => options.hex = on,
+            b"E" => options.escape = on,
+            b"json" => options.json = on,
+            b"bin" => {}
+            b"" => {}
+            b"cbor" => {
+                return Err(vec![Diagnostic::error(
+                    word.pos,
+                    "the log format flag 'cbor' is not implemented yet",
+                )]);
+            }
+            _ => {
+                return Err(vec![Diagnostic::unknown(
+                    "log format flag",
+                    word,
+                    ["Q", "X", "E", "json", "cbor", "bin"],
+                )]);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A built-in format.
+fn built_in(text: &str) -> LogFormat {
+    let shared = Shared::new(&|_| Err(std::io::ErrorKind::NotFound.into()));
+    let mut scope = Scope::new(&shared, "");
+    scope.place = Place::Log;
+    let word = Word { text: text.as_bytes().to_vec(), ..Word::default() };
+    LogFormat::parse(&word, &mut scope).expect("the built-in formats are tested to parse")
+}
+
+/// Texts of the built-in formats, for `HAPROXY_HTTP_LOG_FMT` and its like.
+pub const HTTP_LOG_FORMAT: &str = "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc \
+    %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r";
+/// `option httpslog`.
+pub const HTTPS_LOG_FORMAT: &str = "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc \
+    %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r \
+    %[fc_err]/%[ssl_fc_err,hex]/%[ssl_c_err]/%[ssl_c_ca_err]/%[ssl_fc_is_resumed] %[ssl_fc_sni]/%sslv/%sslc";
+/// `option tcplog`.
+pub const TCP_LOG_FORMAT: &str = "%ci:%cp [%t] %ft %b/%s %Tw/%Tc/%Tt %B %ts %ac/%fc/%bc/%sc/%rc %sq/%bq";
+/// `option httplog clf`.
+pub const CLF_LOG_FORMAT: &str = "%{+Q}o %{-Q}ci - - [%trg] %r %ST %B \"\" \"\" %cp %ms %ft %b %s \
+    %TR %Tw %Tc %Tr %Ta %tsc %ac %fc %bc %sc %rc %sq %bq %CC %CS %hrl %hsl";
+/// `option tcplog clf`.
+pub const TCP_CLF_LOG_FORMAT: &str = "%{Q}o %{-Q}ci - - [%T] \"TCP \" 000 %B \"\" \"\" %cp %ms %ft %b %s \
+    %Th %Tw %Tc %Tt %U %ts-- %ac %fc %bc %sc %rc %sq %bq \"\" \"\" ";
+
+/// `option httplog`.
+#[must_use]
 pub fn httplog() -> &'static LogFormat {
-    &LogFormat
+    static FORMAT: LazyLock<LogFormat> = LazyLock::new(|| built_in(HTTP_LOG_FORMAT));
+    &FORMAT
 }
 
-/// `option httpslog`
+/// `option httpslog`.
+#[must_use]
 pub fn httpslog() -> &'static LogFormat {
-    &LogFormat
+    static FORMAT: LazyLock<LogFormat> = LazyLock::new(|| built_in(HTTPS_LOG_FORMAT));
+    &FORMAT
 }
 
-/// `option clflog`
-pub fn clflog() -> &'static LogFormat {
-    &LogFormat
-}
-
-/// `option tcplog`
+/// `option tcplog`.
+#[must_use]
 pub fn tcplog() -> &'static LogFormat {
-    &LogFormat
+    static FORMAT: LazyLock<LogFormat> = LazyLock::new(|| built_in(TCP_LOG_FORMAT));
+    &FORMAT
 }
 
-/// `option tcpclf`
+/// `option httplog clf`.
+#[must_use]
+pub fn clflog() -> &'static LogFormat {
+    static FORMAT: LazyLock<LogFormat> = LazyLock::new(|| built_in(CLF_LOG_FORMAT));
+    &FORMAT
+}
+
+/// `option tcplog clf`.
+#[must_use]
 pub fn tcpclf() -> &'static LogFormat {
-    &LogFormat
+    static FORMAT: LazyLock<LogFormat> = LazyLock::new(|| built_in(TCP_CLF_LOG_FORMAT));
+    &FORMAT
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use weir_http::{Request, Response};
 
 use crate::expr::Value;
+use crate::vars::Effects;
 
 /// Scope of a variable: `proc.x`, `sess.x`, `txn.x`, `req.x`, `res.x` (and `check.x`).
 pub type Vars = Vec<(Box<[u8]>, Value<'static>)>;
@@ -201,8 +202,59 @@ pub struct Txn {
     pub request_counter: u32,
     /// File and line of the last rule that was final (`last_rule_file`, `last_rule_line`).
     pub last_rule: Option<crate::Pos>,
-    /// Entity (rule) the transaction waits in, none when it runs.
+    /// Compression algorithm applied to the response, for `res.comp_algo`.
     pub compression: Option<&'static str>,
+    /// Method and URI as received, kept when a rule first changes one of them (logs show these).
+    pub received: Option<Box<(Vec<u8>, Vec<u8>)>>,
+    /// The log line is written before the end (`option logasap`): totals get a `+`.
+    pub log_asap: bool,
+    /// More bytes may come while content rules run (`tcp-request inspect-delay`): a test without a value waits.
+    /// Set by the data plane in the content phases, cleared when the delay is over or the buffer is full.
+    pub inspecting: bool,
+    /// Rewrites that fail end in an error instead of being left out (`strict-mode`).
+    pub strict_rewriting: bool,
+    /// A rewrite failed in strict mode: the answer is 500 (502 for responses).
+    pub rewrite_failed: bool,
+    /// Largest head in bytes that rewriting may produce (`tune.bufsize` less `tune.maxrewrite`); 0 is no limit.
+    pub max_head: usize,
+    /// `disable-l7-retry`.
+    pub no_l7_retry: bool,
+    /// `set-retries`.
+    pub set_retries: Option<u32>,
+    /// More timeouts set by `set-timeout`, milliseconds: connect, queue, tarpit.
+    pub set_other_timeouts: [Option<u32>; 3],
+    /// `set-priority-class`.
+    pub priority_class: i32,
+    /// `set-priority-offset`, milliseconds.
+    pub priority_offset: i32,
+    /// `set-nice`.
+    pub nice: i32,
+    /// `set-fc-mark`, `set-fc-tos`: to be set on the client's socket.
+    pub client_mark: Option<u32>,
+    /// `set-fc-tos`.
+    pub client_tos: Option<u8>,
+    /// `set-bc-mark`: to be set on the server's socket before it connects.
+    pub server_mark: Option<u32>,
+    /// `set-bc-tos`.
+    pub server_tos: Option<u8>,
+    /// Fields of 103 responses to send before going on (`early-hint`), in order.
+    pub early_hints: Vec<(Box<[u8]>, Box<[u8]>)>,
+    /// Cache to look in (`cache-use`).
+    pub cache_use: Option<Arc<str>>,
+    /// Cache to store in (`cache-store`).
+    pub cache_store: Option<Arc<str>>,
+    /// The response came out of this cache.
+    pub cache_hit: Option<Arc<str>>,
+    /// Errors of the client's connection: (number, name, text) for `fc_err*`.
+    pub client_error: (u8, &'static str, &'static str),
+    /// Errors of the server's connection for `bc_err*`.
+    pub server_error: (u8, &'static str, &'static str),
+    /// Error of the client's TLS handshake (`ssl_fc_err`), as OpenSSL packs it.
+    pub tls_error: u64,
+    /// Buffer that rules render into; empty between them.
+    pub(crate) scratch: Vec<u8>,
+    /// What expressions changed while they borrowed the transaction.
+    pub effects: Effects,
     /// The process around the transaction.
     pub env: Rc<dyn Environment>,
 }
@@ -254,6 +306,31 @@ impl Txn {
             request_counter: 0,
             last_rule: None,
             compression: None,
+            received: None,
+            log_asap: false,
+            inspecting: false,
+            strict_rewriting: true,
+            rewrite_failed: false,
+            max_head: 0,
+            no_l7_retry: false,
+            set_retries: None,
+            set_other_timeouts: [None; 3],
+            priority_class: 0,
+            priority_offset: 0,
+            nice: 0,
+            client_mark: None,
+            client_tos: None,
+            server_mark: None,
+            server_tos: None,
+            early_hints: Vec::new(),
+            cache_use: None,
+            cache_store: None,
+            cache_hit: None,
+            client_error: (0, "NONE", "Success"),
+            server_error: (0, "NONE", "Success"),
+            tls_error: 0,
+            scratch: Vec::new(),
+            effects: Effects::default(),
         }
     }
 
@@ -261,6 +338,26 @@ impl Txn {
     #[must_use]
     pub fn src(&self) -> Option<SocketAddr> {
         self.src.or_else(|| self.session.src.get())
+    }
+
+    /// The method as received.
+    #[must_use]
+    pub fn original_method(&self) -> &[u8] {
+        self.received.as_ref().map_or_else(|| self.request.method_bytes(), |r| &r.0)
+    }
+
+    /// The URI as received.
+    #[must_use]
+    pub fn original_uri(&self) -> &[u8] {
+        self.received.as_ref().map_or_else(|| self.request.uri_bytes(), |r| &r.1)
+    }
+
+    /// Keeps method and URI before the first change of one of them.
+    pub fn keep_received(&mut self) {
+        if self.received.is_none() {
+            let received = (self.request.method_bytes().to_vec(), self.request.uri_bytes().to_vec());
+            self.received = Some(Box::new(received));
+        }
     }
 
     /// The address the client asked for: set-dst first, then the connection's.
@@ -289,6 +386,16 @@ pub enum Figure {
     Weight,
     InitialWeight,
     UserWeight,
+    MaxConnections,
+    FreeConnections,
+    ServerTimeout,
+    TunnelTimeout,
+    ConnectTimeout,
+    QueueTimeout,
+    ClientTimeout,
+    TarpitTimeout,
+    Retries,
+    Id,
 }
 
 /// The process around a transaction: what rules may ask that is not the transaction's own.
@@ -319,6 +426,67 @@ pub trait Environment {
     fn table(&self, index: usize) -> Option<Rc<dyn StickTable>>;
     /// Index of the table of a proxy or table section.
     fn table_index(&self, name: &str) -> Option<usize>;
+    /// What the configuration answers with this status (`errorfile`, `http-error`): the backend's, then the frontend's.
+    fn error_page(&self, _txn: &Txn, _status: u16) -> ErrorPage {
+        ErrorPage::Default
+    }
+    /// Whether an address is one of this machine's.
+    fn is_local(&self, _ip: std::net::IpAddr) -> Option<bool> {
+        None
+    }
+    /// Facts of the kernel about the client's connection (or the server's): figures of `TCP_INFO`.
+    fn tcp_figure(&self, _txn: &Txn, _server: bool, _figure: TcpFigure) -> Option<i64> {
+        None
+    }
+    /// Seconds since the process started.
+    fn uptime(&self) -> u64 {
+        0
+    }
+    /// Name of the frontend's default backend (`fe_defbe`).
+    fn default_backend(&self, _frontend: &str) -> Option<Arc<str>> {
+        None
+    }
+    /// Name of a source file by its number in [`crate::Pos`] (`last_rule_file`).
+    fn source_file(&self, _file: u32) -> Option<&str> {
+        None
+    }
+    /// Number for the next log line of a proxy (`%lc`).
+    fn log_counter(&self, _proxy: usize) -> u32 {
+        0
+    }
+    /// Where the log line is made (`%OG`).
+    fn log_origin(&self) -> &'static str {
+        "unspec"
+    }
+    /// Offset of local time from UTC in seconds at a moment in seconds since 1970.
+    fn utc_offset(&self, at_s: i64) -> i32 {
+        crate::convert::date::system_utc_offset(at_s)
+    }
+}
+
+/// What the configuration has for a status.
+#[derive(Debug)]
+pub enum ErrorPage {
+    /// Nothing: the built-in message.
+    Default,
+    /// `/dev/null`: close without an answer.
+    Silent,
+    /// This.
+    Reply(Box<crate::Reply>),
+}
+
+/// A figure of a TCP connection, for `fc_rtt` and the like; times in microseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "each variant is the fetch of the same name")]
+pub enum TcpFigure {
+    Rtt,
+    RttVar,
+    Unacked,
+    Sacked,
+    Lost,
+    Retrans,
+    Fackets,
+    Reordering,
 }
 
 /// A stick table as rules see it (`weir-balance` has the data structure behind it).
@@ -331,4 +499,76 @@ pub trait StickTable {
     fn set(&self, key: &[u8], data: &str, to: i64);
     /// Refreshes (creating it) an entry; false when the table is full.
     fn touch(&self, key: &[u8]) -> bool;
+    /// The table's key type.
+    fn key_type(&self) -> KeyType {
+        KeyType::String(32)
+    }
+    /// Entries in use and places free.
+    fn usage(&self) -> (usize, usize) {
+        (0, 0)
+    }
+    /// Whether the entry exists.
+    fn contains(&self, _key: &[u8]) -> bool {
+        false
+    }
+    /// Starts tracking an entry, creating it: counts a session and a concurrent connection.
+    fn track(&self, key: &[u8]) -> bool {
+        self.touch(key)
+    }
+}
+
+/// Key type of a stick table; says how a sample becomes a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyType {
+    /// 4 bytes.
+    Ip,
+    /// 16 bytes.
+    Ipv6,
+    /// 4 bytes, big end first.
+    Integer,
+    /// Text up to this length.
+    String(usize),
+    /// Bytes of exactly this length (cut or filled with zeros).
+    Binary(usize),
+}
+
+impl KeyType {
+    /// The key a sample makes; `None` when it cannot be one.
+    #[must_use]
+    pub fn key(self, value: Value<'_>) -> Option<Box<[u8]>> {
+        use std::net::IpAddr;
+        Some(match self {
+            Self::Ip => match value.to_ip()? {
+                IpAddr::V4(ip) => Box::new(ip.octets()),
+                IpAddr::V6(ip) => Box::new(crate::value::embedded_v4(ip)?.octets()),
+            },
+            Self::Ipv6 => match value.to_ip()? {
+                IpAddr::V4(ip) => Box::new(ip.to_ipv6_mapped().octets()),
+                IpAddr::V6(ip) => Box::new(ip.octets()),
+            },
+            Self::Integer => Box::new((value.to_int()? as u32).to_be_bytes()),
+            Self::String(most) => {
+                let bytes = value.into_bytes();
+                bytes[..bytes.len().min(most)].into()
+            }
+            Self::Binary(len) => {
+                let mut bytes = value.into_binary().into_owned();
+                bytes.resize(len, 0);
+                bytes.into()
+            }
+        })
+    }
+
+    /// A key as the value it was made of.
+    #[must_use]
+    pub fn value(self, key: &[u8]) -> Value<'static> {
+        let four = || <[u8; 4]>::try_from(key).unwrap_or_default();
+        match self {
+            Self::Ip => Value::Ip(four().into()),
+            Self::Ipv6 => Value::Ip(<[u8; 16]>::try_from(key).unwrap_or_default().into()),
+            Self::Integer => Value::Int(i64::from(u32::from_be_bytes(four()))),
+            Self::String(_) => Value::owned(key.to_vec()),
+            Self::Binary(_) => Value::Bin(key.to_vec().into()),
+        }
+    }
 }

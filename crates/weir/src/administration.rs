@@ -24,6 +24,9 @@ use crate::version::HAPROXY_VERSION;
 /// How long a client of a socket that hands listeners over may take to say what it wants.
 const FIRST_WORD_LIMIT: Duration = Duration::from_secs(10);
 
+/// Pause when a client seemed to have said something and has not.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
 /// Statistics page, runtime commands, and the sockets for a successor.
 #[derive(Debug)]
 pub(crate) struct Administration {
@@ -77,7 +80,7 @@ impl Services for Administration {
 
 /// Sockets go to administrators alone, over a unix socket that says so (`expose-fd listeners`).
 fn may_take_over(config: &Config, stream: &Stream, level: AdminLevel) -> bool {
-    let Ok(address) = stream.local_addr() else { return false };
+    let Ok(address) = stream.local_addr().map(handover::final_name) else { return false };
     let exposing = config.global.stats_sockets.iter().filter(|bind| bind.expose_fd_listeners);
     level == AdminLevel::Admin
         && stream.is_unix()
@@ -86,14 +89,24 @@ fn may_take_over(config: &Config, stream: &Stream, level: AdminLevel) -> bool {
 
 /// Looks at the first word without taking it from whoever serves the client otherwise.
 async fn asks_for_listeners(stream: &mut Stream) -> bool {
-    let readable = tokio::time::timeout(FIRST_WORD_LIMIT, stream.read_ready()).await;
-    let mut first = [0; HAND_OVER.len()];
-    matches!(readable, Ok(Ok(())))
-        && recv(stream.as_fd(), &mut first, RecvFlags::PEEK | RecvFlags::DONTWAIT).is_ok()
-        && first == *HAND_OVER.as_bytes()
+    let word = tokio::time::timeout(FIRST_WORD_LIMIT, async {
+        loop {
+            stream.read_ready().await?;
+            let mut first = [0; HAND_OVER.len()];
+            match recv(stream.as_fd(), &mut first, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+                Ok(_) => return Ok::<_, io::Error>(first),
+                // Readiness is a hint: there may be nothing yet.
+                Err(rustix::io::Errno::AGAIN) => tokio::time::sleep(LOOK_AGAIN).await,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    });
+    matches!(word.await, Ok(Ok(first)) if first == *HAND_OVER.as_bytes())
 }
 
 fn hand_over(stream: &Stream, listeners: &[Arc<Listener>]) -> io::Result<()> {
+    // A socket that closes with unread bytes resets the connection: the command is taken first.
+    recv(stream.as_fd(), &mut [0; HAND_OVER.len() + 1], RecvFlags::DONTWAIT)?;
     let socket = UnixStream::from(stream.as_fd().try_clone_to_owned()?);
     handover::send_listeners(&socket, listeners.iter().map(AsRef::as_ref))
 }

@@ -115,8 +115,10 @@ pub(crate) fn command_socket(written: &str) -> Result<Bind, String> {
 
 /// What the configuration says about workers.
 pub(crate) fn policy(config: &Config) -> Policy {
-    let policy = Policy::default();
-    Policy { max_reloads: config.global.mworker_max_reloads.unwrap_or(policy.max_reloads), ..policy }
+    Policy {
+        exit_on_failure: !config.global.no_exit_on_failure,
+        max_reloads: config.global.mworker_max_reloads.unwrap_or_else(|| Policy::default().max_reloads),
+    }
 }
 
 /// Whether there is a master.

@@ -75,7 +75,8 @@ pub(crate) fn from_predecessor(path: Option<&Path>) -> Result<Inheritance, Strin
         let mut socket = UnixStream::connect(path)?;
         socket.set_read_timeout(Some(PREDECESSOR_LIMIT))?;
         socket.set_write_timeout(Some(PREDECESSOR_LIMIT))?;
-        writeln!(socket, "{HAND_OVER}")?;
+        // In one piece: the other side looks for the whole word.
+        socket.write_all(format!("{HAND_OVER}\n").as_bytes())?;
         Inheritance::receive(&socket)
     };
     fetch().map_err(|error| {

@@ -56,6 +56,8 @@ pub(crate) struct Setup {
 enum Note {
     Event(Event),
     Said(String),
+    /// A worker has nothing more to say.
+    Silent(Pid),
     Ask(Ask),
 }
 
@@ -64,6 +66,10 @@ struct Process {
     child: Child,
     channel: UnixStream,
     since: Instant,
+    /// How it ended, and whether everything that it said was heard: only both together are its end, so that
+    /// its last words are not lost.
+    code: Option<u8>,
+    silent: bool,
 }
 
 impl Process {
@@ -88,7 +94,9 @@ struct Master {
     service_manager: ServiceManager,
     since: Instant,
     notes: mpsc::Sender<Note>,
+    /// Clients that wait for the start under way, and those whose reload comes after it.
     reload_answers: Vec<oneshot::Sender<String>>,
+    later_answers: Vec<oneshot::Sender<String>>,
 }
 
 /// Supervises workers until it is told to end.
@@ -128,6 +136,7 @@ async fn supervise(setup: Setup) -> Result<u8, String> {
         since: Instant::now(),
         notes: sender,
         reload_answers: Vec::new(),
+        later_answers: Vec::new(),
     };
     let mut left = master.happened(Event::Reload { hard: false });
     loop {
@@ -207,6 +216,13 @@ impl Master {
         match note {
             Note::Event(event) => return self.happened(event),
             Note::Said(line) => self.console.keep(&line),
+            Note::Silent(pid) => {
+                self.processes
+                    .iter_mut()
+                    .filter(|process| process.pid() == pid)
+                    .for_each(|process| process.silent = true);
+                return self.bury();
+            }
             Note::Ask(ask) => return self.answer(ask),
         }
         None
@@ -214,19 +230,24 @@ impl Master {
 
     /// Takes the exit codes of the children that ended.
     fn reap(&mut self) -> Option<u8> {
-        let mut ended = Vec::new();
-        self.processes.retain_mut(|process| match process.child.try_wait() {
-            Ok(Some(status)) => {
+        for process in &mut self.processes {
+            if let Ok(Some(status)) = process.child.try_wait() {
                 // A process ends with a code or by a signal; signals are numbered from 1.
                 let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-                ended.push((process.pid(), u8::try_from(code).unwrap_or(u8::MAX)));
-                false
+                process.code = Some(u8::try_from(code).unwrap_or(u8::MAX));
             }
-            Ok(None) => true,
-            Err(_) => false,
-        });
+        }
+        self.bury()
+    }
+
+    /// Follows the end of the workers that ended and were heard to the end.
+    fn bury(&mut self) -> Option<u8> {
         let mut left = None;
-        for (pid, code) in ended {
+        while let Some(at) =
+            self.processes.iter().position(|process| process.silent && process.code.is_some())
+        {
+            let process = self.processes.swap_remove(at);
+            let (pid, code) = (process.pid(), process.code.unwrap_or(u8::MAX));
             if code != 0 {
                 self.console.notice(&format!("worker ({pid}) exited with code {code}"));
             }
@@ -249,6 +270,7 @@ impl Master {
                         self.console.alert(&format!("Current worker ({pid}) exited with code {code}"));
                     }
                     Action::Leave(code) => {
+                        self.reload_answers.append(&mut self.later_answers);
                         self.answer_reloads(false);
                         self.console.notice(&format!("All workers exited. Exiting... ({code})"));
                         return Some(code);
@@ -260,6 +282,7 @@ impl Master {
     }
 
     fn start(&mut self) -> Event {
+        self.reload_answers.append(&mut self.later_answers);
         if self.first.is_none() {
             self.console.forget();
             self.service_manager.reloading();
@@ -293,7 +316,7 @@ impl Master {
         self.fresh = listeners::open_for_workers(&config, &self.held, &mut inheritance)?;
         let start = || -> io::Result<Process> {
             let (child, channel) = self.invocation.start(Role::Worker)?;
-            let process = Process { child, channel, since: Instant::now() };
+            let process = Process { child, channel, since: Instant::now(), code: None, silent: false };
             handover::send_listeners(&process.channel, self.fresh.iter().map(|held| &held.listener))?;
             process.channel.set_nonblocking(true)?;
             Ok(process)
@@ -320,9 +343,10 @@ impl Master {
             Order::Interrupt => Signal::INT,
             Order::Kill => Signal::KILL,
         };
-        // Only children that were not waited for are in the fleet: the number cannot be another process's.
-        if let Some(pid) = i32::try_from(pid).ok().and_then(SystemPid::from_raw) {
-            kill_process(pid, signal).ok();
+        // A child that was waited for has no number any more: it may be another process's by now.
+        let alive = self.processes.iter().find(|process| process.pid() == pid && process.code.is_none());
+        if let Some(process) = alive {
+            kill_process(SystemPid::from_child(&process.child), signal).ok();
         }
     }
 
@@ -367,7 +391,7 @@ impl Master {
                 answer.send(self.console.startup_logs()).ok();
             }
             Ask::Reload { hard, answer } => {
-                self.reload_answers.push(answer);
+                self.later_answers.push(answer);
                 return self.happened(Event::Reload { hard });
             }
             Ask::Connect(target, level, answer) => {
@@ -430,21 +454,19 @@ fn row(text: &mut String, pid: Pid, kind: &str, reloads: &str, uptime: Duration)
 async fn listen(pid: Pid, channel: tokio::net::UnixStream, notes: mpsc::Sender<Note>) {
     let mut lines = BufReader::new(channel);
     let mut line = Vec::new();
-    loop {
-        line.clear();
-        match (&mut lines).take(LONGEST_LINE).read_until(b'\n', &mut line).await {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {}
-        }
+    while let Ok(1..) = (&mut lines).take(LONGEST_LINE).read_until(b'\n', &mut line).await {
         let note = match Word::parse(&String::from_utf8_lossy(&line)) {
-            Some(Word::Ready) => Note::Event(Event::Ready(pid)),
-            Some(Word::Said(text)) => Note::Said(text),
-            None => continue,
+            Some(Word::Ready) => Some(Note::Event(Event::Ready(pid))),
+            Some(Word::Said(text)) => Some(Note::Said(text)),
+            None => None,
         };
-        if notes.send(note).await.is_err() {
-            return;
+        line.clear();
+        if let Some(note) = note {
+            // The loop only goes away when the process does.
+            notes.send(note).await.ok();
         }
     }
+    notes.send(Note::Silent(pid)).await.ok();
 }
 
 #[cfg(test)]

@@ -19,30 +19,41 @@ const DEFAULT_MAX_CONNECTIONS: u64 = 100_000;
 const USERS: &str = "/etc/passwd";
 const GROUPS: &str = "/etc/group";
 
-/// Raises or lowers the number of descriptors; says what is too low.
-pub(crate) fn limit_descriptors(global: &Global, listeners: usize) -> Result<(), String> {
+/// Raises or lowers the number of descriptors, says what is too low, and takes from it how many connections
+/// there can be where the configuration does not say (`maxconn`).
+pub(crate) fn limit_descriptors(global: &mut Global, listeners: usize) -> Result<(), String> {
+    let granted = set_descriptor_limit(global, listeners)?;
+    if global.maxconn.is_none() {
+        global.maxconn = Some(connections_for(granted, listeners));
+    }
+    Ok(())
+}
+
+fn set_descriptor_limit(global: &Global, listeners: usize) -> Result<u64, String> {
     let limit = getrlimit(Resource::Nofile);
     let wanted = descriptors_wanted(global, listeners);
+    if let Some(current) = limit.current.filter(|current| *current >= wanted)
+        && global.ulimit_n.is_none()
+    {
+        return Ok(current);
+    }
     let hard = limit.maximum.unwrap_or(u64::MAX);
     let explicit = global.ulimit_n.is_some() || global.maxconn.is_some();
-    if limit.current.is_none_or(|current| current >= wanted) && global.ulimit_n.is_none() {
-        return Ok(());
+    let set = |current, maximum| {
+        setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum: Some(maximum) })
+    };
+    // Beyond the hard limit there is no way without rights; then the most that is allowed is the next best.
+    if explicit && wanted > hard && set(wanted, wanted).is_ok() {
+        return Ok(wanted);
     }
-    let maximum = if explicit { wanted.max(hard) } else { hard };
-    let raised =
-        setrlimit(Resource::Nofile, Rlimit { current: Some(wanted.min(maximum)), maximum: Some(maximum) });
-    if raised.is_ok() {
-        return Ok(());
-    }
-    // Without the right to go beyond the hard limit, the most that is allowed is the next best.
-    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted.min(hard)), maximum: Some(hard) })
-        .map_err(|error| format!("cannot set the limit of file descriptors: {error}"))?;
-    if explicit && wanted > hard {
+    let granted = wanted.min(hard);
+    set(granted, hard).map_err(|error| format!("cannot set the limit of file descriptors: {error}"))?;
+    if explicit && granted < wanted {
         return Err(format!(
             "the limit of file descriptors is {hard}, and {wanted} are needed: raise it or lower maxconn"
         ));
     }
-    Ok(())
+    Ok(granted)
 }
 
 /// Each connection has one descriptor to the client and one to the server.
@@ -50,6 +61,12 @@ fn descriptors_wanted(global: &Global, listeners: usize) -> u64 {
     let connections = global.maxconn.map_or(DEFAULT_MAX_CONNECTIONS, |maxconn| maxconn as u64);
     let computed = connections.saturating_mul(2) + listeners as u64 + OTHER_DESCRIPTORS;
     global.ulimit_n.unwrap_or(computed)
+}
+
+/// The connections that a number of descriptors is enough for.
+fn connections_for(descriptors: u64, listeners: usize) -> usize {
+    let left = descriptors.saturating_sub(listeners as u64 + OTHER_DESCRIPTORS);
+    usize::try_from((left / 2).clamp(1, DEFAULT_MAX_CONNECTIONS)).unwrap_or(usize::MAX)
 }
 
 /// Limits the memory for data, in MiB (`-m`).
@@ -145,5 +162,15 @@ mod tests {
         check(Some(1000), None, 2105);
         check(Some(1000), Some(500), 500);
         check(None, None, 200_105);
+    }
+
+    #[test]
+    fn connections() {
+        let check =
+            |descriptors, expected| assert_eq!(connections_for(descriptors, 5), expected, "{descriptors}");
+        check(1024, 459);
+        check(200_105, 100_000);
+        check(1_048_576, 100_000);
+        check(50, 1);
     }
 }

@@ -78,32 +78,31 @@ pub(crate) fn run(setup: Setup) -> ExitCode {
 }
 
 fn serve(mut setup: Setup) -> Result<u8, String> {
-    let outcome = prepare(&mut setup);
-    let plane = match outcome {
-        Ok(plane) => plane,
-        Err(message) => {
-            if let Some(parent) = &mut setup.parent {
-                let line = Level::Alert.line(&message);
-                // The master may be gone as well; the message is printed in any case.
-                parent.say(&Word::Said(line)).ok();
-            }
-            return Err(message);
-        }
-    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start the event loop: {error}"))?;
+    // Before anybody can see that the process serves, it answers to signals.
+    let signals = {
+        let _guard = runtime.enter();
+        Signals::new().map_err(|error| format!("cannot receive signals: {error}"))?
+    };
+    let plane = prepare(&mut setup).inspect_err(|message| {
+        if let Some(parent) = &mut setup.parent {
+            // The master may be gone as well; the message is printed in any case.
+            parent.say(&Word::Said(Level::Alert.line(message))).ok();
+        }
+    })?;
     let worker = setup.worker;
     // Clients that come through the master are served on this thread.
-    LocalSet::new().block_on(&runtime, follow(setup, plane)).map(|end| end.code(worker))
+    LocalSet::new().block_on(&runtime, follow(setup, signals, plane)).map(|end| end.code(worker))
 }
 
 /// Everything that needs rights or may fail, in its order.
 fn prepare(setup: &mut Setup) -> Result<Plane, String> {
     let identity = Identity::of(&setup.config.global)?;
     let open = open(&setup.config, &mut setup.inheritance)?;
-    privileges::limit_descriptors(&setup.config.global, open.len())?;
+    privileges::limit_descriptors(&mut setup.config.global, open.len())?;
     if let Some(mib) = setup.options.max_memory_mib {
         privileges::limit_memory(mib)?;
     }
@@ -130,8 +129,7 @@ fn open(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Listening>
 }
 
 /// Says that it is ready, then follows signals and the master until the end.
-async fn follow(mut setup: Setup, plane: Plane) -> Result<End, String> {
-    let mut signals = Signals::new().map_err(|error| format!("cannot receive signals: {error}"))?;
+async fn follow(mut setup: Setup, mut signals: Signals, plane: Plane) -> Result<End, String> {
     daemon::say_farewell(&mut setup.options.replaced, setup.options.farewell);
     let mut master = None;
     if let Some(mut parent) = setup.parent.take() {

@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test stops where something is not as it has to be")]
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -339,8 +339,8 @@ fn a_master_passes_on_how_it_was_told_to_end() {
 fn a_lost_worker_takes_the_master_with_it() {
     let place = Place::new("master-loses");
     place.answers("one");
-    let mut running = place.start(&["-W", "-S", "unix@master.sock"]);
-    place.wait_for("one");
+    let mut running = place.start(&["-W", "-p", "pid", "-S", "unix@master.sock"]);
+    eventually("the end of the start", || place.pid().is_some());
     let processes = place.master("show proc");
     let worker = processes.lines().find(|line| line.contains(" worker ")).unwrap();
     let worker: i32 = worker.split_whitespace().next().unwrap().parse().unwrap();
@@ -406,6 +406,38 @@ fn reloads_refuse_nobody() {
 }
 
 #[test]
+fn a_successor_takes_the_sockets_over() {
+    let place = Place::new("successor");
+    let configure = |text: &str| {
+        place.answers(text);
+        let config = fs::read_to_string(place.path("cfg")).unwrap();
+        let socket = place.path("stats.sock");
+        place.write(&format!(
+            "global\n stats socket {} level admin expose-fd listeners\n{config}",
+            socket.display()
+        ));
+    };
+    configure("round-0");
+    let mut old = place.start(&["-d"]);
+    place.wait_for("round-0");
+    let visitor = Visitor::of(place.address());
+    for round in 1..4 {
+        let text = format!("round-{round}");
+        configure(&text);
+        let new = place.start(&["-d", "-x", "stats.sock", "-sf", &old.0.id().to_string()]);
+        assert_eq!(old.code(), Some(0));
+        place.wait_for(&text);
+        old = new;
+    }
+    let (visits, failures) = visitor.result();
+    assert!(visits > 3);
+    assert_eq!(failures, 0, "of {visits}");
+    // Nobody is there to take over from.
+    let output = place.output(&["-d", "-x", "nowhere.sock"]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
 fn a_failed_reload_changes_nothing() {
     let place = Place::new("bad-reload");
     place.answers("good");
@@ -425,7 +457,8 @@ fn a_failed_reload_changes_nothing() {
     assert!(place.master("show proc").contains("0 [failed: 3]"));
     place.answers("better");
     assert!(place.master("reload").starts_with("Success=1"));
-    assert!(ask(place.address()).unwrap().ends_with("better"));
+    // The old worker may take a last connection before it learns that it is replaced.
+    place.wait_for("better");
     running.signal(Signal::TERM);
     assert_eq!(running.code(), Some(0));
 }
@@ -452,4 +485,28 @@ fn the_service_manager_is_told_first_that_all_is_ready() {
     running.signal(Signal::TERM);
     assert!(next().contains("STOPPING=1"));
     assert_eq!(running.code(), Some(0));
+}
+
+#[test]
+fn the_demo_serves_its_site_and_cleans_up() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let mut demo = Running(child.arg("demo").stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut printed = std::io::BufReader::new(demo.0.stdout.take().unwrap());
+    let mut next = |label: &str| loop {
+        let mut line = String::new();
+        assert!(printed.read_line(&mut line).unwrap() > 0, "{label} is not printed");
+        if let Some(value) = line.trim().strip_prefix(label) {
+            break value.trim().to_owned();
+        }
+    };
+    let pages = next("pages");
+    let address: SocketAddr = pages.trim_start_matches("http://").trim_end_matches('/').parse().unwrap();
+    let configuration = PathBuf::from(next("read from"));
+    assert!(configuration.exists());
+    eventually("the demo's page", || {
+        ask(address).is_some_and(|page| page.contains("Three origins behind one Weir"))
+    });
+    demo.signal(Signal::INT);
+    assert_eq!(demo.code(), Some(0));
+    assert!(!configuration.exists());
 }

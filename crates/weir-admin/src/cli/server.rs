@@ -72,8 +72,12 @@ fn try_set(session: &Session, request: &Request) -> Outcome {
         "check-addr" | "check-port" if server.config.check.is_none() => {
             Err(Answer::error("health checks are not enabled on this server"))
         }
-        "check-addr" if value.is_empty() => Err(Answer::error("set server <b>/<s> check-addr requires an address.")),
-        "check-port" if value.is_empty() => Err(Answer::error("set server <b>/<s> check-port requires a port.")),
+        "check-addr" if value.is_empty() => {
+            Err(Answer::error("set server <b>/<s> check-addr requires an address."))
+        }
+        "check-port" if value.is_empty() => {
+            Err(Answer::error("set server <b>/<s> check-port requires a port."))
+        }
         "check-addr" | "check-port" => Err(Answer::missing(request.word(3))),
         "fqdn" if value.is_empty() => Err(Answer::error("set server <b>/<s> fqdn requires a FQDN.")),
         "fqdn" if server.config.resolvers.is_none() => {

@@ -7,7 +7,7 @@ use weir_rules::{Diagnostic, Expr, Place, Word};
 use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::keywords::{How, Keyword, Places, keyword};
 use crate::model::{
-    Balance, CookiePersistence, HashFunction, HashPreserveAffinity, HashType, HttpReuse, Mode, RetryOn,
+    Balance, CookiePersistence, HashFunction, HashPreserveAffinity, HashType, HttpReuse, RetryOn,
 };
 use crate::proxy::{ProxyDraft, parenthesised};
 use crate::units::Unit;
@@ -48,7 +48,7 @@ fn balance(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
             Balance::RdpCookie { name: parenthesised(word).unwrap_or_else(|| b"mstshash".to_vec()) }
         }
         "hash" => Balance::Hash(expression(d, a)?),
-        "log-hash" => Balance::LogHash(expression(d, a)?),
+        "log-hash" => log_hash(d, a)?,
         _ => return Err(vec![Diagnostic::unknown("balancing algorithm", word, ALGORITHMS.iter().copied())]),
     };
     a.end()
@@ -58,10 +58,18 @@ fn expression(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed<Expr> {
     if a.peek().is_none() {
         a.need("an expression")?;
     }
-    let place = if d.proxy.mode == Mode::Log { Place::Any } else { Place::BackendRequest };
-    let (expr, used) = d.at(place, |d| Expr::parse(a.ahead(), &mut d.scope))?;
+    let (expr, used) = d.at(Place::BackendRequest, |d| Expr::parse(a.ahead(), &mut d.scope))?;
     a.skip(used);
     Ok(expr)
+}
+
+/// `balance log-hash CONVERTERS`: they are applied to the message, which stands where a request's bytes stand.
+fn log_hash(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed<Balance> {
+    let word = a.need("converters between commas")?;
+    let text = [b"req.payload(0,0),", word.text.as_slice()].concat();
+    let words = [Word { text, pos: word.pos }];
+    let (expr, _) = d.at(Place::Any, |d| Expr::parse(&words, &mut d.scope))?;
+    Ok(Balance::LogHash(expr))
 }
 
 /// `balance uri [len N] [depth N] [whole] [path-only]`

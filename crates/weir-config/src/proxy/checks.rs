@@ -399,10 +399,10 @@ fn http_send(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
             b"uri" => send.uri = Some(CheckPayload::Plain(a.value_of(word, "a URI")?.text.clone())),
             b"body" => send.body = Some(CheckPayload::Plain(a.value_of(word, "a text")?.text.clone())),
             b"uri-lf" => {
-                send.uri = Some(CheckPayload::Format(check_format(d, a.value_of(word, "a log format")?)?))
+                send.uri = Some(CheckPayload::Format(check_format(d, a.value_of(word, "a log format")?)?));
             }
             b"body-lf" => {
-                send.body = Some(CheckPayload::Format(check_format(d, a.value_of(word, "a log format")?)?))
+                send.body = Some(CheckPayload::Format(check_format(d, a.value_of(word, "a log format")?)?));
             }
             b"comment" => send.comment = Some(a.value_of(word, "a text")?.as_str().into_owned()),
             b"hdr" => {
@@ -481,7 +481,7 @@ fn expect(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
             b"min-recv" => {
                 min_recv =
                     usize::try_from(args::number(a.value_of(word, "a number")?, -1..=i64::from(i32::MAX))?)
-                        .ok()
+                        .ok();
             }
             b"comment" => own = Some(a.value_of(word, "a text")?.as_str().into_owned()),
             b"ok-status" => ok_status = check_status(word, a)?,
@@ -556,7 +556,7 @@ fn statuses(word: &Word) -> Parsed<Vec<(u16, u16)>> {
         let (low, high) = part.split_once('-').unwrap_or((part, part));
         match (low.trim().parse::<u16>(), high.trim().parse::<u16>()) {
             (Ok(low), Ok(high)) if low <= high && (100..=999).contains(&low) && high <= 999 => {
-                found.push((low, high))
+                found.push((low, high));
             }
             _ => return fail(word.pos, format!("'{part}' is neither a status nor a range such as 200-399")),
         }

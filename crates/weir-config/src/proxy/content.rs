@@ -42,9 +42,9 @@ fn types(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let names = a.words.iter().map(|word| word.text.clone());
     let settings = compression(d);
     if a.keyword == "compression type-req" {
-        settings.types_req.extend(names)
+        settings.types_req.extend(names);
     } else {
-        settings.types_res.extend(names)
+        settings.types_res.extend(names);
     }
     Ok(())
 }

@@ -83,15 +83,15 @@ pub(crate) fn table(name: &str, pos: Pos, a: &mut Args<'_>) -> Parsed<StickTable
             b"size" => table.size = args::size(a.value_of(word, "a number of entries such as 100k")?)?,
             b"expire" => {
                 table.expire =
-                    Some(args::time(a.value_of(word, "a time")?, Unit::Millis)?).filter(|t| !t.is_zero())
+                    Some(args::time(a.value_of(word, "a time")?, Unit::Millis)?).filter(|t| !t.is_zero());
             }
             b"nopurge" => table.nopurge = true,
             b"recv-only" => table.recv_only = true,
             b"peers" => {
-                table.peers = Some(a.value_of(word, "the name of a peers section")?.as_str().into_owned())
+                table.peers = Some(a.value_of(word, "the name of a peers section")?.as_str().into_owned());
             }
             b"write-to" => {
-                table.write_to = Some(a.value_of(word, "the name of a table")?.as_str().into_owned())
+                table.write_to = Some(a.value_of(word, "the name of a table")?.as_str().into_owned());
             }
             b"brates-factor" => table.brates_factor = args::number(a.value_of(word, "a number")?, 1..=1024)?,
             b"srvkey" => {

@@ -1,0 +1,266 @@
+//! Dates: from and to text.
+
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+
+use crate::Txn;
+use crate::args::{Arg, ArgKind as K, Args, NONE, args};
+use crate::registry::{Converter, converter};
+use crate::value::{Type, Value};
+
+const FORMAT: &[K] = &[K::Str, K::Int];
+const UNIT: K = K::OneOf(&["s", "ms", "us"]);
+
+pub(crate) static CONVERTERS: &[Converter] = &[
+    converter("date", NONE, Type::Str, Type::Int, "An HTTP date as seconds since 1970.", from_http).examples(
+        &[
+            ("str('Sun, 06 Nov 1994 08:49:37 GMT'),date", Some("784111777")),
+            ("str('Sunday, 06-Nov-94 08:49:37 GMT'),date", Some("784111777")),
+            ("str('Sun Nov  6 08:49:37 1994'),date", Some("784111777")),
+        ],
+    ),
+    converter(
+        "http_date",
+        args(0, &[K::Int, UNIT]),
+        Type::Int,
+        Type::Str,
+        "A date in HTTP's form.",
+        http_date,
+    )
+    .examples(&[
+        ("int(1700000000),http_date", Some("Tue, 14 Nov 2023 22:13:20 GMT")),
+        ("int(1700000000123),http_date(0,ms)", Some("Tue, 14 Nov 2023 22:13:20.123 GMT")),
+    ]),
+    converter(
+        "ltime",
+        args(1, FORMAT),
+        Type::Int,
+        Type::Str,
+        "A date in seconds as local time by strftime.",
+        format_date,
+    ),
+    converter(
+        "ms_ltime",
+        args(1, FORMAT),
+        Type::Int,
+        Type::Str,
+        "A date in milliseconds as local time by strftime.",
+        format_date,
+    ),
+    converter(
+        "ms_utime",
+        args(1, FORMAT),
+        Type::Int,
+        Type::Str,
+        "A date in milliseconds as UTC by strftime; %3N are milliseconds.",
+        format_date,
+    )
+    .examples(&[("int(1700000000123),ms_utime(\"%Y/%m/%d %H:%M:%S.%3N\")", Some("2023/11/14 22:13:20.123"))]),
+    converter(
+        "us_ltime",
+        args(1, FORMAT),
+        Type::Int,
+        Type::Str,
+        "A date in microseconds as local time by strftime.",
+        format_date,
+    ),
+    converter(
+        "us_utime",
+        args(1, FORMAT),
+        Type::Int,
+        Type::Str,
+        "A date in microseconds as UTC by strftime; %6N are microseconds.",
+        format_date,
+    )
+    .examples(&[("int(1700000000123456),us_utime(%6N)", Some("123456"))]),
+    converter(
+        "utime",
+        args(1, FORMAT),
+        Type::Int,
+        Type::Str,
+        "A date in seconds as UTC by strftime.",
+        format_date,
+    )
+    .examples(&[
+        ("int(1700000000),utime(%Y%m%d%H%M%S)", Some("20231114221320")),
+        ("int(1700000000),utime(%d/%b/%Y:%H:%M:%S %z)", Some("14/Nov/2023:22:13:20 +0000")),
+    ]),
+];
+
+const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+/// Offset of the system's time zone from UTC at a moment, seconds.
+#[must_use]
+pub(crate) fn system_utc_offset(at_s: i64) -> i32 {
+    use std::sync::LazyLock;
+    static ZONE: LazyLock<TimeZone> = LazyLock::new(TimeZone::system);
+    Timestamp::from_second(at_s).map_or(0, |t| ZONE.to_offset(t).seconds())
+}
+
+/// Date and time of day at an offset from UTC; `None` outside the years of the calendar.
+fn civil(at_s: i64, offset_s: i32) -> Option<DateTime> {
+    let shifted = Timestamp::from_second(at_s.checked_add(i64::from(offset_s))?).ok()?;
+    Some(TimeZone::UTC.to_datetime(shifted))
+}
+
+/// Formats by strftime: a date in seconds, the nanoseconds behind it, the format, the offset from UTC.
+pub(crate) fn format(at_s: i64, nanos: u32, format: &[u8], offset_s: i32) -> Vec<u8> {
+    let mut out = Vec::with_capacity(32);
+    if let Some(when) = civil(at_s, offset_s) {
+        format_into(when, at_s, nanos, format, offset_s, &mut out);
+    }
+    out
+}
+
+fn format_into(when: DateTime, at_s: i64, nanos: u32, format: &[u8], offset_s: i32, out: &mut Vec<u8>) {
+    use std::io::Write;
+    let mut at = 0;
+    while let Some(&b) = format.get(at) {
+        at += 1;
+        if b != b'%' {
+            out.push(b);
+            continue;
+        }
+        let width = format.get(at).filter(|d| d.is_ascii_digit()).map(|d| usize::from(d - b'0'));
+        at += usize::from(width.is_some());
+        // Modifiers of other calendars and padding have no meaning here.
+        at += format[at.min(format.len())..]
+            .iter()
+            .take_while(|b| matches!(b, b'E' | b'O' | b'-' | b'_'))
+            .count();
+        let Some(&letter) = format.get(at) else { return };
+        at += 1;
+        let day = when.weekday().to_sunday_zero_offset() as usize;
+        let month = when.month() as usize - 1;
+        let hour12 = match when.hour() % 12 {
+            0 => 12,
+            h => h,
+        };
+        // Writing to a Vec cannot fail.
+        drop(match letter {
+            b'%' => write!(out, "%"),
+            b'n' => writeln!(out),
+            b't' => write!(out, "\t"),
+            b'a' => write!(out, "{}", &DAYS[day][..3]),
+            b'A' => write!(out, "{}", DAYS[day]),
+            b'b' | b'h' => write!(out, "{}", &MONTHS[month][..3]),
+            b'B' => write!(out, "{}", MONTHS[month]),
+            b'C' => write!(out, "{:02}", when.year() / 100),
+            b'd' => write!(out, "{:02}", when.day()),
+            b'e' => write!(out, "{:2}", when.day()),
+            b'H' => write!(out, "{:02}", when.hour()),
+            b'I' => write!(out, "{hour12:02}"),
+            b'j' => write!(out, "{:03}", when.date().day_of_year()),
+            b'k' => write!(out, "{:2}", when.hour()),
+            b'l' => write!(out, "{hour12:2}"),
+            b'm' => write!(out, "{:02}", when.month()),
+            b'M' => write!(out, "{:02}", when.minute()),
+            b'N' => write!(out, "{}", &format!("{nanos:09}")[..width.unwrap_or(9).clamp(1, 9)]),
+            b'p' => write!(out, "{}", if when.hour() < 12 { "AM" } else { "PM" }),
+            b'P' => write!(out, "{}", if when.hour() < 12 { "am" } else { "pm" }),
+            b's' => write!(out, "{at_s}"),
+            b'S' => write!(out, "{:02}", when.second()),
+            b'u' => write!(out, "{}", when.weekday().to_monday_one_offset()),
+            b'w' => write!(out, "{day}"),
+            b'G' => write!(out, "{:04}", when.date().iso_week_date().year()),
+            b'g' => write!(out, "{:02}", when.date().iso_week_date().year() % 100),
+            b'V' => write!(out, "{:02}", when.date().iso_week_date().week()),
+            b'U' => write!(out, "{:02}", (when.date().day_of_year() as usize + 6 - day) / 7),
+            b'W' => write!(out, "{:02}", (when.date().day_of_year() as usize + 6 - (day + 6) % 7) / 7),
+            b'y' => write!(out, "{:02}", when.year() % 100),
+            b'Y' => write!(out, "{:04}", when.year()),
+            b'z' => {
+                let sign = if offset_s < 0 { '-' } else { '+' };
+                let minutes = offset_s.unsigned_abs() / 60;
+                write!(out, "{sign}{:02}{:02}", minutes / 60, minutes % 60)
+            }
+            b'Z' if offset_s == 0 => write!(out, "GMT"),
+            b'D' => return_to(when, at_s, nanos, b"%m/%d/%y", offset_s, out),
+            b'F' => return_to(when, at_s, nanos, b"%Y-%m-%d", offset_s, out),
+            b'T' | b'X' => return_to(when, at_s, nanos, b"%H:%M:%S", offset_s, out),
+            b'R' => return_to(when, at_s, nanos, b"%H:%M", offset_s, out),
+            b'r' => return_to(when, at_s, nanos, b"%I:%M:%S %p", offset_s, out),
+            b'x' => return_to(when, at_s, nanos, b"%m/%d/%y", offset_s, out),
+            b'c' => return_to(when, at_s, nanos, b"%a %b %e %H:%M:%S %Y", offset_s, out),
+            other => write!(out, "%{}", char::from(other)),
+        });
+    }
+}
+
+/// A letter that stands for a longer format.
+fn return_to(
+    when: DateTime,
+    at_s: i64,
+    nanos: u32,
+    longer: &[u8],
+    offset_s: i32,
+    out: &mut Vec<u8>,
+) -> std::io::Result<()> {
+    format_into(when, at_s, nanos, longer, offset_s, out);
+    Ok(())
+}
+
+fn format_date<'a>(value: Value<'a>, args: &'a Args, txn: &'a Txn) -> Option<Value<'a>> {
+    let per_second: i64 = match args.variant.as_bytes() {
+        [b'm', b's', ..] => 1000,
+        [b'u', b's', ..] => 1_000_000,
+        _ => 1,
+    };
+    let at = value.to_int()?.saturating_add(args.int(1).unwrap_or(0));
+    let (seconds, rest) = (at.div_euclid(per_second), at.rem_euclid(per_second));
+    let nanos = (rest * (1_000_000_000 / per_second)) as u32;
+    let offset = if args.variant.ends_with("ltime") { txn.env.utc_offset(seconds) } else { 0 };
+    Some(Value::owned(format(seconds, nanos, args.str(0)?, offset)))
+}
+
+fn http_date<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
+    let (per_second, pattern): (i64, &[u8]) = match args.get(1) {
+        Some(Arg::Choice(1)) => (1000, b"%a, %d %b %Y %H:%M:%S.%3N GMT"),
+        Some(Arg::Choice(2)) => (1_000_000, b"%a, %d %b %Y %H:%M:%S.%6N GMT"),
+        _ => (1, b"%a, %d %b %Y %H:%M:%S GMT"),
+    };
+    let at = value.to_int()?.saturating_add(args.int(0).unwrap_or(0));
+    let nanos = (at.rem_euclid(per_second) * (1_000_000_000 / per_second)) as u32;
+    Some(Value::owned(format(at.div_euclid(per_second), nanos, pattern, 0)))
+}
+
+fn from_http<'a>(value: Value<'a>, _: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
+    let bytes = value.into_bytes();
+    parse_http_date(std::str::from_utf8(&bytes).ok()?).map(Value::Int)
+}
+
+/// The three forms of RFC 9110 section 5.6.7.
+fn parse_http_date(text: &str) -> Option<i64> {
+    let words: Vec<&str> = text.split([' ', '-', ',']).filter(|w| !w.is_empty()).collect();
+    let (day, month, year, time) = match words.as_slice() {
+        [_, day, month, year, time, "GMT"] => (*day, *month, *year, *time),
+        [_, month, day, time, year] => (*day, *month, *year, *time),
+        _ => return None,
+    };
+    let month = MONTHS.iter().position(|m| m[..3] == *month)? as i8 + 1;
+    let mut year: i16 = year.parse().ok()?;
+    if year < 100 {
+        // RFC 9110 section 5.6.7: two digits that would be far in the future are of the last century.
+        year += if year < 70 { 2000 } else { 1900 };
+    }
+    let clock: Vec<i8> = time.split(':').map(|p| p.parse().ok()).collect::<Option<_>>()?;
+    let [hour, minute, second] = clock.as_slice() else { return None };
+    let date = Date::new(year, month, day.parse().ok()?).ok()?;
+    let when = date.to_datetime(jiff::civil::Time::new(*hour, *minute, (*second).min(59), 0).ok()?);
+    Some(TimeZone::UTC.to_timestamp(when).ok()?.as_second())
+}

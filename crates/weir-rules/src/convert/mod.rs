@@ -1,0 +1,40 @@
+//! Converters, one file per family.
+
+pub(crate) mod binary;
+pub(crate) mod codec;
+pub(crate) mod crypto;
+pub(crate) mod date;
+pub(crate) mod financial;
+pub(crate) mod forwarded;
+pub(crate) mod http;
+pub(crate) mod json;
+pub(crate) mod map;
+pub(crate) mod mqtt;
+pub(crate) mod number;
+pub(crate) mod protobuf;
+pub(crate) mod stick;
+pub(crate) mod string;
+pub(crate) mod variable;
+
+use crate::registry::Converter;
+
+/// The entries of all families.
+pub(crate) fn families() -> [&'static [Converter]; 15] {
+    [
+        binary::CONVERTERS,
+        codec::CONVERTERS,
+        crypto::CONVERTERS,
+        date::CONVERTERS,
+        financial::CONVERTERS,
+        forwarded::CONVERTERS,
+        http::CONVERTERS,
+        json::CONVERTERS,
+        map::CONVERTERS,
+        mqtt::CONVERTERS,
+        number::CONVERTERS,
+        protobuf::CONVERTERS,
+        stick::CONVERTERS,
+        string::CONVERTERS,
+        variable::CONVERTERS,
+    ]
+}

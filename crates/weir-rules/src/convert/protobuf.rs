@@ -1,0 +1,5 @@
+//! Placeholder of a family that follows.
+
+use crate::registry::Converter;
+
+pub(crate) static CONVERTERS: &[Converter] = &[];

@@ -1,0 +1,24 @@
+//! Sample fetches, one file per family.
+
+pub(crate) mod connection;
+pub(crate) mod http;
+pub(crate) mod internal;
+pub(crate) mod payload;
+pub(crate) mod stick;
+pub(crate) mod tls;
+
+use crate::registry::Fetch;
+
+/// The entries of all families.
+pub(crate) fn families() -> [&'static [Fetch]; 8] {
+    [
+        internal::FETCHES,
+        connection::FETCHES,
+        tls::FETCHES,
+        payload::FETCHES,
+        http::HEADERS,
+        http::FETCHES,
+        stick::FETCHES,
+        stick::SRC_FETCHES,
+    ]
+}
