@@ -1,9 +1,6 @@
 //! Names of servers, resolved at start as `init-addr` says.
 
-<<<<<<< HEAD
-=======
 use std::collections::HashMap;
->>>>>>> w-checks
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
@@ -86,7 +83,6 @@ fn lookup_ip(name: &str) -> Option<IpAddr> {
 /// The first address of a name.
 pub(crate) fn lookup(name: &str, port: u16) -> Option<SocketAddr> {
     let found: Vec<SocketAddr> = (name, port).to_socket_addrs().ok()?.collect();
-<<<<<<< HEAD
     // Manual, `server`: IPv4 addresses are preferred over IPv6 ones only where resolvers say so; libc's order
     // is taken as it is, but `localhost` without IPv6 listeners is so common that IPv4 goes first.
     found.iter().find(|a| a.is_ipv4()).or_else(|| found.first()).copied()
@@ -100,10 +96,6 @@ pub(crate) async fn in_background(host: String, family: u8) -> Option<IpAddr> {
         found.iter().find(wanted).or_else(|| found.first()).map(SocketAddr::ip)
     };
     tokio::task::spawn_blocking(lookup).await.ok().flatten()
-=======
-    // `localhost` without IPv6 listeners is so common that IPv4 goes first.
-    found.iter().find(|a| a.is_ipv4()).or(found.first()).copied()
->>>>>>> w-checks
 }
 
 #[cfg(test)]
