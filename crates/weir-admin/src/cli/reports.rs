@@ -217,16 +217,6 @@ pub(crate) fn server_connections(session: &mut Session, request: &Request) -> An
     Answer::Data(text)
 }
 
-/// `show table`
-pub(crate) fn tables(_: &mut Session, request: &Request) -> Answer {
-    if request.word(2).is_empty() { Answer::Done } else { Answer::missing("stick tables") }
-}
-
-/// Commands that need stick tables.
-pub(crate) fn tables_missing(_: &mut Session, _: &Request) -> Answer {
-    Answer::missing("stick tables")
-}
-
 /// Commands that need the list of sessions.
 pub(crate) fn sessions_missing(_: &mut Session, _: &Request) -> Answer {
     Answer::missing("the list of sessions")
