@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
 use weir_config::model::Balance;
-use weir_net::timers::now_ms;
 use weir_proxy::Shared;
 use weir_proxy::state::{Health, ServerState, admin};
 
@@ -44,7 +43,7 @@ fn administer(shared: &Shared, server: &Arc<ServerState>, clear: u8, set: u8, de
         // Nothing else will find out that it is up.
         server.set_health(Health::Up);
     }
-    changed(shared, server);
+    changed(server);
     if was_maintained != server.in_maintenance() && depth < MAX_TRACKING_DEPTH {
         for follower in followers(shared, server) {
             let (clear, set) =
@@ -82,7 +81,7 @@ pub(crate) fn force_health(shared: &Shared, server: &Arc<ServerState>, health: H
 
 fn force_health_of_chain(shared: &Shared, server: &Arc<ServerState>, health: Health, depth: usize) {
     if server.set_health(health) {
-        changed(shared, server);
+        changed(server);
     }
     if depth < MAX_TRACKING_DEPTH {
         for follower in followers(shared, server) {
@@ -95,7 +94,11 @@ fn force_health_of_chain(shared: &Shared, server: &Arc<ServerState>, health: Hea
 const MAX_WEIGHT: u32 = 256;
 
 /// A weight as written: absolute, or relative to the configured one.
-pub(crate) fn set_weight(shared: &Shared, server: &Arc<ServerState>, written: &str) -> Result<(), &'static str> {
+pub(crate) fn set_weight(
+    shared: &Shared,
+    server: &Arc<ServerState>,
+    written: &str,
+) -> Result<(), &'static str> {
     let (digits, relative) = match written.strip_suffix('%') {
         Some(digits) => (digits, true),
         None => (written, false),
@@ -123,7 +126,7 @@ pub(crate) fn set_weight(shared: &Shared, server: &Arc<ServerState>, written: &s
         return Err("Backend is using a static LB algorithm and only accepts weights '0%' and '100%'.");
     }
     server.weight.store(weight, Relaxed);
-    changed(shared, server);
+    changed(server);
     Ok(())
 }
 
@@ -139,17 +142,17 @@ pub(crate) fn is_static(shared: &Shared, backend: usize) -> bool {
         | Balance::RdpCookie { .. }
         | Balance::Hash(_)
         | Balance::LogHash(_) => !proxy.hash.consistent,
-        Balance::RoundRobin | Balance::LeastConn | Balance::First | Balance::Random { .. } | Balance::Sticky => {
-            false
-        }
+        Balance::RoundRobin
+        | Balance::LeastConn
+        | Balance::First
+        | Balance::Random { .. }
+        | Balance::Sticky => false,
     }
 }
 
 /// Tells the data plane that a server is not what it was.
-pub(crate) fn changed(shared: &Shared, server: &Arc<ServerState>) {
-    server.last_change_ms.store(now_ms(), Relaxed);
-    let state = &shared.proxies[server.proxy];
-    state.picker.rebuild(&shared.config.proxies[server.proxy], &state.servers.load());
+pub(crate) fn changed(server: &Arc<ServerState>) {
+    server.changed();
 }
 
 /// Ends maintenance and nothing else (`enable server`).
@@ -158,7 +161,11 @@ pub(crate) fn end_maintenance(shared: &Shared, server: &Arc<ServerState>) {
 }
 
 /// The address is another one: idle connections to the old one are of no use.
-pub(crate) fn address_changed(shared: &Shared, server: &Arc<ServerState>) {
-    let state = &shared.proxies[server.proxy];
-    state.picker.rebuild(&shared.config.proxies[server.proxy], &state.servers.load());
+pub(crate) fn address_changed(server: &Arc<ServerState>) {
+    server.changed();
+}
+
+/// Ends what is going on with a server.
+pub(crate) fn end_sessions(server: &ServerState) {
+    server.shutdown_epoch.fetch_add(1, Relaxed);
 }

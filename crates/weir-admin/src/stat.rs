@@ -10,7 +10,9 @@ use weir_proxy::counters::Counter;
 use weir_proxy::state::ServerState;
 
 use crate::object::{self, Object, Part};
-use crate::value::Nature::{Age, Average, Counter as Cumulated, Duration, Gauge, Limit, Max, Name, Output, Rate};
+use crate::value::Nature::{
+    Age, Average, Counter as Cumulated, Duration, Gauge, Limit, Max, Name, Output, Rate,
+};
 use crate::value::Origin::{Config, Key, Metric, Status};
 use crate::value::Scope::{Process, Service};
 use crate::value::{Tags, Value};
@@ -302,8 +304,12 @@ fn down_transitions(object: &Object<'_>) -> Option<Value<'static>> {
 
 fn last_change(object: &Object<'_>) -> Option<Value<'static>> {
     match &object.part {
-        Part::Server(server) => Some(Value::U32(object.now.seconds_since(server.last_change_ms.load(Relaxed)))),
-        Part::Backend => Some(Value::U32(object.now.seconds_since(object.state.last_change_ms.load(Relaxed)))),
+        Part::Server(server) => {
+            Some(Value::U32(object.now.seconds_since(server.last_change_ms.load(Relaxed))))
+        }
+        Part::Backend => {
+            Some(Value::U32(object.now.seconds_since(object.state.last_change_ms.load(Relaxed))))
+        }
         Part::Frontend | Part::Listener(_) => None,
     }
 }
@@ -317,7 +323,9 @@ fn down_time(object: &Object<'_>) -> Option<Value<'static>> {
                 true => 0,
                 false => object.now.seconds_since(server.last_change_ms.load(Relaxed)),
             };
-            Some(Value::U32(u32::try_from(server.down_time_s.load(Relaxed)).unwrap_or(u32::MAX).saturating_add(since)))
+            Some(Value::U32(
+                u32::try_from(server.down_time_s.load(Relaxed)).unwrap_or(u32::MAX).saturating_add(since),
+            ))
         }
         Part::Backend => Some(Value::U32(match object::backend_is_up(object.state) {
             true => 0,
@@ -361,8 +369,12 @@ fn session_rate_max(object: &Object<'_>) -> Option<Value<'static>> {
 
 fn last_session(object: &Object<'_>) -> Option<Value<'static>> {
     match &object.part {
-        Part::Server(server) => Some(Value::S32(object.now.since_session(server.last_session_ms.load(Relaxed)))),
-        Part::Backend => Some(Value::S32(object.now.since_session(object.state.last_session_ms.load(Relaxed)))),
+        Part::Server(server) => {
+            Some(Value::S32(object.now.since_session(server.last_session_ms.load(Relaxed))))
+        }
+        Part::Backend => {
+            Some(Value::S32(object.now.since_session(object.state.last_session_ms.load(Relaxed))))
+        }
         Part::Frontend | Part::Listener(_) => None,
     }
 }

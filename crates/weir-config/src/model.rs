@@ -1158,6 +1158,8 @@ pub enum TcpCheckStep {
         proto: Option<Proto>,
         linger: bool,
         default: bool,
+        /// Put before a script that does not connect by itself: it has no line.
+        implicit: bool,
         comment: Option<String>,
     },
     Send {

@@ -152,7 +152,7 @@ fn may_retry(x: &Exchange, proxy: &Proxy, failure: &Failure) -> bool {
             return true;
         }
     }
-    if x.txn.retries >= proxy.retries {
+    if x.txn.retries >= x.txn.set_retries.unwrap_or(proxy.retries) {
         return false;
     }
     match failure {
@@ -160,9 +160,10 @@ fn may_retry(x: &Exchange, proxy: &Proxy, failure: &Failure) -> bool {
             false
         }
         Failure::Connect(_) => on.conn_failure,
-        Failure::Status => replayable,
+        Failure::Status => replayable && !x.txn.no_l7_retry,
         Failure::Response { fault, .. } => {
             replayable
+                && !x.txn.no_l7_retry
                 && match fault {
                     Fault::Server(EdgeError::Protocol(_) | EdgeError::NoStream) => on.junk_response,
                     Fault::Server(EdgeError::Reset { unprocessed: true }) => true,
@@ -275,8 +276,8 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         }
     }
     server.count(x.worker.thread, Counter::ConnectAttempts, 1);
-    let time = proxy.timeouts.connect;
-    match time {
+    let set = x.txn.set_other_timeouts[0].map(|ms| Duration::from_millis(u64::from(ms)));
+    match set.or(proxy.timeouts.connect) {
         Some(time) => x.deadline.set_after(time),
         None => x.deadline.clear(),
     }

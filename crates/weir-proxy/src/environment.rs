@@ -7,9 +7,11 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
+use weir_rules::Txn;
 use weir_rules::Value;
-use weir_rules::txn::{Environment, Figure, StickTable};
+use weir_rules::txn::{Environment, ErrorPage, Figure, StickTable};
 
+use crate::errors;
 use crate::state::{ServerState, Shared};
 use crate::stick_track;
 
@@ -36,6 +38,10 @@ impl WorkerEnvironment {
     fn back(&self, name: &str) -> Option<usize> {
         self.shared.proxy_index(name, true)
     }
+}
+
+fn millis(time: Option<std::time::Duration>) -> Option<i64> {
+    time.map(|time| time.as_millis() as i64)
 }
 
 fn server_limit_left(server: &ServerState) -> i64 {
@@ -82,6 +88,18 @@ impl Environment for WorkerEnvironment {
             Figure::TotalWeight => usable().map(|s| i64::from(s.weight.load(Relaxed))).sum(),
             Figure::IsUp => i64::from(usable().next().is_some() || servers.is_empty()),
             Figure::Weight | Figure::InitialWeight | Figure::UserWeight => return None,
+            Figure::MaxConnections => state.front_limit.load(Relaxed) as i64,
+            Figure::FreeConnections => {
+                (state.front_limit.load(Relaxed) as i64 - state.front_current.now()).max(0)
+            }
+            Figure::ServerTimeout => millis(config.timeouts.server)?,
+            Figure::TunnelTimeout => millis(config.timeouts.tunnel)?,
+            Figure::ConnectTimeout => millis(config.timeouts.connect)?,
+            Figure::QueueTimeout => millis(config.timeouts.queue)?,
+            Figure::ClientTimeout => millis(config.timeouts.client)?,
+            Figure::TarpitTimeout => millis(config.timeouts.tarpit)?,
+            Figure::Retries => i64::from(config.retries),
+            Figure::Id => i64::from(config.id),
         })
     }
 
@@ -101,6 +119,16 @@ impl Environment for WorkerEnvironment {
                 i64::from(server.weight.load(Relaxed))
             }
             Figure::InitialWeight => i64::from(server.config.weight),
+            Figure::MaxConnections => server.maxconn.load(Relaxed) as i64,
+            Figure::FreeConnections => server_limit_left(&server),
+            Figure::Id => i64::from(server.config.id),
+            Figure::ServerTimeout
+            | Figure::TunnelTimeout
+            | Figure::ConnectTimeout
+            | Figure::QueueTimeout
+            | Figure::ClientTimeout
+            | Figure::TarpitTimeout
+            | Figure::Retries => return None,
         })
     }
 
@@ -154,6 +182,30 @@ impl Environment for WorkerEnvironment {
 
     fn table(&self, index: usize) -> Option<Rc<dyn StickTable>> {
         self.tables.get(index).cloned()
+    }
+
+    fn error_page(&self, txn: &Txn, status: u16) -> ErrorPage {
+        let front = txn.session.frontend.index;
+        let back = txn.backend.as_ref().map_or(front, |backend| backend.index);
+        match errors::custom(&self.shared.config, front, back, status, txn) {
+            errors::Custom::Page(reply) => ErrorPage::Reply(Box::new(reply)),
+            errors::Custom::Silent => ErrorPage::Silent,
+            errors::Custom::None => ErrorPage::Default,
+        }
+    }
+
+    fn uptime(&self) -> u64 {
+        self.shared.started.elapsed().as_secs()
+    }
+
+    fn default_backend(&self, frontend: &str) -> Option<Arc<str>> {
+        let index = self.shared.proxy_index(frontend, false)?;
+        let backend = self.shared.config.proxies[index].default_backend?;
+        Some(Arc::clone(&self.shared.config.proxies[backend].name))
+    }
+
+    fn log_counter(&self, proxy: usize) -> u32 {
+        self.shared.proxies[proxy].log_counter.fetch_add(1, Relaxed)
     }
 
     fn table_index(&self, name: &str) -> Option<usize> {

@@ -1,15 +1,14 @@
 //! Pages for answers made here: `errorfile`, `errorloc`, `http-error`, or the built-in texts.
 
-use weir_config::model::ErrorReply;
+use weir_config::model::{Config, ErrorReply};
 use weir_http::Response;
 use weir_rules::{Reply, Txn, reply as texts};
 
 use crate::exchange::Exchange;
-use crate::worker::Worker;
 
 /// The answer for a status: the backend's page first, then the frontend's; `None` closes without one.
 pub(crate) fn reply(x: &Exchange, status: u16) -> Option<Reply> {
-    match custom(&x.worker, x.front, x.back, status, &x.txn) {
+    match custom(x.worker.config(), x.front, x.back, status, &x.txn) {
         Custom::Page(reply) => Some(reply),
         Custom::Silent => None,
         Custom::None => Some(texts::default_error(status)),
@@ -27,8 +26,8 @@ pub(crate) enum Custom {
 }
 
 /// Looks a status up in the backend, then the frontend.
-pub(crate) fn custom(worker: &Worker, front: usize, back: usize, status: u16, txn: &Txn) -> Custom {
-    let page = [back, front].into_iter().find_map(|index| worker.proxy(index).errors.get(&status));
+pub(crate) fn custom(config: &Config, front: usize, back: usize, status: u16, txn: &Txn) -> Custom {
+    let page = [back, front].into_iter().find_map(|index| config.proxies[index].errors.get(&status));
     match page {
         None => Custom::None,
         Some(ErrorReply::Silent) => Custom::Silent,

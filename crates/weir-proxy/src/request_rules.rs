@@ -6,11 +6,13 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use weir_config::model::{Mode, Proxy, RestrictNames};
-use weir_rules::{Flow, Phase, Rule, WaitFor, action, reply};
+use weir_http::Response;
+use weir_rules::{Flow, Phase, Rule, Value, WaitFor, action, reply};
 
 use crate::counters::Counter;
 use crate::edge::{Body, EdgeError};
 use crate::exchange::{Exchange, Stop};
+use crate::resolve;
 
 /// Everything a frontend does with a request before a backend is chosen.
 pub(crate) async fn frontend(x: &mut Exchange) -> Result<(), Stop> {
@@ -29,7 +31,20 @@ pub(crate) async fn frontend(x: &mut Exchange) -> Result<(), Stop> {
     apply(x, &proxy, &proxy.tcp_request_content, Phase::TcpRequestContent).await?;
     crate::stick_track::content_tracked(&x.worker.shared, &x.txn);
     apply(x, &proxy, &proxy.http_request, Phase::HttpRequest).await?;
-    apply(x, &proxy, &proxy.redirect, Phase::HttpRequest).await
+    apply(x, &proxy, &proxy.redirect, Phase::HttpRequest).await?;
+    early_hints(x)
+}
+
+/// `http-request early-hint`: 103 to the client, before anything else.
+fn early_hints(x: &mut Exchange) -> Result<(), Stop> {
+    if x.txn.early_hints.is_empty() {
+        return Ok(());
+    }
+    let mut response = Response::new(103, "Early Hints");
+    for (name, value) in std::mem::take(&mut x.txn.early_hints) {
+        response.fields.push(&name, &value);
+    }
+    x.client.send_informational(&response).map_err(|_| Stop::Client)
 }
 
 /// What the backend adds, when it is not the frontend's own other half.
@@ -45,7 +60,8 @@ pub(crate) async fn backend(x: &mut Exchange) -> Result<(), Stop> {
     restrict_names(x, &proxy)?;
     apply(x, &proxy, &proxy.tcp_request_content, Phase::TcpRequestContent).await?;
     apply(x, &proxy, &proxy.http_request, Phase::HttpRequest).await?;
-    apply(x, &proxy, &proxy.redirect, Phase::HttpRequest).await
+    apply(x, &proxy, &proxy.redirect, Phase::HttpRequest).await?;
+    early_hints(x)
 }
 
 /// `monitor-uri`: answered at once, neither logged nor counted as a request.
@@ -141,7 +157,15 @@ pub(crate) async fn stopped(x: &mut Exchange, proxy: &Proxy, flow: Flow, phase: 
             x.terminated(b'P', stage);
             Stop::Drop { silent }
         }
-        Flow::Done | Flow::Allow | Flow::Wait { .. } => Stop::Drop { silent: false },
+        Flow::Service(name) => {
+            // The configuration refuses names of services that are not there.
+            x.txn.server = Some(name);
+            x.terminated(b'L', stage);
+            x.error(501)
+        }
+        Flow::Done | Flow::Allow | Flow::Wait { .. } | Flow::SwitchToHttp | Flow::CloseServer => {
+            Stop::Drop { silent: false }
+        }
     }
 }
 
@@ -158,6 +182,12 @@ async fn wait(x: &mut Exchange, proxy: &Proxy, what: WaitFor) -> Result<(), Stop
         }
         WaitFor::MoreData => wait_for_body(x, proxy.tcp_request_inspect_delay, 1).await,
         WaitFor::Handshake => Ok(()),
+        WaitFor::Resolve { var, host, family, .. } => {
+            let host = String::from_utf8_lossy(&host).into_owned();
+            let address = resolve::in_background(host, family).await;
+            var.set(&mut x.txn, address.map(Value::Ip));
+            Ok(())
+        }
     }
 }
 

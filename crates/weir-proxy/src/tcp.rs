@@ -66,6 +66,7 @@ async fn inspect(x: &mut Exchange, index: usize) -> Result<(), Stop> {
     let mut from = 0;
     loop {
         look(x);
+        x.txn.inspecting = proxy.tcp_request_inspect_delay.is_some() && !x.txn.request_body_complete;
         match action::run(rules, from, &mut x.txn) {
             Flow::Done | Flow::Allow => return Ok(()),
             Flow::Wait { next, .. } => from = next,
@@ -73,7 +74,11 @@ async fn inspect(x: &mut Exchange, index: usize) -> Result<(), Stop> {
                 x.terminated(b'P', b'R');
                 return Err(Stop::Drop { silent });
             }
-            Flow::Reply { .. } | Flow::Tarpit(_) => {
+            Flow::Reply { .. }
+            | Flow::Tarpit(_)
+            | Flow::Service(_)
+            | Flow::SwitchToHttp
+            | Flow::CloseServer => {
                 x.terminated(b'P', b'R');
                 return Err(Stop::Drop { silent: false });
             }

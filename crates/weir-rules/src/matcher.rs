@@ -36,7 +36,10 @@ pub enum Method {
 pub(crate) static METHODS: &[Matcher] = &[
     Matcher { name: "found", doc: "The value exists." },
     Matcher { name: "bool", doc: "The value is true or a number other than 0." },
-    Matcher { name: "int", doc: "The number is one of the values or ranges, or compares with eq, ge, gt, le, lt." },
+    Matcher {
+        name: "int",
+        doc: "The number is one of the values or ranges, or compares with eq, ge, gt, le, lt.",
+    },
     Matcher { name: "ip", doc: "The address is one of the addresses or in one of the networks." },
     Matcher { name: "bin", doc: "The bytes equal one of the hexadecimal blocks." },
     Matcher { name: "len", doc: "The length is one of the numbers or ranges." },
@@ -44,7 +47,10 @@ pub(crate) static METHODS: &[Matcher] = &[
     Matcher { name: "beg", doc: "The string begins with one of the values." },
     Matcher { name: "sub", doc: "The string contains one of the values." },
     Matcher { name: "dir", doc: "The string contains one of the values between slashes." },
-    Matcher { name: "dom", doc: "The string contains one of the values between dots, slashes, colons or question marks." },
+    Matcher {
+        name: "dom",
+        doc: "The string contains one of the values between dots, slashes, colons or question marks.",
+    },
     Matcher { name: "end", doc: "The string ends with one of the values." },
     Matcher { name: "reg", doc: "The string matches one of the regular expressions." },
 ];
@@ -165,7 +171,10 @@ enum Index {
     Few(Vec<Box<[u8]>>),
     Exact(HashMap<Box<[u8]>, usize>),
     /// Prefixes or suffixes by length, longest first.
-    Affix { lengths: Vec<usize>, map: HashMap<Box<[u8]>, usize> },
+    Affix {
+        lengths: Vec<usize>,
+        map: HashMap<Box<[u8]>, usize>,
+    },
     Linear(Vec<Box<[u8]>>),
     Int(Vec<IntRange>),
     Ip(Box<IpSet>),
@@ -189,13 +198,17 @@ impl Patterns {
             Method::Bin => {
                 let decode = |(at, s): (usize, &Source)| {
                     let text = String::from_utf8_lossy(&s.text);
-                    decode_hex(&s.text).map(Vec::into_boxed_slice).ok_or((at, format!("'{text}' is no hexadecimal block")))
+                    decode_hex(&s.text)
+                        .map(Vec::into_boxed_slice)
+                        .ok_or((at, format!("'{text}' is no hexadecimal block")))
                 };
                 exact(sources.iter().enumerate().map(decode).collect::<Result<_, _>>()?)
             }
             Method::Beg | Method::End => affix(texts(rules, sources)),
             Method::Sub | Method::Dir => Index::Linear(texts(rules, sources)),
-            Method::Dom => Index::Linear(texts(rules, sources).iter().map(|t| trim_domain(t).into()).collect()),
+            Method::Dom => {
+                Index::Linear(texts(rules, sources).iter().map(|t| trim_domain(t).into()).collect())
+            }
             Method::Reg => {
                 let compile = |(at, s): (usize, &Source)| {
                     pcre::compile_bytes(&s.text, rules.ignore_case).map_err(|e| (at, e))
@@ -256,13 +269,15 @@ impl Patterns {
         match &self.index {
             Index::Few(list) => list.iter().position(|p| **p == *bytes),
             Index::Exact(map) => map.get(bytes).copied(),
-            Index::Affix { lengths, map } => lengths.iter().filter(|len| **len <= bytes.len()).find_map(|len| {
-                let part = match self.rules.method {
-                    Method::End => &bytes[bytes.len() - len..],
-                    _ => &bytes[..*len],
-                };
-                map.get(part).copied()
-            }),
+            Index::Affix { lengths, map } => {
+                lengths.iter().filter(|len| **len <= bytes.len()).find_map(|len| {
+                    let part = match self.rules.method {
+                        Method::End => &bytes[bytes.len() - len..],
+                        _ => &bytes[..*len],
+                    };
+                    map.get(part).copied()
+                })
+            }
             Index::Linear(list) => list.iter().position(|p| match self.rules.method {
                 Method::Dir => contains_delimited(bytes, p, |b| b == b'/'),
                 Method::Dom => contains_delimited(bytes, p, is_domain_delimiter),
@@ -449,7 +464,8 @@ impl IpSet {
                     set.v6.insert(len, mask128(u128::from(ip), len), at);
                 }
                 None => {
-                    let message = format!("'{text}' is no address or network (host names are not implemented yet)");
+                    let message =
+                        format!("'{text}' is no address or network (host names are not implemented yet)");
                     return Err((at, message));
                 }
             }
@@ -482,7 +498,9 @@ fn parse_network(text: &str) -> Option<(IpAddr, u128)> {
     let (address, mask) = text.split_once('/').map_or((text, None), |(a, m)| (a, Some(m)));
     if address.contains(':') {
         let ip: Ipv6Addr = address.parse().ok()?;
-        let mask = mask.map_or(Some(u128::MAX), |m| m.parse::<u8>().ok().filter(|l| *l <= 128).map(|l| mask128(u128::MAX, l)))?;
+        let mask = mask.map_or(Some(u128::MAX), |m| {
+            m.parse::<u8>().ok().filter(|l| *l <= 128).map(|l| mask128(u128::MAX, l))
+        })?;
         return Some((IpAddr::V6(ip), mask));
     }
     let ip = parse_short_v4(address)?;
@@ -551,7 +569,18 @@ mod tests {
         check("dir", &["png"], "/xpng", false);
         check("dir", &["32x32"], image, false);
         let url = "http://www1.dc-eu.example.com:80/blah";
-        for part in ["http", "www1", ".www1", "dc-eu", "com", "80", "dc-eu.example", "blah", ":www1:", "example.com:80"] {
+        for part in [
+            "http",
+            "www1",
+            ".www1",
+            "dc-eu",
+            "com",
+            "80",
+            "dc-eu.example",
+            "blah",
+            ":www1:",
+            "example.com:80",
+        ] {
             check("dom", &[part], url, true);
         }
         check("dom", &["eu"], url, false);

@@ -49,7 +49,8 @@ impl VarName {
             b"check" => VarScope::Check,
             _ => {
                 let message = format!("invalid variable name '{}'", word.as_str());
-                let hint = "a name starts with its scope: 'proc.', 'sess.', 'txn.', 'req.', 'res.' or 'check.'";
+                let hint =
+                    "a name starts with its scope: 'proc.', 'sess.', 'txn.', 'req.', 'res.' or 'check.'";
                 return Err(Diagnostic::error(word.pos, message).hint(hint));
             }
         };

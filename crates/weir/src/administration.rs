@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use rustix::net::{RecvFlags, recv};
 use weir_config::model::{AdminLevel, Config};
-use weir_http::Response;
 use weir_net::listen::Listener;
 use weir_net::{Stream, handover};
 use weir_proxy::listeners::address_of;
@@ -20,6 +19,7 @@ use weir_proxy::{Services, Shared};
 use weir_rules::{Reply, Txn};
 
 use crate::listeners::HAND_OVER;
+use crate::version;
 
 /// How long a client of a socket that hands listeners over may take to say what it wants.
 const FIRST_WORD_LIMIT: Duration = Duration::from_secs(10);
@@ -28,8 +28,9 @@ const FIRST_WORD_LIMIT: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Statistics page and runtime commands.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Administration {
+    commands: weir_admin::Administration,
     /// The listening sockets, for a successor.
     listeners: Mutex<Vec<Arc<Listener>>>,
 }
@@ -37,7 +38,8 @@ pub(crate) struct Administration {
 impl Administration {
     /// With the sockets that a successor may ask for.
     pub(crate) fn new(listeners: Vec<Arc<Listener>>) -> Self {
-        Self { listeners: Mutex::new(listeners) }
+        let commands = weir_admin::Administration::new(&version::full());
+        Self { commands, listeners: Mutex::new(listeners) }
     }
 
     /// Lets the listening sockets go: the process accepts no more connections.
@@ -51,11 +53,8 @@ impl Administration {
 }
 
 impl Services for Administration {
-    fn statistics(&self, _shared: &Arc<Shared>, _proxy: usize, _txn: &Txn) -> Reply {
-        Reply {
-            response: Response::new(501, "Not Implemented"),
-            body: Arc::from(&b"not implemented yet\n"[..]),
-        }
+    fn statistics(&self, shared: &Arc<Shared>, proxy: usize, txn: &Txn) -> Reply {
+        self.commands.statistics(shared, proxy, txn)
     }
 
     fn administer(
@@ -64,17 +63,17 @@ impl Services for Administration {
         mut stream: Stream,
         level: AdminLevel,
     ) -> Pin<Box<dyn Future<Output = ()>>> {
-        let listeners = may_take_over(&shared.config, &stream, level).then(|| self.listeners());
+        if !may_take_over(&shared.config, &stream, level) {
+            return self.commands.administer(shared, stream, level);
+        }
+        let (listeners, commands) = (self.listeners(), self.commands.clone());
         Box::pin(async move {
-            if let Some(listeners) = listeners
-                && asks_for_listeners(&mut stream).await
-            {
+            if asks_for_listeners(&mut stream).await {
                 // A successor that gives up sees its connection closed.
                 hand_over(&stream, &listeners).ok();
-                return;
+            } else {
+                commands.administer(shared, stream, level).await;
             }
-            // A client that went away needs no answer.
-            stream.write_all(b"Runtime commands are not implemented yet.\n\n").await.ok();
         })
     }
 }

@@ -134,9 +134,8 @@ pub(crate) fn run(session: &mut Session, request: &Request) -> Answer {
 
 /// The command whose words the request begins with.
 fn find(request: &Request) -> Option<&'static Command> {
-    let fits = |command: &&Command| {
-        command.words.iter().enumerate().all(|(at, word)| request.word(at) == *word)
-    };
+    let fits =
+        |command: &&Command| command.words.iter().enumerate().all(|(at, word)| request.word(at) == *word);
     COMMANDS.iter().chain(HIDDEN).filter(fits).max_by_key(|command| command.words.len())
 }
 

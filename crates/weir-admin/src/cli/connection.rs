@@ -66,7 +66,8 @@ async fn converse(mut session: Session, stream: &mut Stream) -> io::Result<()> {
         }
         received.clear();
         let read = stream.read(&mut received, READ_BYTES);
-        let count = tokio::time::timeout(session.timeout, read).await.map_err(|_| io::ErrorKind::TimedOut)??;
+        let count =
+            tokio::time::timeout(session.timeout, read).await.map_err(|_| io::ErrorKind::TimedOut)??;
         ended = count == 0;
         input.push(&received);
     }
@@ -89,7 +90,13 @@ async fn prompt(session: &Session, stream: &mut Stream, text: &str) -> io::Resul
         return Ok(());
     }
     let seconds = session.shared.now_ms() / 1000;
-    let time = format!("[{}:{:02}:{:02}:{:02}]", seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    let time = format!(
+        "[{}:{:02}:{:02}:{:02}]",
+        seconds / 86_400,
+        seconds / 3_600 % 24,
+        seconds / 60 % 60,
+        seconds % 60
+    );
     let text = if session.timed { time + text } else { text.to_owned() };
     send(session, stream, &text).await
 }

@@ -163,7 +163,9 @@ mod tests {
                 Err(error) => format!("{error:?}"),
                 Ok(commands) => {
                     let show = |c: &Request| match &c.payload {
-                        Some(payload) => format!("{}<{}>", c.words.join("|"), String::from_utf8_lossy(payload)),
+                        Some(payload) => {
+                            format!("{}<{}>", c.words.join("|"), String::from_utf8_lossy(payload))
+                        }
                         None => c.words.join("|"),
                     };
                     commands.iter().map(show).collect::<Vec<_>>().join(" ; ")

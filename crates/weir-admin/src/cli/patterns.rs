@@ -7,6 +7,16 @@ macro_rules! missing {
 }
 
 missing!(
-    add_acl, add_map, clear_acl, clear_map, delete_acl, delete_map, get_acl, get_map, set_map, show_acl, show_map,
+    add_acl,
+    add_map,
+    clear_acl,
+    clear_map,
+    delete_acl,
+    delete_map,
+    get_acl,
+    get_map,
+    set_map,
+    show_acl,
+    show_map,
     versions_missing
 );

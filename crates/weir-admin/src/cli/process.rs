@@ -22,7 +22,11 @@ pub(crate) fn env(_: &mut Session, request: &Request) -> Answer {
             writeln!(text, "{name}={}", value.to_string_lossy()).unwrap_or_default();
         }
     }
-    if text.is_empty() && !asked.is_empty() { Answer::error("Variable not found") } else { Answer::Data(text) }
+    if text.is_empty() && !asked.is_empty() {
+        Answer::error("Variable not found")
+    } else {
+        Answer::Data(text)
+    }
 }
 
 /// `show errors`: invalid messages are refused, but not kept.
@@ -110,7 +114,9 @@ pub(crate) fn activity(session: &mut Session, _: &Request) -> Answer {
 pub(crate) fn pools(_: &mut Session, _: &Request) -> Answer {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut text = "No pools: memory comes from the system's allocator.\n".to_owned();
-    for line in status.lines().filter(|l| l.starts_with("VmRSS") || l.starts_with("VmHWM") || l.starts_with("VmSize")) {
+    for line in
+        status.lines().filter(|l| l.starts_with("VmRSS") || l.starts_with("VmHWM") || l.starts_with("VmSize"))
+    {
         text.push_str("  ");
         text.push_str(line);
         text.push('\n');

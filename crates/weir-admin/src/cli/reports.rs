@@ -228,7 +228,8 @@ pub(crate) fn server_connections(session: &mut Session, request: &Request) -> An
                 None => ("-".to_owned(), 0),
             };
             let (used, idle) = (server.used.load(Relaxed), server.idle.load(Relaxed));
-            let limit = server.config.pool_max_conn.map_or_else(|| "-1".to_owned(), |limit| limit.to_string());
+            let limit =
+                server.config.pool_max_conn.map_or_else(|| "-1".to_owned(), |limit| limit.to_string());
             // Writing to memory cannot fail.
             writeln!(
                 text,

@@ -60,7 +60,7 @@ fn try_set(session: &Session, request: &Request) -> Outcome {
         "weight" => weigh(shared, &server, value),
         "state" => state(shared, &server, value),
         "health" => health(shared, &server, value),
-        "addr" => address(shared, &server, request),
+        "addr" => address(&server, request),
         "agent" | "agent-send" if server.config.agent_check.is_none() => {
             Err(Answer::error("agent checks are not enabled on this server."))
         }
@@ -72,8 +72,12 @@ fn try_set(session: &Session, request: &Request) -> Outcome {
         "check-addr" | "check-port" if server.config.check.is_none() => {
             Err(Answer::error("health checks are not enabled on this server"))
         }
-        "check-addr" if value.is_empty() => Err(Answer::error("set server <b>/<s> check-addr requires an address.")),
-        "check-port" if value.is_empty() => Err(Answer::error("set server <b>/<s> check-port requires a port.")),
+        "check-addr" if value.is_empty() => {
+            Err(Answer::error("set server <b>/<s> check-addr requires an address."))
+        }
+        "check-port" if value.is_empty() => {
+            Err(Answer::error("set server <b>/<s> check-port requires a port."))
+        }
         "check-addr" | "check-port" => Err(Answer::missing(request.word(3))),
         "fqdn" if value.is_empty() => Err(Answer::error("set server <b>/<s> fqdn requires a FQDN.")),
         "fqdn" if server.config.resolvers.is_none() => {
@@ -130,7 +134,7 @@ fn agent(shared: &Shared, server: &Arc<ServerState>, wanted: &str) -> Outcome {
 }
 
 /// `addr <ip> [port <port>]`: the new address is used by the next connection.
-fn address(shared: &Shared, server: &Arc<ServerState>, request: &Request) -> Outcome {
+fn address(server: &Arc<ServerState>, request: &Request) -> Outcome {
     let refuse = |text: String| Err(Answer::error(text));
     let (written, port) = (request.word(4), request.word(6));
     if written.is_empty() || (request.words.len() > 5 && (request.word(5) != "port" || port.is_empty())) {
@@ -167,7 +171,7 @@ fn address(shared: &Shared, server: &Arc<ServerState>, request: &Request) -> Out
     if old != Some(new) {
         let name = current.name.clone();
         server.addr.store(Arc::new(ServerTarget { address: Some(Address::Ip(new)), name }));
-        change::address_changed(shared, server);
+        change::address_changed(server);
     }
     Ok(Answer::Message(Severity::Warning, format!("{} by 'stats socket command'", said.join(", "))))
 }

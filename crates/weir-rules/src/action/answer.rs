@@ -14,10 +14,28 @@ const MAX_EARLY_HINTS: usize = 100;
 
 pub(super) static ACTIONS: &[ActionEntry] = &[
     action("auth", REQUEST, "auth [realm REALM]", "Asks for user name and password.", parse_auth),
-    action("deny", REQUEST | RESPONSE, SYNTAX, "Refuses with 403 (502 for responses) or another answer.", parse_reply),
-    action("early-hint", REQUEST, "early-hint NAME FMT", "Sends a field in a 103 response before the real one.", parse_hint),
+    action(
+        "deny",
+        REQUEST | RESPONSE,
+        SYNTAX,
+        "Refuses with 403 (502 for responses) or another answer.",
+        parse_reply,
+    ),
+    action(
+        "early-hint",
+        REQUEST,
+        "early-hint NAME FMT",
+        "Sends a field in a 103 response before the real one.",
+        parse_hint,
+    ),
     action("return", REQUEST | RESPONSE, SYNTAX, "Answers with 200 or another answer.", parse_reply),
-    action("tarpit", REQUEST, SYNTAX, "Keeps the client waiting, then refuses with 500 or another answer.", parse_reply),
+    action(
+        "tarpit",
+        REQUEST,
+        SYNTAX,
+        "Keeps the client waiting, then refuses with 500 or another answer.",
+        parse_reply,
+    ),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,7 +96,8 @@ impl Action for Auth {
         let proxied = txn.request.scheme().is_some()
             && !txn.request.normalized_uri
             && txn.request.fields.get(b"proxy-connection").is_some();
-        let (status, name): (_, &[u8]) = if proxied { (407, b"proxy-authenticate") } else { (401, b"www-authenticate") };
+        let (status, name): (_, &[u8]) =
+            if proxied { (407, b"proxy-authenticate") } else { (401, b"www-authenticate") };
         let Some(mut reply) = error_page(txn, status) else { return end_with(None, true) };
         let realm = self.realm.to_vec(txn);
         let realm = if realm.is_empty() { &self.default_realm } else { realm.as_slice() };

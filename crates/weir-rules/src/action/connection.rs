@@ -16,24 +16,102 @@ const CLIENT: u8 = TCP | REQUEST | RESPONSE;
 
 pub(super) static ACTIONS: &[ActionEntry] = &[
     action("cache-store", RESPONSE, "cache-store NAME", "Stores the response in a cache.", parse_cache),
-    action("cache-use", REQUEST, "cache-use NAME [no-early-hints]", "Answers from a cache when it can.", parse_cache),
+    action(
+        "cache-use",
+        REQUEST,
+        "cache-use NAME [no-early-hints]",
+        "Answers from a cache when it can.",
+        parse_cache,
+    ),
     action("disable-l7-retry", REQUEST, "disable-l7-retry", "Sends the request only once.", parse_no_retry),
-    action("set-bc-mark", CONTENT | REQUEST, "set-bc-mark { MARK | EXPR }", "Sets the mark of the server's connection.", parse_number),
-    action("set-bc-tos", CONTENT | REQUEST, "set-bc-tos { TOS | EXPR }", "Sets the TOS of the server's connection.", parse_number),
+    action(
+        "set-bc-mark",
+        CONTENT | REQUEST,
+        "set-bc-mark { MARK | EXPR }",
+        "Sets the mark of the server's connection.",
+        parse_number,
+    ),
+    action(
+        "set-bc-tos",
+        CONTENT | REQUEST,
+        "set-bc-tos { TOS | EXPR }",
+        "Sets the TOS of the server's connection.",
+        parse_number,
+    ),
     action("set-dst", ADDRESS, "set-dst EXPR", "Sets the destination address.", parse_address),
     action("set-dst-port", ADDRESS, "set-dst-port EXPR", "Sets the destination port.", parse_address),
-    action("set-fc-mark", CLIENT, "set-fc-mark { MARK | EXPR }", "Sets the mark of the client's connection.", parse_number),
-    action("set-fc-tos", CLIENT, "set-fc-tos { TOS | EXPR }", "Sets the TOS of the client's connection.", parse_number),
-    action("set-log-level", CONTENT | RES_CONTENT | REQUEST | RESPONSE | AFTER, "set-log-level LEVEL", "Sets the level of the log line, or silences it.", parse_level),
-    action("set-mark", CLIENT, "set-mark MARK", "Sets the mark of the client's connection (deprecated).", parse_number),
-    action("set-nice", CONTENT | RES_CONTENT | REQUEST | RESPONSE, "set-nice NICE", "Sets the scheduling factor.", parse_number),
-    action("set-priority-class", CONTENT | REQUEST, "set-priority-class EXPR", "Sets the class in queues.", parse_number),
-    action("set-priority-offset", CONTENT | REQUEST, "set-priority-offset EXPR", "Sets the offset in queues, ms.", parse_number),
-    action("set-retries", CONTENT | REQUEST, "set-retries { NUMBER | EXPR }", "Sets how often a connection is tried again.", parse_number),
+    action(
+        "set-fc-mark",
+        CLIENT,
+        "set-fc-mark { MARK | EXPR }",
+        "Sets the mark of the client's connection.",
+        parse_number,
+    ),
+    action(
+        "set-fc-tos",
+        CLIENT,
+        "set-fc-tos { TOS | EXPR }",
+        "Sets the TOS of the client's connection.",
+        parse_number,
+    ),
+    action(
+        "set-log-level",
+        CONTENT | RES_CONTENT | REQUEST | RESPONSE | AFTER,
+        "set-log-level LEVEL",
+        "Sets the level of the log line, or silences it.",
+        parse_level,
+    ),
+    action(
+        "set-mark",
+        CLIENT,
+        "set-mark MARK",
+        "Sets the mark of the client's connection (deprecated).",
+        parse_number,
+    ),
+    action(
+        "set-nice",
+        CONTENT | RES_CONTENT | REQUEST | RESPONSE,
+        "set-nice NICE",
+        "Sets the scheduling factor.",
+        parse_number,
+    ),
+    action(
+        "set-priority-class",
+        CONTENT | REQUEST,
+        "set-priority-class EXPR",
+        "Sets the class in queues.",
+        parse_number,
+    ),
+    action(
+        "set-priority-offset",
+        CONTENT | REQUEST,
+        "set-priority-offset EXPR",
+        "Sets the offset in queues, ms.",
+        parse_number,
+    ),
+    action(
+        "set-retries",
+        CONTENT | REQUEST,
+        "set-retries { NUMBER | EXPR }",
+        "Sets how often a connection is tried again.",
+        parse_number,
+    ),
     action("set-src", ADDRESS, "set-src EXPR", "Sets the source address.", parse_address),
     action("set-src-port", ADDRESS, "set-src-port EXPR", "Sets the source port.", parse_address),
-    action("set-timeout", REQUEST | RESPONSE, "set-timeout { client | connect | queue | server | tarpit | tunnel } { TIME | EXPR }", "Sets a timeout of this request.", parse_timeout),
-    action("set-tos", CLIENT, "set-tos TOS", "Sets the TOS of the client's connection (deprecated).", parse_number),
+    action(
+        "set-timeout",
+        REQUEST | RESPONSE,
+        "set-timeout { client | connect | queue | server | tarpit | tunnel } { TIME | EXPR }",
+        "Sets a timeout of this request.",
+        parse_timeout,
+    ),
+    action(
+        "set-tos",
+        CLIENT,
+        "set-tos TOS",
+        "Sets the TOS of the client's connection (deprecated).",
+        parse_number,
+    ),
 ];
 
 type Parsed = Result<Box<dyn Action>, Vec<Diagnostic>>;
@@ -113,7 +191,9 @@ impl Action for SetNumber {
             Setting::Nice => txn.nice = n.clamp(-1024, 1024) as i32,
             Setting::PriorityClass => txn.priority_class = n.clamp(-2047, 2047) as i32,
             Setting::PriorityOffset => txn.priority_offset = n.clamp(-524_287, 524_287) as i32,
-            Setting::Retries => txn.set_retries = u32::try_from(n).ok().filter(|n| *n <= 100).or(txn.set_retries),
+            Setting::Retries => {
+                txn.set_retries = u32::try_from(n).ok().filter(|n| *n <= 100).or(txn.set_retries)
+            }
         }
         Step::Next
     }
@@ -174,7 +254,12 @@ fn parse_timeout(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {
             words.next();
             Ok(ms as u32)
         }
-        Some(_) => return Err(vec![Diagnostic::error(words.peek().map_or(words.pos, |w| w.pos), "a timeout is not 0 and below 24 days")]),
+        Some(_) => {
+            return Err(vec![Diagnostic::error(
+                words.peek().map_or(words.pos, |w| w.pos),
+                "a timeout is not 0 and below 24 days",
+            )]);
+        }
         None => Err(words.expr(scope)?),
     };
     Ok(Box::new(SetTimeout { which, value }))

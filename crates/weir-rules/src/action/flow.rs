@@ -14,15 +14,51 @@ pub(super) static ACTIONS: &[ActionEntry] = &[
     action("accept", TCP, "accept", "Accepts; later rules of the set are skipped.", parse_end),
     action("allow", HTTP, "allow", "Allows; later rules of the set are skipped.", parse_end),
     action("close", RES_CONTENT, "close", "Closes the server's connection.", parse_end),
-    action("do-resolve", CONTENT | REQUEST, "do-resolve(VAR,RESOLVERS[,ipv4|ipv6]) EXPR", "Resolves a name and keeps the address in a variable.", parse_resolve),
+    action(
+        "do-resolve",
+        CONTENT | REQUEST,
+        "do-resolve(VAR,RESOLVERS[,ipv4|ipv6]) EXPR",
+        "Resolves a name and keeps the address in a variable.",
+        parse_resolve,
+    ),
     action("pause", REQUEST | RESPONSE, "pause { TIME | EXPR }", "Waits.", parse_pause),
-    action("reject", CONNECTION | SESSION | CONTENT | RES_CONTENT | REQUEST, "reject", "Closes the connection without an answer.", parse_end),
-    action("silent-drop", TCP | REQUEST | RESPONSE, "silent-drop [rst-ttl TTL]", "Drops the connection without telling the client.", parse_silent),
-    action("strict-mode", REQUEST | RESPONSE | AFTER, "strict-mode { on | off }", "Whether a rewrite that fails ends in an error.", parse_strict),
+    action(
+        "reject",
+        CONNECTION | SESSION | CONTENT | RES_CONTENT | REQUEST,
+        "reject",
+        "Closes the connection without an answer.",
+        parse_end,
+    ),
+    action(
+        "silent-drop",
+        TCP | REQUEST | RESPONSE,
+        "silent-drop [rst-ttl TTL]",
+        "Drops the connection without telling the client.",
+        parse_silent,
+    ),
+    action(
+        "strict-mode",
+        REQUEST | RESPONSE | AFTER,
+        "strict-mode { on | off }",
+        "Whether a rewrite that fails ends in an error.",
+        parse_strict,
+    ),
     action("switch-mode", CONTENT, "switch-mode http [proto NAME]", "Goes on as HTTP.", parse_switch),
     action("use-service", CONTENT | REQUEST, "use-service NAME", "Lets a service answer.", parse_service),
-    action("wait-for-body", REQUEST | RESPONSE, "wait-for-body time TIME [at-least SIZE]", "Waits for the message's body.", parse_body),
-    action("wait-for-handshake", REQUEST, "wait-for-handshake", "Waits for the end of the TLS handshake.", parse_handshake),
+    action(
+        "wait-for-body",
+        REQUEST | RESPONSE,
+        "wait-for-body time TIME [at-least SIZE]",
+        "Waits for the message's body.",
+        parse_body,
+    ),
+    action(
+        "wait-for-handshake",
+        REQUEST,
+        "wait-for-handshake",
+        "Waits for the end of the TLS handshake.",
+        parse_handshake,
+    ),
 ];
 
 type Parsed = Result<Box<dyn Action>, Vec<Diagnostic>>;
@@ -61,7 +97,10 @@ fn parse_silent(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {
     if words.accept("rst-ttl") {
         let ttl = words.expect("a TTL")?;
         if number(&ttl.text).is_none_or(|n| !(1..=255).contains(&n)) {
-            return Err(vec![Diagnostic::error(ttl.pos, format!("'{}' is no TTL from 1 to 255", ttl.as_str()))]);
+            return Err(vec![Diagnostic::error(
+                ttl.pos,
+                format!("'{}' is no TTL from 1 to 255", ttl.as_str()),
+            )]);
         }
         scope.warn(ttl.pos, "'rst-ttl' is not implemented yet: the connection is dropped without a RST");
     }
@@ -71,7 +110,10 @@ fn parse_silent(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {
 fn parse_switch(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
     let mode = words.expect("'http'")?;
     if mode.text != b"http" {
-        return Err(vec![Diagnostic::error(mode.pos, format!("cannot switch to '{}'", mode.as_str())).hint("only 'http' is possible")]);
+        return Err(vec![
+            Diagnostic::error(mode.pos, format!("cannot switch to '{}'", mode.as_str()))
+                .hint("only 'http' is possible"),
+        ]);
     }
     if words.accept("proto") {
         words.expect("a protocol")?;
@@ -153,7 +195,9 @@ fn parse_body(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
                 words.next();
                 let word = words.expect("a size")?;
                 let size = parse_size(&word.text);
-                at_least = size.ok_or_else(|| vec![Diagnostic::error(word.pos, format!("'{}' is no size", word.as_str()))])?;
+                at_least = size.ok_or_else(|| {
+                    vec![Diagnostic::error(word.pos, format!("'{}' is no size", word.as_str()))]
+                })?;
             }
             b"use-large-buffer" => {
                 words.next();
@@ -235,7 +279,9 @@ fn parse_resolve(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {
         None | Some(b"") => 0,
         Some(b"ipv4") => 4,
         Some(b"ipv6") => 6,
-        Some(_) => return Err(vec![Diagnostic::error(words.call.args()[2].pos, "the family is 'ipv4' or 'ipv6'")]),
+        Some(_) => {
+            return Err(vec![Diagnostic::error(words.call.args()[2].pos, "the family is 'ipv4' or 'ipv6'")]);
+        }
     };
     let expr = words.expr(scope)?;
     Ok(Box::new(Resolve { var, resolvers: section.as_str().as_ref().into(), family, expr }))

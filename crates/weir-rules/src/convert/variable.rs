@@ -8,20 +8,84 @@ use crate::vars::{SetCondition, VarName};
 use crate::{Diagnostic, Scope, Txn};
 
 pub(crate) static CONVERTERS: &[Converter] = &[
-    converter("add_item", args(1, &[K::Str, K::Var, K::Str]), Type::Str, Type::Str, "Appends a delimiter, a variable and a suffix where there is something to append.", add_item)
-        .prepare(prepare_add_item)
-        .examples(&[("str(a),add_item(\",\",txn.greeting)", Some("a,hello")), ("str(),add_item(\",\",txn.greeting)", Some("hello")),
-            ("str(a),add_item(\",\",txn.none)", Some("a")), ("str(a),add_item(\",\",,x)", Some("a,x"))]),
-    converter("capture-req", args(1, &[K::Int]), Type::Str, Type::Str, "Stores the string in a request capture slot.", capture),
-    converter("capture-res", args(1, &[K::Int]), Type::Str, Type::Str, "Stores the string in a response capture slot.", capture),
-    converter("concat", args(0, &[K::Str, K::Var, K::Str]), Type::Str, Type::Str, "Appends a string, a variable and a string.", concat)
-        .examples(&[("str(a),concat(<,txn.greeting,>)", Some("a<hello>")), ("str(a),concat(x,txn.none,y)", Some("axy")), ("str(a),concat", Some("a"))]),
-    converter("debug", args(0, &[K::Str, K::Str]), Type::Any, Type::Any, "Passes the value on; nothing is printed.", pass),
-    converter("set-var", args(1, &[K::Var]), Type::Any, Type::Any, "Sets a variable under conditions and passes the value on.", set_var)
-        .prepare(prepare_set_var),
-    converter("unset-var", args(1, &[K::Var]), Type::Any, Type::Any, "Unsets a variable and passes the value on.", unset_var),
-    converter("when", args(1, &[K::Str, K::Str]), Type::Any, Type::Any, "Passes the value on under a condition.", when)
-        .prepare(prepare_when),
+    converter(
+        "add_item",
+        args(1, &[K::Str, K::Var, K::Str]),
+        Type::Str,
+        Type::Str,
+        "Appends a delimiter, a variable and a suffix where there is something to append.",
+        add_item,
+    )
+    .prepare(prepare_add_item)
+    .examples(&[
+        ("str(a),add_item(\",\",txn.greeting)", Some("a,hello")),
+        ("str(),add_item(\",\",txn.greeting)", Some("hello")),
+        ("str(a),add_item(\",\",txn.none)", Some("a")),
+        ("str(a),add_item(\",\",,x)", Some("a,x")),
+    ]),
+    converter(
+        "capture-req",
+        args(1, &[K::Int]),
+        Type::Str,
+        Type::Str,
+        "Stores the string in a request capture slot.",
+        capture,
+    ),
+    converter(
+        "capture-res",
+        args(1, &[K::Int]),
+        Type::Str,
+        Type::Str,
+        "Stores the string in a response capture slot.",
+        capture,
+    ),
+    converter(
+        "concat",
+        args(0, &[K::Str, K::Var, K::Str]),
+        Type::Str,
+        Type::Str,
+        "Appends a string, a variable and a string.",
+        concat,
+    )
+    .examples(&[
+        ("str(a),concat(<,txn.greeting,>)", Some("a<hello>")),
+        ("str(a),concat(x,txn.none,y)", Some("axy")),
+        ("str(a),concat", Some("a")),
+    ]),
+    converter(
+        "debug",
+        args(0, &[K::Str, K::Str]),
+        Type::Any,
+        Type::Any,
+        "Passes the value on; nothing is printed.",
+        pass,
+    ),
+    converter(
+        "set-var",
+        args(1, &[K::Var]),
+        Type::Any,
+        Type::Any,
+        "Sets a variable under conditions and passes the value on.",
+        set_var,
+    )
+    .prepare(prepare_set_var),
+    converter(
+        "unset-var",
+        args(1, &[K::Var]),
+        Type::Any,
+        Type::Any,
+        "Unsets a variable and passes the value on.",
+        unset_var,
+    ),
+    converter(
+        "when",
+        args(1, &[K::Str, K::Str]),
+        Type::Any,
+        Type::Any,
+        "Passes the value on under a condition.",
+        when,
+    )
+    .prepare(prepare_when),
 ];
 
 /// Text of argument `at` or nothing.
@@ -39,7 +103,11 @@ fn concat<'a>(value: Value<'a>, args: &'a Args, txn: &'a Txn) -> Option<Value<'a
     Some(Value::owned(out))
 }
 
-fn prepare_add_item(call: &Call, scope: &mut Scope<'_>, _: &'static str) -> Result<Vec<Arg>, Vec<Diagnostic>> {
+fn prepare_add_item(
+    call: &Call,
+    scope: &mut Scope<'_>,
+    _: &'static str,
+) -> Result<Vec<Arg>, Vec<Diagnostic>> {
     let list = crate::args::typed(call, args(1, &[K::Str, K::Var, K::Str]), scope)?;
     let given = |at: usize| list.get(at).is_some_and(|a| !matches!(a, Arg::None));
     match given(1) || given(2) {
@@ -137,7 +205,9 @@ fn when<'a>(value: Value<'a>, args: &'a Args, txn: &'a Txn) -> Option<Value<'a>>
         "processed" => forwarded || applet,
         "toapplet" => applet,
         "stopping" => txn.env.process().2,
-        _ => matches!(args.get(2), Some(Arg::Acls(list)) if list.iter().all(|(_, a)| a.test(txn) == Truth::Yes)),
+        _ => {
+            matches!(args.get(2), Some(Arg::Acls(list)) if list.iter().all(|(_, a)| a.test(txn) == Truth::Yes))
+        }
     };
     (holds != (args.int(0) == Some(1))).then_some(value)
 }

@@ -12,33 +12,122 @@ use crate::{Diagnostic, Scope, Txn};
 const UNIT: K = K::OneOf(&["s", "ms", "us"]);
 
 pub(crate) static FETCHES: &[Fetch] = &[
-    fetch("acl", args(1, &[K::Str]), Type::Bool, N::Nothing, "True when all the named ACLs match.", acl).prepare(prepare_acl),
+    fetch("acl", args(1, &[K::Str]), Type::Bool, N::Nothing, "True when all the named ACLs match.", acl)
+        .prepare(prepare_acl),
     fetch("act_conn", NONE, Type::Int, N::Nothing, "Concurrent connections of the process.", act_conn),
     fetch("always_false", NONE, Type::Bool, N::Nothing, "Never true.", always_false)
         .examples(&[("always_false", Some("0"))]),
     fetch("always_true", NONE, Type::Bool, N::Nothing, "Always true.", always_true)
         .examples(&[("always_true", Some("1"))]),
-    fetch("avg_queue", args(0, &[K::Backend]), Type::Int, N::Nothing, "Queued requests of a backend per usable server.", backend_figure),
-    fetch("be_conn", args(0, &[K::Backend]), Type::Int, N::Nothing, "Concurrent connections of a backend.", backend_figure),
-    fetch("be_conn_free", args(0, &[K::Backend]), Type::Int, N::Nothing, "Connections a backend's servers still take.", backend_figure),
-    fetch("be_sess_rate", args(0, &[K::Backend]), Type::Int, N::Nothing, "New sessions a second of a backend.", backend_figure),
-    fetch("be_req_rate", args(0, &[K::Backend]), Type::Int, N::Nothing, "Requests a second of a backend.", backend_figure),
+    fetch(
+        "avg_queue",
+        args(0, &[K::Backend]),
+        Type::Int,
+        N::Nothing,
+        "Queued requests of a backend per usable server.",
+        backend_figure,
+    ),
+    fetch(
+        "be_conn",
+        args(0, &[K::Backend]),
+        Type::Int,
+        N::Nothing,
+        "Concurrent connections of a backend.",
+        backend_figure,
+    ),
+    fetch(
+        "be_conn_free",
+        args(0, &[K::Backend]),
+        Type::Int,
+        N::Nothing,
+        "Connections a backend's servers still take.",
+        backend_figure,
+    ),
+    fetch(
+        "be_sess_rate",
+        args(0, &[K::Backend]),
+        Type::Int,
+        N::Nothing,
+        "New sessions a second of a backend.",
+        backend_figure,
+    ),
+    fetch(
+        "be_req_rate",
+        args(0, &[K::Backend]),
+        Type::Int,
+        N::Nothing,
+        "Requests a second of a backend.",
+        backend_figure,
+    ),
     fetch("bin", args(1, &[K::Str]), Type::Bin, N::Nothing, "The bytes written in hexadecimal.", bin)
         .prepare(prepare_bin)
         .examples(&[("bin(4142)", Some("AB"))]),
-    fetch("bool", args(1, &[K::Str]), Type::Bool, N::Nothing, "The constant true, false, yes, no, 1 or 0.", constant_bool)
-        .prepare(prepare_bool)
-        .examples(&[("bool(true)", Some("1")), ("bool(no)", Some("0"))]),
-    fetch("connslots", args(0, &[K::Backend]), Type::Int, N::Nothing, "Connections and queue places a backend's servers still take.", backend_figure),
-    fetch("date", args(0, &[K::Int, UNIT]), Type::Int, N::Nothing, "The current date with an offset, in s, ms or us since 1970.", date)
-        .examples(&[("date", Some("1700000000")), ("date(-60)", Some("1699999940")), ("date(0,ms)", Some("1700000000123"))]),
+    fetch(
+        "bool",
+        args(1, &[K::Str]),
+        Type::Bool,
+        N::Nothing,
+        "The constant true, false, yes, no, 1 or 0.",
+        constant_bool,
+    )
+    .prepare(prepare_bool)
+    .examples(&[("bool(true)", Some("1")), ("bool(no)", Some("0"))]),
+    fetch(
+        "connslots",
+        args(0, &[K::Backend]),
+        Type::Int,
+        N::Nothing,
+        "Connections and queue places a backend's servers still take.",
+        backend_figure,
+    ),
+    fetch(
+        "date",
+        args(0, &[K::Int, UNIT]),
+        Type::Int,
+        N::Nothing,
+        "The current date with an offset, in s, ms or us since 1970.",
+        date,
+    )
+    .examples(&[
+        ("date", Some("1700000000")),
+        ("date(-60)", Some("1699999940")),
+        ("date(0,ms)", Some("1700000000123")),
+    ]),
     fetch("date_us", NONE, Type::Int, N::Nothing, "The microseconds part of the current date.", date_us)
         .examples(&[("date_us", Some("123456"))]),
-    fetch("env", args(1, &[K::Str]), Type::Str, N::Nothing, "An environment variable as it was when the configuration was read.", constant_str)
-        .prepare(prepare_env),
-    fetch("fe_conn", args(0, &[K::Frontend]), Type::Int, N::Nothing, "Concurrent connections of a frontend.", frontend_figure),
-    fetch("fe_req_rate", args(0, &[K::Frontend]), Type::Int, N::Nothing, "Requests a second of a frontend.", frontend_figure),
-    fetch("fe_sess_rate", args(0, &[K::Frontend]), Type::Int, N::Nothing, "New sessions a second of a frontend.", frontend_figure),
+    fetch(
+        "env",
+        args(1, &[K::Str]),
+        Type::Str,
+        N::Nothing,
+        "An environment variable as it was when the configuration was read.",
+        constant_str,
+    )
+    .prepare(prepare_env),
+    fetch(
+        "fe_conn",
+        args(0, &[K::Frontend]),
+        Type::Int,
+        N::Nothing,
+        "Concurrent connections of a frontend.",
+        frontend_figure,
+    ),
+    fetch(
+        "fe_req_rate",
+        args(0, &[K::Frontend]),
+        Type::Int,
+        N::Nothing,
+        "Requests a second of a frontend.",
+        frontend_figure,
+    ),
+    fetch(
+        "fe_sess_rate",
+        args(0, &[K::Frontend]),
+        Type::Int,
+        N::Nothing,
+        "New sessions a second of a frontend.",
+        frontend_figure,
+    ),
     fetch("hostname", NONE, Type::Str, N::Nothing, "Name of this machine.", hostname)
         .examples(&[("hostname", Some("edge1"))]),
     fetch("int", args(1, &[K::Int]), Type::Int, N::Nothing, "A constant number.", constant_int)
@@ -51,38 +140,184 @@ pub(crate) static FETCHES: &[Fetch] = &[
     fetch("last_rule_line", NONE, Type::Int, N::Nothing, "Line of the last final rule.", last_rule_line),
     fetch("meth", args(1, &[K::Str]), Type::Method, N::Nothing, "A constant method.", constant_method)
         .examples(&[("meth(PUT)", Some("PUT"))]),
-    fetch("nbproc", NONE, Type::Int, N::Nothing, "Number of processes: 1.", one).examples(&[("nbproc", Some("1"))]),
-    fetch("nbsrv", args(0, &[K::Backend]), Type::Int, N::Nothing, "Usable servers of a backend.", backend_figure),
+    fetch("nbproc", NONE, Type::Int, N::Nothing, "Number of processes: 1.", one)
+        .examples(&[("nbproc", Some("1"))]),
+    fetch(
+        "nbsrv",
+        args(0, &[K::Backend]),
+        Type::Int,
+        N::Nothing,
+        "Usable servers of a backend.",
+        backend_figure,
+    ),
     fetch("pid", NONE, Type::Int, N::Nothing, "Number of this process.", pid),
-    fetch("prio_class", NONE, Type::Int, N::Nothing, "Queue priority class set by set-priority-class.", prio_class),
-    fetch("prio_offset", NONE, Type::Int, N::Nothing, "Queue priority offset set by set-priority-offset.", prio_offset),
-    fetch("proc", NONE, Type::Int, N::Nothing, "Position of this process: 1.", one).examples(&[("proc", Some("1"))]),
-    fetch("queue", args(0, &[K::Backend]), Type::Int, N::Nothing, "Queued requests of a backend and its servers.", backend_figure),
-    fetch("quic_enabled", NONE, Type::Bool, N::Nothing, "Whether QUIC listeners run: not in this version.", always_false),
-    fetch("rand", args(0, &[K::Int]), Type::Int, N::Nothing, "A random number below the range, 2^32 by default.", rand)
-        .examples(&[("rand(1)", Some("0"))]),
-    fetch("srv_conn", args(1, &[K::Server]), Type::Int, N::Nothing, "Concurrent connections of a server.", server_figure),
-    fetch("srv_conn_free", args(1, &[K::Server]), Type::Int, N::Nothing, "Connections a server still takes.", server_figure),
-    fetch("srv_is_up", args(1, &[K::Server]), Type::Bool, N::Nothing, "Whether a server is up.", server_figure),
-    fetch("srv_iweight", args(1, &[K::Server]), Type::Int, N::Nothing, "Initial weight of a server.", server_figure),
-    fetch("srv_queue", args(1, &[K::Server]), Type::Int, N::Nothing, "Queued requests of a server.", server_figure),
-    fetch("srv_sess_rate", args(1, &[K::Server]), Type::Int, N::Nothing, "New sessions a second of a server.", server_figure),
-    fetch("srv_uweight", args(1, &[K::Server]), Type::Int, N::Nothing, "User-visible weight of a server.", server_figure),
-    fetch("srv_weight", args(1, &[K::Server]), Type::Int, N::Nothing, "Current weight of a server.", server_figure),
+    fetch(
+        "prio_class",
+        NONE,
+        Type::Int,
+        N::Nothing,
+        "Queue priority class set by set-priority-class.",
+        prio_class,
+    ),
+    fetch(
+        "prio_offset",
+        NONE,
+        Type::Int,
+        N::Nothing,
+        "Queue priority offset set by set-priority-offset.",
+        prio_offset,
+    ),
+    fetch("proc", NONE, Type::Int, N::Nothing, "Position of this process: 1.", one)
+        .examples(&[("proc", Some("1"))]),
+    fetch(
+        "queue",
+        args(0, &[K::Backend]),
+        Type::Int,
+        N::Nothing,
+        "Queued requests of a backend and its servers.",
+        backend_figure,
+    ),
+    fetch(
+        "quic_enabled",
+        NONE,
+        Type::Bool,
+        N::Nothing,
+        "Whether QUIC listeners run: not in this version.",
+        always_false,
+    ),
+    fetch(
+        "rand",
+        args(0, &[K::Int]),
+        Type::Int,
+        N::Nothing,
+        "A random number below the range, 2^32 by default.",
+        rand,
+    )
+    .examples(&[("rand(1)", Some("0"))]),
+    fetch(
+        "srv_conn",
+        args(1, &[K::Server]),
+        Type::Int,
+        N::Nothing,
+        "Concurrent connections of a server.",
+        server_figure,
+    ),
+    fetch(
+        "srv_conn_free",
+        args(1, &[K::Server]),
+        Type::Int,
+        N::Nothing,
+        "Connections a server still takes.",
+        server_figure,
+    ),
+    fetch(
+        "srv_is_up",
+        args(1, &[K::Server]),
+        Type::Bool,
+        N::Nothing,
+        "Whether a server is up.",
+        server_figure,
+    ),
+    fetch(
+        "srv_iweight",
+        args(1, &[K::Server]),
+        Type::Int,
+        N::Nothing,
+        "Initial weight of a server.",
+        server_figure,
+    ),
+    fetch(
+        "srv_queue",
+        args(1, &[K::Server]),
+        Type::Int,
+        N::Nothing,
+        "Queued requests of a server.",
+        server_figure,
+    ),
+    fetch(
+        "srv_sess_rate",
+        args(1, &[K::Server]),
+        Type::Int,
+        N::Nothing,
+        "New sessions a second of a server.",
+        server_figure,
+    ),
+    fetch(
+        "srv_uweight",
+        args(1, &[K::Server]),
+        Type::Int,
+        N::Nothing,
+        "User-visible weight of a server.",
+        server_figure,
+    ),
+    fetch(
+        "srv_weight",
+        args(1, &[K::Server]),
+        Type::Int,
+        N::Nothing,
+        "Current weight of a server.",
+        server_figure,
+    ),
     fetch("stopping", NONE, Type::Bool, N::Nothing, "Whether the process is stopping.", stopping),
     fetch("str", args(1, &[K::Str]), Type::Str, N::Nothing, "A constant string.", constant_str)
         .prepare(prepare_str)
         .examples(&[("str(abc)", Some("abc")), ("str(\"a,b\")", Some("a,b"))]),
-    fetch("table_avl", args(0, &[K::Table]), Type::Int, N::Nothing, "Free entries of a stick table.", table_usage),
-    fetch("table_cnt", args(0, &[K::Table]), Type::Int, N::Nothing, "Entries in use of a stick table.", table_usage),
+    fetch(
+        "table_avl",
+        args(0, &[K::Table]),
+        Type::Int,
+        N::Nothing,
+        "Free entries of a stick table.",
+        table_usage,
+    ),
+    fetch(
+        "table_cnt",
+        args(0, &[K::Table]),
+        Type::Int,
+        N::Nothing,
+        "Entries in use of a stick table.",
+        table_usage,
+    ),
     fetch("thread", NONE, Type::Int, N::Nothing, "Number of the thread, from 0.", thread),
     fetch("txn.id32", NONE, Type::Int, N::Nothing, "Number of the request since the start, 32 bits.", id32),
-    fetch("txn.sess_term_state", NONE, Type::Str, N::Nothing, "Termination state as %ts logs it.", term_state),
+    fetch(
+        "txn.sess_term_state",
+        NONE,
+        Type::Str,
+        N::Nothing,
+        "Termination state as %ts logs it.",
+        term_state,
+    ),
     fetch("uptime", NONE, Type::Int, N::Nothing, "Seconds since the process started.", uptime),
-    fetch("uuid", args(0, &[K::Int]), Type::Str, N::Nothing, "A UUID of version 4 (random) or 7 (time).", uuid),
-    fetch("var", args(1, &[K::Var, K::Str]), Type::Any, N::Nothing, "A variable, or the default when it is not set.", var)
-        .examples(&[("var(txn.greeting)", Some("hello")), ("var(txn.none)", None), ("var(txn.none,dflt)", Some("dflt"))]),
-    fetch("wait_end", NONE, Type::Bool, N::Nothing, "True once the inspection of contents is over.", wait_end),
+    fetch(
+        "uuid",
+        args(0, &[K::Int]),
+        Type::Str,
+        N::Nothing,
+        "A UUID of version 4 (random) or 7 (time).",
+        uuid,
+    ),
+    fetch(
+        "var",
+        args(1, &[K::Var, K::Str]),
+        Type::Any,
+        N::Nothing,
+        "A variable, or the default when it is not set.",
+        var,
+    )
+    .examples(&[
+        ("var(txn.greeting)", Some("hello")),
+        ("var(txn.none)", None),
+        ("var(txn.none,dflt)", Some("dflt")),
+    ]),
+    fetch(
+        "wait_end",
+        NONE,
+        Type::Bool,
+        N::Nothing,
+        "True once the inspection of contents is over.",
+        wait_end,
+    ),
 ];
 
 fn one<'a>(_: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
@@ -152,7 +387,9 @@ fn constant_bool<'a>(_: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value
 
 fn prepare_str(call: &Call, _: &mut Scope<'_>, _: &'static str) -> Result<Vec<Arg>, Vec<Diagnostic>> {
     match call.args() {
-        [] => Err(vec![Diagnostic::error(call.name.pos, "'str' needs an argument").hint("str() is the empty string")]),
+        [] => Err(vec![
+            Diagnostic::error(call.name.pos, "'str' needs an argument").hint("str() is the empty string"),
+        ]),
         [only] => Ok(vec![Arg::Str(only.text.as_slice().into())]),
         [_, extra, ..] => {
             let hint = "quote a string that contains commas";

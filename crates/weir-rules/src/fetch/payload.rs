@@ -10,34 +10,208 @@ const RANGE: &[K] = &[K::Int, K::Int];
 const LV: &[K] = &[K::Int, K::Int, K::Str];
 
 pub(crate) static FETCHES: &[Fetch] = &[
-    fetch("payload", args(2, RANGE), Type::Bin, N::RequestBuffer, "Bytes of the buffer: offset and length (0: all).", payload).variant("req"),
-    fetch("payload_lv", args(2, LV), Type::Bin, N::RequestBuffer, "Bytes of the buffer whose length stands in it.", payload_lv).variant("req"),
-    fetch("rdp_cookie", args(0, &[K::Str]), Type::Str, N::RequestBuffer, "A cookie of an RDP connection request.", rdp_cookie),
-    fetch("rdp_cookie_cnt", args(0, &[K::Str]), Type::Int, N::RequestBuffer, "Number of such RDP cookies: 0 or 1.", rdp_cookie_cnt),
-    fetch("rep_ssl_hello_type", NONE, Type::Int, N::ResponseBuffer, "Type of the TLS hello in the response.", hello_type).variant("res"),
-    fetch("req.len", NONE, Type::Int, N::RequestBuffer, "Number of bytes in the request buffer.", len).variant("req"),
-    fetch("req.payload", args(2, RANGE), Type::Bin, N::RequestBuffer, "Bytes of the request buffer: offset and length (0: all).", payload).variant("req"),
-    fetch("req.payload_lv", args(2, LV), Type::Bin, N::RequestBuffer, "Bytes of the request buffer whose length stands in it.", payload_lv).variant("req"),
-    fetch("req.rdp_cookie", args(0, &[K::Str]), Type::Str, N::RequestBuffer, "A cookie of an RDP connection request.", rdp_cookie),
-    fetch("req.rdp_cookie_cnt", args(0, &[K::Str]), Type::Int, N::RequestBuffer, "Number of such RDP cookies: 0 or 1.", rdp_cookie_cnt),
-    fetch("req.ssl_alpn", NONE, Type::Str, N::RequestBuffer, "Protocols of the ALPN extension in a TLS hello.", hello_alpn),
-    fetch("req.ssl_cipherlist", NONE, Type::Bin, N::RequestBuffer, "Cipher suites of a TLS hello.", hello_part),
-    fetch("req.ssl_ec_ext", NONE, Type::Bool, N::RequestBuffer, "Whether a TLS hello has the supported groups extension.", hello_ec),
-    fetch("req.ssl_hello_type", NONE, Type::Int, N::RequestBuffer, "Type of the TLS hello in the request: 1 for a client's.", hello_type).variant("req"),
-    fetch("req.ssl_keyshare_groups", NONE, Type::Bin, N::RequestBuffer, "Groups of the key shares in a TLS hello.", hello_part),
-    fetch("req.ssl_sigalgs", NONE, Type::Bin, N::RequestBuffer, "Signature algorithms of a TLS hello.", hello_part),
+    fetch(
+        "payload",
+        args(2, RANGE),
+        Type::Bin,
+        N::RequestBuffer,
+        "Bytes of the buffer: offset and length (0: all).",
+        payload,
+    )
+    .variant("req"),
+    fetch(
+        "payload_lv",
+        args(2, LV),
+        Type::Bin,
+        N::RequestBuffer,
+        "Bytes of the buffer whose length stands in it.",
+        payload_lv,
+    )
+    .variant("req"),
+    fetch(
+        "rdp_cookie",
+        args(0, &[K::Str]),
+        Type::Str,
+        N::RequestBuffer,
+        "A cookie of an RDP connection request.",
+        rdp_cookie,
+    ),
+    fetch(
+        "rdp_cookie_cnt",
+        args(0, &[K::Str]),
+        Type::Int,
+        N::RequestBuffer,
+        "Number of such RDP cookies: 0 or 1.",
+        rdp_cookie_cnt,
+    ),
+    fetch(
+        "rep_ssl_hello_type",
+        NONE,
+        Type::Int,
+        N::ResponseBuffer,
+        "Type of the TLS hello in the response.",
+        hello_type,
+    )
+    .variant("res"),
+    fetch("req.len", NONE, Type::Int, N::RequestBuffer, "Number of bytes in the request buffer.", len)
+        .variant("req"),
+    fetch(
+        "req.payload",
+        args(2, RANGE),
+        Type::Bin,
+        N::RequestBuffer,
+        "Bytes of the request buffer: offset and length (0: all).",
+        payload,
+    )
+    .variant("req"),
+    fetch(
+        "req.payload_lv",
+        args(2, LV),
+        Type::Bin,
+        N::RequestBuffer,
+        "Bytes of the request buffer whose length stands in it.",
+        payload_lv,
+    )
+    .variant("req"),
+    fetch(
+        "req.rdp_cookie",
+        args(0, &[K::Str]),
+        Type::Str,
+        N::RequestBuffer,
+        "A cookie of an RDP connection request.",
+        rdp_cookie,
+    ),
+    fetch(
+        "req.rdp_cookie_cnt",
+        args(0, &[K::Str]),
+        Type::Int,
+        N::RequestBuffer,
+        "Number of such RDP cookies: 0 or 1.",
+        rdp_cookie_cnt,
+    ),
+    fetch(
+        "req.ssl_alpn",
+        NONE,
+        Type::Str,
+        N::RequestBuffer,
+        "Protocols of the ALPN extension in a TLS hello.",
+        hello_alpn,
+    ),
+    fetch(
+        "req.ssl_cipherlist",
+        NONE,
+        Type::Bin,
+        N::RequestBuffer,
+        "Cipher suites of a TLS hello.",
+        hello_part,
+    ),
+    fetch(
+        "req.ssl_ec_ext",
+        NONE,
+        Type::Bool,
+        N::RequestBuffer,
+        "Whether a TLS hello has the supported groups extension.",
+        hello_ec,
+    ),
+    fetch(
+        "req.ssl_hello_type",
+        NONE,
+        Type::Int,
+        N::RequestBuffer,
+        "Type of the TLS hello in the request: 1 for a client's.",
+        hello_type,
+    )
+    .variant("req"),
+    fetch(
+        "req.ssl_keyshare_groups",
+        NONE,
+        Type::Bin,
+        N::RequestBuffer,
+        "Groups of the key shares in a TLS hello.",
+        hello_part,
+    ),
+    fetch(
+        "req.ssl_sigalgs",
+        NONE,
+        Type::Bin,
+        N::RequestBuffer,
+        "Signature algorithms of a TLS hello.",
+        hello_part,
+    ),
     fetch("req.ssl_sni", NONE, Type::Str, N::RequestBuffer, "Server name in a TLS hello.", hello_sni),
-    fetch("req.ssl_st_ext", NONE, Type::Int, N::RequestBuffer, "Session ticket extension of a TLS hello: 0 none, 1 empty, 2 with a ticket.", hello_ticket),
-    fetch("req.ssl_supported_groups", NONE, Type::Bin, N::RequestBuffer, "Supported groups of a TLS hello.", hello_part),
-    fetch("req.ssl_ver", NONE, Type::Int, N::RequestBuffer, "Version of a TLS hello as major << 16 + minor.", hello_version),
-    fetch("req_len", NONE, Type::Int, N::RequestBuffer, "Number of bytes in the request buffer.", len).variant("req"),
-    fetch("req_ssl_hello_type", NONE, Type::Int, N::RequestBuffer, "Type of the TLS hello in the request: 1 for a client's.", hello_type).variant("req"),
+    fetch(
+        "req.ssl_st_ext",
+        NONE,
+        Type::Int,
+        N::RequestBuffer,
+        "Session ticket extension of a TLS hello: 0 none, 1 empty, 2 with a ticket.",
+        hello_ticket,
+    ),
+    fetch(
+        "req.ssl_supported_groups",
+        NONE,
+        Type::Bin,
+        N::RequestBuffer,
+        "Supported groups of a TLS hello.",
+        hello_part,
+    ),
+    fetch(
+        "req.ssl_ver",
+        NONE,
+        Type::Int,
+        N::RequestBuffer,
+        "Version of a TLS hello as major << 16 + minor.",
+        hello_version,
+    ),
+    fetch("req_len", NONE, Type::Int, N::RequestBuffer, "Number of bytes in the request buffer.", len)
+        .variant("req"),
+    fetch(
+        "req_ssl_hello_type",
+        NONE,
+        Type::Int,
+        N::RequestBuffer,
+        "Type of the TLS hello in the request: 1 for a client's.",
+        hello_type,
+    )
+    .variant("req"),
     fetch("req_ssl_sni", NONE, Type::Str, N::RequestBuffer, "Server name in a TLS hello.", hello_sni),
-    fetch("req_ssl_ver", NONE, Type::Int, N::RequestBuffer, "Version of a TLS hello as major << 16 + minor.", hello_version),
-    fetch("res.len", NONE, Type::Int, N::ResponseBuffer, "Number of bytes in the response buffer.", len).variant("res"),
-    fetch("res.payload", args(2, RANGE), Type::Bin, N::ResponseBuffer, "Bytes of the response buffer: offset and length (0: all).", payload).variant("res"),
-    fetch("res.payload_lv", args(2, LV), Type::Bin, N::ResponseBuffer, "Bytes of the response buffer whose length stands in it.", payload_lv).variant("res"),
-    fetch("res.ssl_hello_type", NONE, Type::Int, N::ResponseBuffer, "Type of the TLS hello in the response: 2 for a server's.", hello_type).variant("res"),
+    fetch(
+        "req_ssl_ver",
+        NONE,
+        Type::Int,
+        N::RequestBuffer,
+        "Version of a TLS hello as major << 16 + minor.",
+        hello_version,
+    ),
+    fetch("res.len", NONE, Type::Int, N::ResponseBuffer, "Number of bytes in the response buffer.", len)
+        .variant("res"),
+    fetch(
+        "res.payload",
+        args(2, RANGE),
+        Type::Bin,
+        N::ResponseBuffer,
+        "Bytes of the response buffer: offset and length (0: all).",
+        payload,
+    )
+    .variant("res"),
+    fetch(
+        "res.payload_lv",
+        args(2, LV),
+        Type::Bin,
+        N::ResponseBuffer,
+        "Bytes of the response buffer whose length stands in it.",
+        payload_lv,
+    )
+    .variant("res"),
+    fetch(
+        "res.ssl_hello_type",
+        NONE,
+        Type::Int,
+        N::ResponseBuffer,
+        "Type of the TLS hello in the response: 2 for a server's.",
+        hello_type,
+    )
+    .variant("res"),
 ];
 
 fn buffer<'a>(txn: &'a Txn, args: &Args) -> &'a [u8] {
@@ -64,7 +238,8 @@ fn payload_lv<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<
     let bytes = buffer(txn, args);
     let offset = usize::try_from(args.int(0)?).ok()?;
     let size = usize::try_from(args.int(1)?).ok()?;
-    let len = bytes.get(offset..offset.checked_add(size)?)?.iter().fold(0usize, |n, b| n << 8 | usize::from(*b));
+    let len =
+        bytes.get(offset..offset.checked_add(size)?)?.iter().fold(0usize, |n, b| n << 8 | usize::from(*b));
     // The data starts behind the length, at an absolute offset, or relative to there with a sign.
     let start = match args.str(2) {
         None => offset + size,

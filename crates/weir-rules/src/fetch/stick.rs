@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
+use crate::Txn;
 use crate::args::{Arg, ArgKind as K, ArgSpec, Args, NONE, args};
 use crate::expr::Cursor;
 use crate::registry::{Fetch, Needs as N, fetch};
 use crate::txn::{StickTable, Tracked};
 use crate::value::{Type, Value};
-use crate::Txn;
 
 /// Most tracked counters (`tune.stick-counters`).
 pub(crate) const MAX_TRACKED: usize = 12;
