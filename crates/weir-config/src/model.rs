@@ -748,6 +748,8 @@ pub struct Server {
     /// `pool-conn-name EXPR`: identifies reusable connections.
     pub pool_conn_name: Option<Arc<Expr>>,
     pub hash_key: Option<String>,
+    /// A rule names it (`use-server`, `srv_is_up(b/s)`): it cannot be removed at run time.
+    pub named_by_rules: bool,
     pub idle_ping: Option<Duration>,
     /// `udp@`: messages are sent in datagrams (servers of `mode log` backends).
     pub datagram: bool,
@@ -1158,6 +1160,8 @@ pub enum TcpCheckStep {
         proto: Option<Proto>,
         linger: bool,
         default: bool,
+        /// Put before a script that does not connect by itself: it has no line.
+        implicit: bool,
         comment: Option<String>,
     },
     Send {

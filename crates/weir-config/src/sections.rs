@@ -14,7 +14,7 @@ use crate::bind;
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
 use crate::model::{
     Bind, Cache, CrtLoad, CrtStore, FcgiApp, Global, LogForward, LogWire, Nameserver, Peers, Resolvers, Ring,
-    Server, ServerAddr,
+    Server,
 };
 use crate::proxy::{self, checks, errors, logging, stick};
 use crate::server::{ServerDraft, parse_address, socket_address};

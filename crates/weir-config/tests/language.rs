@@ -307,6 +307,75 @@ fn what_is_wrong_is_said() {
 }
 
 #[test]
+fn rules_see_acls_captures_and_backends() {
+    let text = "userlist u\n user a insecure-password b\n\
+                frontend f\n mode http\n bind :80\n acl api path_beg /api\n declare capture request len 8\n\
+                capture request header host len 32\n http-request capture req.hdr(a) len 16\n http-request deny if api\n\
+                http-request auth unless { http_auth(u) }\n http-error status 404 content-type text/plain string gone\n\
+                redirect scheme https if !{ ssl_fc }\n use_backend %[req.hdr(host),lower] if { nbsrv(b) gt 0 }\n use_backend b\n\
+                unique-id-format %{+X}o%ci\n log-format \"%ci %[capture.req.hdr(1)]\"\n stats admin if LOCALHOST\n monitor fail if api\n\
+                backend b\n mode http\n balance hash req.hdr(x)\n server s 127.0.0.1:1 sni req.hdr(host)\n use-server s if { path / }\n\
+                stick-table type ip size 1k store gpc0\n stick on src\n";
+    let config = config(text);
+    let f = &config.proxies[0];
+    let slots: Vec<_> = f.captures.request.iter().map(|(_, len)| *len).collect();
+    assert_eq!(
+        (slots, f.http_request.len(), f.redirect.len(), f.use_backend.len()),
+        (vec![8, 32, 16], 3, 1, 2)
+    );
+    assert!(f.errors.contains_key(&404) && f.log_format.is_some() && f.unique_id_format.is_some());
+    assert_eq!((f.monitor_fail.len(), f.stats.as_ref().unwrap().admin.len()), (1, 1));
+    let b = &config.proxies[1];
+    assert!(matches!(b.balance, Balance::Hash(_)) && b.servers[0].ssl_settings.sni.is_some());
+    assert_eq!((b.use_server.len(), b.stick_rules.len()), (1, 1));
+    assert!(config.userlists.contains_key("u"));
+}
+
+#[test]
+fn rules_of_defaults_sections() {
+    let bad = |text: &str, expected: &str| {
+        let shown = said(text);
+        assert!(shown.contains("[ALERT]") && shown.contains(expected), "{text}\n{shown}");
+    };
+    let rules = "defaults d\n mode http\n acl x path /\n http-request set-header a b if x\n";
+    let loaded =
+        config(&format!("{rules}backend b from d\n http-request set-header c d\nbackend c from d\n"));
+    assert_eq!(loaded.proxies.iter().map(|p| p.http_request.len()).collect::<Vec<_>>(), [2, 1]);
+    bad(&format!("{rules}backend b from d\n http-request deny if x\n"), "'x'");
+    bad(&format!("{rules}defaults e from d"), "no other defaults section can start from it");
+    bad(&format!("{rules}listen l from d"), "a listen section cannot start from it");
+    bad(&format!("{rules}backend b from d\nfrontend f from d\n bind :1"), "not both frontends and backends");
+    bad("defaults d\n tcp-request connection accept\nbackend b from d", "a backend cannot start from it");
+    bad(
+        "defaults d\n tcp-response content accept\nfrontend f from d\n bind :1",
+        "a frontend cannot start from it",
+    );
+    bad(
+        "defaults d\n mode http\n http-request set-header x %[srv_conn(www)]\nbackend b from d\n server www :1",
+        "must name the backend",
+    );
+    bad(
+        "defaults d\n mode http\n http-request track-sc0 src\nbackend b\n stick-table type ip size 1k",
+        "must name its table",
+    );
+}
+
+#[test]
+fn rules_name_things_that_exist() {
+    let check = |text: &str, expected: &str| {
+        let shown = said(&format!("frontend f\n mode http\n bind :80\n {text}\n"));
+        assert!(shown.contains(expected), "{text}\n{shown}");
+    };
+    check("http-request track-sc0 src table t", "unable to find stick-table 't'");
+    check("http-request deny if { nbsrv(nope) lt 1 }", "nope");
+    check("http-request cache-use c", "unable to find the cache 'c'");
+    check("http-request dny", "did you mean 'deny'?");
+    check("http-request deny if nope", "nope");
+    check("use_backend f if TRUE", "unable to find required use_backend: 'f'");
+    check("log-format \"%[req.hdr(]\"", "[ALERT]");
+}
+
+#[test]
 fn all_errors_are_reported_at_once_and_once() {
     let shown =
         said("defaults\n timeout client x\n foo\nfrontend a\n bind :1\n bar\nfrontend b\n bind :2\n baz\n");

@@ -61,13 +61,15 @@ pub enum StartError {
     System(io::Error),
     /// A certificate, key or list cannot be used: one sentence for each.
     Tls(Vec<String>),
+    /// Servers have no address, track nobody or cannot be checked: one sentence for each.
+    Servers(Vec<String>),
 }
 
 impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::System(error) => write!(f, "cannot start the worker threads: {error}"),
-            Self::Tls(errors) => f.write_str(&errors.join("\n")),
+            Self::Tls(errors) | Self::Servers(errors) => f.write_str(&errors.join("\n")),
         }
     }
 }
@@ -96,7 +98,8 @@ impl Process {
         let available = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = config.global.nbthread.unwrap_or(available).max(1);
         let shared = Shared::new(Arc::clone(&config), threads, hostname());
-        resolve::at_start(&shared);
+        resolve::at_start(&shared).map_err(StartError::Servers)?;
+        check::prepare(&shared).map_err(StartError::Servers)?;
         server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
         let listening = with_tls(&config, listening)?;
         Ok(Prepared { plan: Arc::new(Plan { shared, services }), listening })

@@ -19,7 +19,7 @@ use weir_proxy::{Services, Shared};
 use weir_rules::{Reply, Txn};
 
 use crate::listeners::HAND_OVER;
-use crate::version::HAPROXY_VERSION;
+use crate::version;
 
 /// How long a client of a socket that hands listeners over may take to say what it wants.
 const FIRST_WORD_LIMIT: Duration = Duration::from_secs(10);
@@ -27,19 +27,19 @@ const FIRST_WORD_LIMIT: Duration = Duration::from_secs(10);
 /// Pause when a client seemed to have said something and has not.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Statistics page, runtime commands, and the sockets for a successor.
+/// Statistics page and runtime commands.
 #[derive(Debug)]
 pub(crate) struct Administration {
+    commands: weir_admin::Administration,
     /// The listening sockets, for a successor.
     listeners: Mutex<Vec<Arc<Listener>>>,
-    services: weir_admin::Administration,
 }
 
 impl Administration {
     /// With the sockets that a successor may ask for.
     pub(crate) fn new(listeners: Vec<Arc<Listener>>) -> Self {
-        let version = format!("{HAPROXY_VERSION}-weir");
-        Self { listeners: Mutex::new(listeners), services: weir_admin::Administration::new(&version) }
+        let commands = weir_admin::Administration::new(&version::full());
+        Self { commands, listeners: Mutex::new(listeners) }
     }
 
     /// Lets the listening sockets go: the process accepts no more connections.
@@ -54,7 +54,7 @@ impl Administration {
 
 impl Services for Administration {
     fn statistics(&self, shared: &Arc<Shared>, proxy: usize, txn: &Txn) -> Reply {
-        self.services.statistics(shared, proxy, txn)
+        self.commands.statistics(shared, proxy, txn)
     }
 
     fn administer(
@@ -63,17 +63,17 @@ impl Services for Administration {
         mut stream: Stream,
         level: AdminLevel,
     ) -> Pin<Box<dyn Future<Output = ()>>> {
-        let services = self.services.clone();
-        let listeners = may_take_over(&shared.config, &stream, level).then(|| self.listeners());
+        if !may_take_over(&shared.config, &stream, level) {
+            return self.commands.administer(shared, stream, level);
+        }
+        let (listeners, commands) = (self.listeners(), self.commands.clone());
         Box::pin(async move {
-            if let Some(listeners) = listeners
-                && asks_for_listeners(&mut stream).await
-            {
+            if asks_for_listeners(&mut stream).await {
                 // A successor that gives up sees its connection closed.
                 hand_over(&stream, &listeners).ok();
-                return;
+            } else {
+                commands.administer(shared, stream, level).await;
             }
-            services.administer(shared, stream, level).await;
         })
     }
 }

@@ -446,8 +446,7 @@ fn row(text: &mut String, pid: Pid, kind: &str, reloads: &str, uptime: Duration)
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
     let uptime = format!("{days}d{hours:02}h{minutes:02}m{:02}s", seconds % 60);
     // Writing to a string cannot fail.
-    let version = version::HAPROXY_VERSION;
-    writeln!(text, "{pid:<16}{kind:<16}{reloads:<16}{uptime:<16}{version}-weir").ok();
+    writeln!(text, "{pid:<16}{kind:<16}{reloads:<16}{uptime:<16}{}", version::full()).ok();
 }
 
 /// Hands on what a worker says until it has nothing more to say.

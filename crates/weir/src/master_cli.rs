@@ -230,7 +230,7 @@ impl Session {
                 return Ok(Next::Continue);
             }
             ["show", "version"] => {
-                client.write_all(format!("{}-weir\n\n", version::HAPROXY_VERSION).as_bytes()).await?;
+                client.write_all(format!("{}\n\n", version::full()).as_bytes()).await?;
                 return Ok(Next::Continue);
             }
             ["help"] => {

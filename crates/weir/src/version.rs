@@ -8,11 +8,17 @@ pub(crate) use weir_config::environment::HAPROXY_VERSION;
 /// Weir's own version.
 pub(crate) const WEIR_VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// The version as tools of HAProxy read it.
+pub(crate) fn full() -> String {
+    format!("{HAPROXY_VERSION}-weir")
+}
+
 /// `-v`
 pub(crate) fn short() -> String {
     format!(
-        "HAProxy version {HAPROXY_VERSION}-weir compatible\n\
-         Weir version {WEIR_VERSION}\n"
+        "HAProxy version {} compatible\n\
+         Weir version {WEIR_VERSION}\n",
+        full()
     )
 }
 

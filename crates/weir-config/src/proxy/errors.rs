@@ -151,7 +151,9 @@ fn http_error(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
         d.proxy.errors.insert(status, done);
         return Ok(());
     }
-    fail(a.keyword_pos, "'http-error' with a text or a file of its own is not implemented yet")
+    let template = weir_rules::action::ReplyTemplate::parse(words, a.keyword_pos, &mut d.scope)?;
+    d.proxy.errors.insert(status, ErrorReply::Rendered(Arc::new(template)));
+    Ok(())
 }
 
 /// `errorfile FILE` and `errorfiles NAME` inside `http-error` are whole messages, not templates.
