@@ -1145,6 +1145,7 @@ pub struct HttpCheck {
 
 /// A step of a check script (`tcp-check`, `http-check`).
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "few exist, and they are never moved once made")]
 #[allow(missing_docs, reason = "the check keywords' words")]
 pub enum TcpCheckStep {
     Connect {

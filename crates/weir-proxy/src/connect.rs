@@ -4,9 +4,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
 use std::time::Duration;
 
-use weir_config::model::{KeepAlive, Proto, Proxy};
+use weir_config::model::{Balance, KeepAlive, Proto, Proxy};
 use weir_http::{Method, Response};
 use weir_net::connect::{ConnectOptions, connect};
 use weir_net::timers::now_ms;
@@ -52,10 +53,9 @@ pub(crate) enum ConnectError {
 pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Response), Stop> {
     let proxy = Rc::clone(x.worker.proxy(x.back));
     request_head::prepare(x);
-    let mut avoid: Option<Arc<ServerState>> = None;
     let mut held = pick::assign(x, None).await?;
     loop {
-        let server = Arc::clone(&held.server);
+        let attempt = Attempt::of(&held);
         let failure = match obtain(x, &proxy, held).await {
             Err(ConnectError::ClientGone) => {
                 x.terminated(b'C', b'C');
@@ -69,9 +69,9 @@ pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Respons
             },
         };
         if !may_retry(x, &proxy, &failure) {
-            return Err(give_up(x, &server, failure));
+            return Err(give_up(x, &attempt.server, failure));
         }
-        held = next_try(x, &proxy, &server, &failure, &mut avoid).await?;
+        held = next_try(x, &proxy, &attempt, &failure).await?;
     }
 }
 
@@ -114,10 +114,9 @@ fn retries_responses(proxy: &Proxy) -> bool {
 /// In TCP mode: a connection, with nothing sent on it.
 pub(crate) async fn tunnel(x: &mut Exchange) -> Result<ServerConnection, Stop> {
     let proxy = Rc::clone(x.worker.proxy(x.back));
-    let mut avoid: Option<Arc<ServerState>> = None;
     let mut held = pick::assign(x, None).await?;
     loop {
-        let server = Arc::clone(&held.server);
+        let attempt = Attempt::of(&held);
         match obtain(x, &proxy, held).await {
             Ok(mut connection) => {
                 if let Edge::H1(edge) = &mut connection.edge {
@@ -128,9 +127,9 @@ pub(crate) async fn tunnel(x: &mut Exchange) -> Result<ServerConnection, Stop> {
             Err(error) => {
                 let failure = Failure::Connect(error);
                 if !may_retry(x, &proxy, &failure) {
-                    return Err(give_up(x, &server, failure));
+                    return Err(give_up(x, &attempt.server, failure));
                 }
-                held = next_try(x, &proxy, &server, &failure, &mut avoid).await?;
+                held = next_try(x, &proxy, &attempt, &failure).await?;
             }
         }
     }
@@ -179,42 +178,79 @@ fn may_retry(x: &Exchange, proxy: &Proxy, failure: &Failure) -> bool {
 async fn next_try(
     x: &mut Exchange,
     proxy: &Proxy,
-    server: &Arc<ServerState>,
+    failed: &Attempt,
     failure: &Failure,
-    avoid: &mut Option<Arc<ServerState>>,
 ) -> Result<Held, Stop> {
+    let Attempt { server, direct } = failed;
     x.txn.retries += 1;
-    x.count_back(Counter::Retries, 1);
-    server.count(x.worker.thread, Counter::Retries, 1);
-    let left = i64::from(proxy.retries) - i64::from(x.txn.retries);
-    let redispatch = match proxy.options.redispatch {
-        None | Some(0) => false,
-        Some(every) if every > 0 => x.txn.retries.is_multiple_of(every.unsigned_abs()),
-        Some(before_last) => left < i64::from(before_last.unsigned_abs()),
-    };
-    if redispatch || !server.is_running() {
-        *avoid = Some(Arc::clone(server));
-        x.txn.redispatched = true;
-        x.count_back(Counter::Redispatches, 1);
-        server.count(x.worker.thread, Counter::Redispatches, 1);
-    } else if matches!(failure, Failure::Connect(ConnectError::Refused | ConnectError::Tls)) {
-        // Manual, `retries`: a turn-around of min(timeout connect, one second) on the same server.
-        let second = Duration::from_secs(1);
-        let pause = proxy.timeouts.connect.map_or(second, |connect| connect.min(second));
-        x.deadline.set_after(pause);
-        let gone = std::future::poll_fn(|cx| {
-            if x.deadline.poll_expired(cx).is_ready() {
-                return std::task::Poll::Ready(false);
-            }
-            x.client.poll_gone(cx).map(|()| proxy.options.abortonclose)
-        })
-        .await;
-        if gone {
-            x.terminated(b'C', b'C');
-            return Err(Stop::Client);
-        }
+    let active = x.worker.state(x.back).usable_servers();
+    let left = x.txn.set_retries.unwrap_or(proxy.retries).saturating_sub(x.txn.retries);
+    let elsewhere = redispatches(proxy, x.txn.retries, left, *direct, active);
+    // Manual, `retries`: a turn-around before the same server, or the only one there is, is tried again.
+    let refused = matches!(failure, Failure::Connect(ConnectError::Refused | ConnectError::Tls));
+    if refused && (!elsewhere || !takes_turns(proxy) || active <= 1) {
+        turn_around(x, proxy).await?;
     }
-    pick::assign(x, avoid.as_ref()).await
+    let held = match elsewhere {
+        true => pick::assign(x, Some(server)).await?,
+        false => pick::assign_again(x, server, *direct).await?,
+    };
+    let moved = !Arc::ptr_eq(&held.server, server);
+    let counter = if moved { Counter::Redispatches } else { Counter::Retries };
+    x.txn.redispatched |= moved;
+    x.count_back(counter, 1);
+    server.count(x.worker.thread, counter, 1);
+    Ok(held)
+}
+
+/// A try that failed.
+struct Attempt {
+    server: Arc<ServerState>,
+    /// Persistence had chosen it.
+    direct: bool,
+}
+
+impl Attempt {
+    fn of(held: &Held) -> Self {
+        Self { server: Arc::clone(&held.server), direct: held.direct }
+    }
+}
+
+/// The algorithm goes round: no request belongs to a server.
+fn takes_turns(proxy: &Proxy) -> bool {
+    matches!(proxy.balance, Balance::RoundRobin | Balance::StaticRr | Balance::Random { .. })
+}
+
+/// Whether try number `retries` (from 1), with so many `left` after it, may go to another server.
+///
+/// Manual, `option redispatch`: on every so many retries, or so many before the last one; at once where
+/// nothing ties the request to the server and there are others.
+fn redispatches(proxy: &Proxy, retries: u32, left: u32, direct: bool, active: usize) -> bool {
+    match proxy.options.redispatch {
+        None | Some(0) => false,
+        Some(_) if !direct && active > 1 && takes_turns(proxy) => true,
+        Some(every) if every > 0 => retries.is_multiple_of(every.unsigned_abs()),
+        Some(before_last) => left == before_last.unsigned_abs() - 1,
+    }
+}
+
+/// Waits for `timeout connect`, at most a second.
+async fn turn_around(x: &mut Exchange, proxy: &Proxy) -> Result<(), Stop> {
+    let second = Duration::from_secs(1);
+    x.deadline.set_after(proxy.timeouts.connect.map_or(second, |connect| connect.min(second)));
+    let abort = proxy.options.abortonclose;
+    let gone = std::future::poll_fn(|cx| {
+        if x.deadline.poll_expired(cx).is_ready() {
+            return Poll::Ready(false);
+        }
+        if abort { x.client.poll_gone(cx).map(|()| true) } else { Poll::Pending }
+    })
+    .await;
+    if gone {
+        x.terminated(b'C', b'C');
+        return Err(Stop::Client);
+    }
+    Ok(())
 }
 
 /// No try is left: what the client is told.
@@ -287,7 +323,6 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         let (deadline, client) = (&mut x.deadline, &mut x.client);
         let abort = proxy.options.abortonclose;
         std::future::poll_fn(|cx| {
-            use std::task::Poll;
             if let Poll::Ready(opened) = opening.as_mut().poll(cx) {
                 return Poll::Ready(opened);
             }
@@ -531,5 +566,33 @@ pub(crate) fn done(x: &Exchange, connection: ServerConnection) {
         && !edge.read_closed;
     if clean && !spent && x.txn.request.method != Method::Connect {
         x.worker.pool.give_h1(IdleH1 { edge, tls, facts }, now_ms(), x.worker.thread);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_tries_go_elsewhere() {
+        // For the three retries of a request: stays or moves.
+        let check = |lines: &str, direct: bool, active: usize, expected: &str| {
+            let shared = crate::farm::tests::backend(&format!(" retries 3\n{lines} server a 127.0.0.1:1"));
+            let proxy = &shared.config.proxies[0];
+            let goes = |retry: u32| redispatches(proxy, retry, 3 - retry, direct, active);
+            let moves: String = (1..=3).map(|retry| if goes(retry) { 'm' } else { 's' }).collect();
+            assert_eq!(moves, expected, "{lines} {direct} {active}");
+        };
+        check("", true, 2, "sss");
+        check("", false, 2, "sss");
+        check(" option redispatch\n", true, 2, "ssm");
+        check(" option redispatch 1\n", true, 2, "mmm");
+        check(" option redispatch 2\n", true, 2, "sms");
+        check(" option redispatch -2\n", true, 2, "sms");
+        // Nothing ties the request to the server.
+        check(" option redispatch\n balance roundrobin\n", false, 2, "mmm");
+        check(" option redispatch\n balance roundrobin\n", false, 1, "ssm");
+        check(" option redispatch\n balance leastconn\n", false, 2, "ssm");
+        check(" option redispatch\n balance source\n", false, 2, "ssm");
     }
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
+use std::time::Duration;
 
 use weir_balance::{Algorithm, Choice, Load, Pick};
 use weir_config::model::Proxy;
@@ -80,20 +81,44 @@ enum Outcome {
 pub(crate) async fn assign(x: &mut Exchange, avoid: Option<&Arc<ServerState>>) -> Result<Held, Stop> {
     let proxy = Rc::clone(x.worker.proxy(x.back));
     let mut direct = if avoid.is_none() { persistent(x, &proxy) } else { None };
+    settle(x, &proxy, &mut direct, avoid).await
+}
+
+/// A place on the server that is wanted, or on one that the algorithm chooses.
+async fn settle(
+    x: &mut Exchange,
+    proxy: &Proxy,
+    direct: &mut Option<Arc<ServerState>>,
+    avoid: Option<&Arc<ServerState>>,
+) -> Result<Held, Stop> {
     let mut entered_ms = None;
     for _ in 0..MAX_MOVES {
         let outcome = direct.take().and_then(|server| queue_for(x, &server));
-        let mut place = match outcome.unwrap_or_else(|| balance(x, &proxy, avoid)) {
+        let mut place = match outcome.unwrap_or_else(|| balance(x, proxy, avoid)) {
             Outcome::Held(held) => return Ok(selected(x, held, entered_ms)),
             Outcome::Wait(place) => place,
             Outcome::NoServer => return Err(refused(x, b'C')),
         };
         let entered_ms = *entered_ms.get_or_insert_with(now_ms);
-        if let Some(held) = wait(x, &proxy, &mut place, entered_ms).await? {
+        if let Some(held) = wait(x, proxy, &mut place, entered_ms).await? {
             return Ok(selected(x, held, Some(entered_ms)));
         }
     }
     Err(refused(x, b'Q'))
+}
+
+/// The next try of a request: a place on the server it was on, or on another one once that is down.
+pub(crate) async fn assign_again(
+    x: &mut Exchange,
+    server: &Arc<ServerState>,
+    direct: bool,
+) -> Result<Held, Stop> {
+    let proxy = Rc::clone(x.worker.proxy(x.back));
+    let stays = server.is_running() || direct && (proxy.options.persist || !server.farm.redispatch);
+    let mut again = stays.then(|| Arc::clone(server));
+    let mut held = settle(x, &proxy, &mut again, None).await?;
+    held.direct &= direct;
+    Ok(held)
 }
 
 /// What persistence may do for a request.
@@ -198,9 +223,10 @@ fn queue_for(x: &mut Exchange, server: &Arc<ServerState>) -> Option<Outcome> {
     Some(Outcome::Wait(place))
 }
 
-/// Who came first is served first.
-fn urgency(_x: &Exchange) -> Urgency {
-    Urgency { class: 0, at_ms: i64::try_from(now_ms()).unwrap_or(i64::MAX) }
+/// Who came first is served first, unless rules set a priority.
+fn urgency(x: &Exchange) -> Urgency {
+    let now = i64::try_from(now_ms()).unwrap_or(i64::MAX);
+    Urgency { class: x.txn.priority_class, at_ms: now.saturating_add(i64::from(x.txn.priority_offset)) }
 }
 
 /// A slot on the server the algorithm prefers among those with room, or a place in the backend's queue.
@@ -255,7 +281,8 @@ fn load_of(server: &ServerState, queueing: bool, with_rate: bool) -> Load {
     let served = u32::try_from(server.served.now()).unwrap_or(0);
     let limit = server.limit_now();
     let maxqueue = server.config.maxqueue;
-    let queued = server.queue.len();
+    // Nobody waits for a server without a limit.
+    let queued = if limit == 0 { 0 } else { server.queue.len() };
     let full = match limit {
         0 => false,
         _ if queueing && maxqueue > 0 => served as usize + queued >= limit + maxqueue,
@@ -378,7 +405,8 @@ async fn wait(
     place: &mut Place,
     entered_ms: u64,
 ) -> Result<Option<Held>, Stop> {
-    match proxy.timeouts.queue.or(proxy.timeouts.connect) {
+    let set = x.txn.set_other_timeouts[1].map(|ms| Duration::from_millis(ms.into()));
+    match set.or(proxy.timeouts.queue).or(proxy.timeouts.connect) {
         Some(time) => x.deadline.set(entered_ms.saturating_add(time.as_millis() as u64)),
         None => x.deadline.clear(),
     }
@@ -710,5 +738,39 @@ mod tests {
         });
         let left: Vec<i64> = state.servers.load().iter().map(|server| server.served.now()).collect();
         assert_eq!((left, state.queue.len()), (vec![0, 0], 0));
+    }
+
+    /// A measurement: `cargo test -p weir-proxy --profile bench-dev -- --ignored --nocapture cost_of_a_pick`.
+    #[test]
+    #[ignore = "prints times, proves nothing"]
+    fn cost_of_a_pick() {
+        const PICKS: u32 = 1_000_000;
+        let line = |count: usize, words: &str| -> String {
+            (0..count).map(|at| format!(" server s{at} 127.0.0.1:1 {words}\n")).collect()
+        };
+        let measure = |name: &str, lines: String, hash: Option<u32>| {
+            let shared = backend(&lines);
+            let state = &shared.proxies[0];
+            let started = std::time::Instant::now();
+            for turn in 0..PICKS {
+                let hash = hash.map(|_| turn.wrapping_mul(2_654_435_761));
+                let Chosen::Held(held) = pick(state, hash, turn.into(), None) else { panic!("{name}") };
+                drop(std::hint::black_box(held));
+            }
+            let ns = started.elapsed().as_nanos() as f64 / f64::from(PICKS);
+            eprintln!("{name:40} {ns:>6.1} ns for taking and leaving a slot");
+        };
+        for count in [4, 10_000] {
+            let plain = line(count, "");
+            measure(&format!("roundrobin, {count} servers"), format!(" balance roundrobin\n{plain}"), None);
+            measure(&format!("first, {count} servers"), format!(" balance first\n{plain}"), None);
+            measure(&format!("random, {count} servers"), format!(" balance random\n{plain}"), None);
+            measure(&format!("leastconn, {count} servers"), format!(" balance leastconn\n{plain}"), None);
+            measure(&format!("source, {count} servers"), format!(" balance source\n{plain}"), Some(0));
+            let ring = format!(" balance source\n hash-type consistent\n{plain}");
+            measure(&format!("source consistent, {count} servers"), ring, Some(0));
+            let limited = format!(" balance roundrobin\n{}", line(count, "maxconn 100"));
+            measure(&format!("roundrobin with maxconn, {count} servers"), limited, None);
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::task::LocalSet;
-use weir_config::model::{AdminLevel, Config};
+use weir_config::model::{AdminLevel, Config, SslBind};
 use weir_net::Stream;
 use weir_net::timers::now_ms;
 use weir_net::tls::certificate::CertificateStore;
@@ -105,6 +105,20 @@ impl Process {
         Ok(Prepared { plan: Arc::new(Plan { shared, services }), listening })
     }
 
+    /// Loads everything that a start would load, without a socket.
+    ///
+    /// # Errors
+    /// When TLS material is unusable.
+    pub fn check(config: &Arc<Config>) -> Result<(), StartError> {
+        let shared = Shared::new(Arc::clone(config), 1, hostname());
+        server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
+        let mut certificates = Certificates::default();
+        for bind in config.proxies.iter().filter(|proxy| !proxy.disabled).flat_map(|proxy| &proxy.binds) {
+            bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
+        }
+        certificates.verdict()
+    }
+
     /// Starts the worker threads on sockets that listen already.
     ///
     /// # Errors
@@ -168,30 +182,45 @@ fn hostname() -> String {
 
 /// Loads the certificates of every bind line that has them.
 fn with_tls(config: &Config, listening: Vec<Listening>) -> Result<Vec<Place>, StartError> {
-    let store = CertificateStore::default();
-    let mut errors = Vec::new();
-    let mut known: HashMap<String, Arc<Acceptor>> = HashMap::new();
+    let mut certificates = Certificates::default();
     let mut done = Vec::new();
     for one in listening {
-        let mut acceptor = None;
-        if let Some(ssl) = &one.bind.ssl {
-            // Bind lines with the same settings (a range of ports) share one set of certificates.
-            let same = format!("{ssl:?}");
-            acceptor = known.get(&same).cloned();
-            if acceptor.is_none() {
-                match Acceptor::new(config, ssl, &store) {
-                    Ok(new) => {
-                        let new = Arc::new(new);
-                        known.insert(same, Arc::clone(&new));
-                        acceptor = Some(new);
-                    }
-                    Err(found) => errors.push(found),
-                }
-            }
-        }
+        let acceptor = one.bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
         done.push((one, acceptor, Arc::new(Level::default())));
     }
-    if errors.is_empty() { Ok(done) } else { Err(StartError::Tls(errors)) }
+    certificates.verdict().map(|()| done)
+}
+
+/// The certificates of bind lines; lines with the same settings (a range of ports) share one set.
+#[derive(Default)]
+struct Certificates {
+    store: CertificateStore,
+    known: HashMap<String, Arc<Acceptor>>,
+    errors: Vec<String>,
+}
+
+impl Certificates {
+    fn load(&mut self, config: &Config, ssl: &SslBind) -> Option<Arc<Acceptor>> {
+        let same = format!("{ssl:?}");
+        if let Some(known) = self.known.get(&same) {
+            return Some(Arc::clone(known));
+        }
+        match Acceptor::new(config, ssl, &self.store) {
+            Ok(new) => {
+                let new = Arc::new(new);
+                self.known.insert(same, Arc::clone(&new));
+                Some(new)
+            }
+            Err(found) => {
+                self.errors.push(found);
+                None
+            }
+        }
+    }
+
+    fn verdict(self) -> Result<(), StartError> {
+        if self.errors.is_empty() { Ok(()) } else { Err(StartError::Tls(self.errors)) }
+    }
 }
 
 /// A worker thread, from its event loop's start to its end.

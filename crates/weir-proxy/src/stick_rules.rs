@@ -9,7 +9,6 @@ use weir_rules::Txn;
 
 use crate::farm::Members;
 use crate::state::{ServerState, Shared};
-use crate::stick_table::key_bytes;
 
 /// Most keys that one transaction stores.
 const MAX_STORES: usize = 8;
@@ -95,7 +94,7 @@ fn key_of(
         return None;
     }
     let table = shared.tables.at(table)?;
-    table.key_of(&key_bytes(table.settings().key, expr.eval(txn)?)?)
+    table.key_from(expr.eval(txn)?)
 }
 
 /// The server stored for a key, by its name or address where that is known, by its number otherwise.

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_balance::{DataType, EntryId, Key, KeyType, Table, TableSettings};
 use weir_config::model::{self, Config};
 use weir_net::timers::now_ms;
+use weir_rules::{Value, txn};
 
 /// Entries of a table for each of its locks; small tables have one lock and evict exactly in order.
 const ENTRIES_PER_SHARD: usize = 4096;
@@ -186,6 +187,22 @@ impl StickTable {
     /// The key of these bytes, when the table can have it.
     pub(crate) fn key_of(&self, bytes: &[u8]) -> Option<Key> {
         Key::new(self.settings.key, bytes)
+    }
+
+    /// The key that a sample makes, when it can be one.
+    pub(crate) fn key_from(&self, value: Value<'_>) -> Option<Key> {
+        self.key_of(&self.sample_type().key(value)?)
+    }
+
+    /// The key type as rules have it.
+    pub(crate) fn sample_type(&self) -> txn::KeyType {
+        match self.settings.key {
+            KeyType::Ipv4 => txn::KeyType::Ip,
+            KeyType::Ipv6 => txn::KeyType::Ipv6,
+            KeyType::Integer => txn::KeyType::Integer,
+            KeyType::String { len } => txn::KeyType::String(len),
+            KeyType::Binary { len } => txn::KeyType::Binary(len),
+        }
     }
 
     /// Does something with the entry of a key, if there is one.
@@ -471,51 +488,6 @@ impl StickTable {
             return Err("Data type not stored in this table".to_owned());
         }
         Ok((kind, element))
-    }
-}
-
-/// The key bytes that a sample makes for a type of keys; `None` when it cannot be one.
-pub(crate) fn key_bytes(kind: KeyType, value: weir_rules::Value<'_>) -> Option<Vec<u8>> {
-    use weir_rules::Value;
-    let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
-    let ip = |value: Value<'_>| match value {
-        Value::Ip(ip) => Some(ip),
-        Value::Int(number) => Some(IpAddr::V4(Ipv4Addr::from(number as u32))),
-        Value::Str(bytes) => text(&bytes)?.parse().ok(),
-        Value::Bin(_) | Value::Bool(_) | Value::Method(_) => None,
-    };
-    match kind {
-        KeyType::Ipv4 => match ip(value)?.to_canonical() {
-            IpAddr::V4(ip) => Some(ip.octets().to_vec()),
-            IpAddr::V6(_) => None,
-        },
-        KeyType::Ipv6 => match ip(value)? {
-            IpAddr::V4(ip) => Some(ip.to_ipv6_mapped().octets().to_vec()),
-            IpAddr::V6(ip) => Some(ip.octets().to_vec()),
-        },
-        KeyType::Integer => {
-            let number = match value {
-                Value::Int(number) => number as u32,
-                Value::Bool(yes) => u32::from(yes),
-                Value::Ip(IpAddr::V4(ip)) => u32::from(ip),
-                Value::Str(bytes) => text(&bytes)?.parse::<i64>().ok()? as u32,
-                Value::Ip(IpAddr::V6(_)) | Value::Bin(_) | Value::Method(_) => return None,
-            };
-            Some(number.to_be_bytes().to_vec())
-        }
-        KeyType::String { .. } => Some(match value {
-            Value::Str(bytes) | Value::Bin(bytes) | Value::Method(bytes) => bytes.into_owned(),
-            Value::Bool(yes) => i64::from(yes).to_string().into_bytes(),
-            Value::Int(number) => number.to_string().into_bytes(),
-            Value::Ip(ip) => ip.to_string().into_bytes(),
-        }),
-        KeyType::Binary { .. } => Some(match value {
-            Value::Str(bytes) | Value::Bin(bytes) | Value::Method(bytes) => bytes.into_owned(),
-            Value::Bool(yes) => i64::from(yes).to_be_bytes().to_vec(),
-            Value::Int(number) => number.to_be_bytes().to_vec(),
-            Value::Ip(IpAddr::V4(ip)) => ip.octets().to_vec(),
-            Value::Ip(IpAddr::V6(ip)) => ip.octets().to_vec(),
-        }),
     }
 }
 

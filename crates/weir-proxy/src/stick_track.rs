@@ -68,12 +68,21 @@ impl txn::StickTable for Handle {
     fn touch(&self, key: &[u8]) -> bool {
         self.0.key_of(key).is_some_and(|key| self.0.make(&key))
     }
-}
 
-#[cfg_attr(not(test), expect(dead_code, reason = "called by track-sc, which the rules do not have yet"))]
-impl Handle {
-    /// Begins to track an entry; false when the table has no room for it.
-    pub(crate) fn begin(&self, key: &[u8], request: bool) -> bool {
+    fn key_type(&self) -> txn::KeyType {
+        self.0.sample_type()
+    }
+
+    fn usage(&self) -> (usize, usize) {
+        let used = self.0.used();
+        (used, self.0.settings().size.saturating_sub(used))
+    }
+
+    fn contains(&self, key: &[u8]) -> bool {
+        self.0.key_of(key).is_some_and(|key| self.0.with(&key, |_, _, _| ()).is_some())
+    }
+
+    fn track(&self, key: &[u8], request: bool) -> bool {
         let Some(key) = self.0.key_of(key) else { return false };
         let begin = |table: &mut Table, id: EntryId, now: u64| {
             table.hold(id);
@@ -246,14 +255,15 @@ mod tests {
         assert!(table.read(b"a", "expire").is_some_and(|left_ms| (59_000..=60_000).contains(&left_ms)));
         assert!(table.touch(b"b"));
         assert_eq!(table.read(b"b", "gpt0"), Some(0));
+        assert_eq!((table.contains(b"b"), table.contains(b"c"), table.usage()), (true, false, (2, 8)));
     }
 
     #[test]
     fn what_is_tracked_is_counted_until_its_end() {
         let shared = state();
         let table = handle(&shared);
-        assert!(table.begin(b"k", true));
-        assert!(table.begin(b"k", false));
+        assert!(table.track(b"k", true));
+        assert!(table.track(b"k", false));
         let read = |data: &str| table.read(b"k", data).unwrap();
         let values =
             || ["conn_cnt", "conn_cur", "conn_rate", "http_req_cnt", "http_req_rate", "trackers"].map(read);
@@ -273,11 +283,11 @@ mod tests {
         let shared = state();
         let table = handle(&shared);
         for key in 0..10u8 {
-            assert!(table.begin(&[key], false));
+            assert!(table.track(&[key], false));
         }
-        assert!(!table.begin(b"more", false));
+        assert!(!table.track(b"more", false));
         release(&shared, tracked(&[3]));
-        assert!(table.begin(b"more", false));
+        assert!(table.track(b"more", false));
     }
 
     #[test]
@@ -288,7 +298,7 @@ mod tests {
                 scope.spawn(|| {
                     let table = handle(&shared);
                     for _ in 0..500 {
-                        assert!(table.begin(b"k", true));
+                        assert!(table.track(b"k", true));
                         release(&shared, tracked(b"k"));
                     }
                 });

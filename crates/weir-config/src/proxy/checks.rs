@@ -42,6 +42,7 @@ struct Script {
     comment: Option<String>,
 }
 
+#[allow(clippy::large_enum_variant, reason = "few exist, for a moment")]
 enum Step {
     Done(TcpCheckStep),
     HttpSend(HttpSend),
@@ -118,6 +119,15 @@ impl Script {
 
     fn starts_with_connect(&self) -> bool {
         matches!(self.steps.get(self.first()), Some(Step::Done(TcpCheckStep::Connect { .. })))
+    }
+
+    /// The answer to what was sent before must have been read.
+    fn may_connect(&self) -> bool {
+        let variable = |step: &&Step| {
+            !matches!(step, Step::Done(TcpCheckStep::SetVar { .. } | TcpCheckStep::UnsetVar { .. }))
+        };
+        let last = self.steps.iter().rev().find(variable);
+        matches!(last, None | Some(Step::Done(TcpCheckStep::Expect { .. })))
     }
 
     fn finish(self) -> Vec<TcpCheckStep> {
@@ -371,6 +381,13 @@ fn connect(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
                 return Err(vec![Diagnostic::unknown("word", word, known)]);
             }
         }
+    }
+    if a.keyword.starts_with("http-check") && !d.checks.http.inherited && !d.checks.http.may_connect() {
+        return fail_hint(
+            a.keyword_pos,
+            "'http-check connect' must come first or follow an expectation",
+            "add an 'http-check expect' line before it",
+        );
     }
     let comment = take_comment(d, a, own);
     let step = TcpCheckStep::Connect {

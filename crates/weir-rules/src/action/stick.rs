@@ -84,7 +84,7 @@ impl Action for Track {
             return Step::Wait(super::WaitFor::MoreData);
         }
         let Some(key) = value.and_then(|v| table.key_type().key(v)) else { return Step::Next };
-        if !table.track(&key) {
+        if !table.track(&key, phase == Phase::HttpRequest) {
             return Step::Next;
         }
         let entry = Some(Tracked { table: index, key });
