@@ -4,7 +4,7 @@
 //! follow by themselves.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use weir_config::model::Balance;
 use weir_proxy::Shared;
@@ -69,25 +69,14 @@ pub(crate) fn followers(shared: &Shared, server: &ServerState) -> Vec<Arc<Server
     found
 }
 
-/// Forces what the health checks say (`set server health`).
+/// Forces what the health checks say (`set server health`); tracking servers follow.
 pub(crate) fn force_health(shared: &Shared, server: &Arc<ServerState>, health: Health) {
-    if let Some(check) = &server.config.check {
-        let mut report = server.check.lock().unwrap_or_else(PoisonError::into_inner);
-        report.health = if health == Health::Down { 0 } else { check.rise + check.fall - 1 };
-        report.streak = 0;
-    }
-    force_health_of_chain(shared, server, health, 0);
-}
-
-fn force_health_of_chain(shared: &Shared, server: &Arc<ServerState>, health: Health, depth: usize) {
-    if server.set_health(health) {
-        changed(server);
-    }
-    if depth < MAX_TRACKING_DEPTH {
-        for follower in followers(shared, server) {
-            force_health_of_chain(shared, &follower, health, depth + 1);
-        }
-    }
+    let up = match health {
+        Health::Up => Some(true),
+        Health::Down => Some(false),
+        Health::Stopping => None,
+    };
+    shared.force_health(server, up);
 }
 
 /// Highest weight.

@@ -36,13 +36,15 @@ use weir_rules::{Reply, Txn};
 #[derive(Debug, Clone)]
 pub struct Administration {
     version: Arc<str>,
+    /// Versions of maps and ACL files that wait for their commit.
+    versions: Arc<cli::Versions>,
 }
 
 impl Administration {
     /// For a program of this version, as `show info` and `show version` report it.
     #[must_use]
     pub fn new(version: &str) -> Self {
-        Self { version: version.into() }
+        Self { version: version.into(), versions: Arc::default() }
     }
 }
 
@@ -57,6 +59,6 @@ impl Services for Administration {
         stream: Stream,
         level: AdminLevel,
     ) -> Pin<Box<dyn Future<Output = ()>>> {
-        Box::pin(cli::serve(shared, Arc::clone(&self.version), stream, level))
+        Box::pin(cli::serve(shared, Arc::clone(&self.version), Arc::clone(&self.versions), stream, level))
     }
 }

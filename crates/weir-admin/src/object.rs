@@ -261,28 +261,8 @@ pub(crate) fn server_status(server: &ServerState) -> String {
         return "MAINT (resolution)".to_owned();
     }
     let checked = server.check_enabled.load(Relaxed) || server.config.track.is_some();
-    let counted = server.config.check.as_ref().map(|check| {
-        let health = server.check.lock().map_or_else(|poisoned| poisoned.into_inner().health, |c| c.health);
-        (health, check.rise, check.fall)
-    });
-    match server.health() {
-        Health::Down => match counted {
-            Some((health, rise, _)) if health > 0 && health < rise => format!("DOWN {health}/{rise}"),
-            _ => "DOWN".to_owned(),
-        },
-        _ if bits & admin::DRAIN != 0 => with_progress("DRAIN", counted),
-        Health::Stopping => with_progress("NOLB", counted),
-        Health::Up if !checked => "no check".to_owned(),
-        Health::Up => with_progress("UP", counted),
+    if !checked && bits & admin::DRAIN == 0 && server.health() == Health::Up {
+        return "no check".to_owned();
     }
-}
-
-/// `UP 2/3`: the server is going down, 2 of 3 failures are left.
-fn with_progress(word: &str, counted: Option<(u32, u32, u32)>) -> String {
-    match counted {
-        Some((health, rise, fall)) if health >= rise && health + 1 < rise + fall => {
-            format!("{word} {}/{fall}", health + 1 - rise)
-        }
-        _ => word.to_owned(),
-    }
+    server.standing().status().to_string()
 }

@@ -88,9 +88,9 @@ pub(crate) const FIELDS: &[Field] = &[
     field("rate", SPEED, "Sessions in the last second", session_rate),
     field("rate_lim", LIMIT, "Most sessions a second (rate-limit sessions)", |o| frontend(o).map(|o| Value::U32(o.proxy.rate_limit_sessions))),
     field("rate_max", HIGHEST, "Most sessions in a second", session_rate_max),
-    field("check_status", TEXT, "Last check's result", |o| check_text(o, |c| c.status.to_owned())),
+    field("check_status", TEXT, "Last check's result", |o| check_text(o, |c| c.status.name().to_owned())),
     field("check_code", TEXT, "Code of the last check's answer", |o| check_number(o, |c| (c.code > 0).then_some(Value::U32(u32::from(c.code))))),
-    field("check_duration", Tags(Metric, Duration, Process), "Milliseconds the last check took", |o| check_number(o, |c| Some(Value::U64(c.duration_ms)))),
+    field("check_duration", Tags(Metric, Duration, Process), "Milliseconds the last check took", |o| check_number(o, |c| c.duration_ms.map(Value::U64))),
     field("hrsp_1xx", TOTAL, "Responses with status 1xx", |o| http(o, FRONT | BACK | SERVER, Counter::Status1xx)),
     field("hrsp_2xx", TOTAL, "Responses with status 2xx", |o| http(o, FRONT | BACK | SERVER, Counter::Status2xx)),
     field("hrsp_3xx", TOTAL, "Responses with status 3xx", |o| http(o, FRONT | BACK | SERVER, Counter::Status3xx)),
@@ -108,7 +108,7 @@ pub(crate) const FIELDS: &[Field] = &[
     field("comp_byp", TOTAL, "Bytes not compressed because of limits", |o| total(o, FRONT | BACK, Counter::CompressionBypassed)),
     field("comp_rsp", TOTAL, "Responses compressed", |o| total(o, FRONT | BACK, Counter::CompressedResponses)),
     field("lastsess", Tags(Metric, Age, Process), "Seconds since the last session, -1 without any", last_session),
-    field("last_chk", TEXT, "What the last check received or failed on", |o| check_text(o, |c| c.description.clone())),
+    field("last_chk", TEXT, "What the last check received or failed on", |o| check_text(o, |c| String::from_utf8_lossy(&c.description).into_owned())),
     field("last_agt", TEXT, "What the agent said last", |_| None),
     field("qtime", MEAN, "Average time in the queue, ms", |o| average(o, Counter::QueueTime)),
     field("ctime", MEAN, "Average time to connect, ms", |o| average(o, Counter::ConnectTime)),
@@ -117,11 +117,11 @@ pub(crate) const FIELDS: &[Field] = &[
     field("agent_status", TEXT, "Last agent check's result", |_| None),
     field("agent_code", TEXT, "Code of the agent, unused", |_| None),
     field("agent_duration", Tags(Metric, Duration, Process), "Milliseconds the last agent check took", |_| None),
-    field("check_desc", TEXT, "Last check's result in words", |o| check_text(o, |c| status_in_words(c.status).to_owned())),
+    field("check_desc", TEXT, "Last check's result in words", |o| check_text(o, |c| c.status.description().to_owned())),
     field("agent_desc", TEXT, "Last agent check's result in words", |_| None),
     field("check_rise", SETTING, "Passed checks until the server is up", |o| Some(Value::U32(checked(o)?.config.check.as_ref()?.rise))),
     field("check_fall", SETTING, "Failed checks until the server is down", |o| Some(Value::U32(checked(o)?.config.check.as_ref()?.fall))),
-    field("check_health", SETTING, "Health of the server, 0 to rise + fall - 1", |o| check_number(o, |c| Some(Value::U32(c.health)))),
+    field("check_health", SETTING, "Health of the server, 0 to rise + fall - 1", |o| checked(o)?.standing().health.map(|h| Value::U32(h.counter()))),
     field("agent_rise", SETTING, "Passed agent checks until the server is up", |_| None),
     field("agent_fall", SETTING, "Failed agent checks until the server is down", |_| None),
     field("agent_health", SETTING, "Health of the server as the agent says", |_| None),
@@ -422,28 +422,7 @@ fn check_number(
 ) -> Option<Value<'static>> {
     let server = checked(object).filter(|s| !s.in_maintenance())?;
     let report = server.check.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if report.status.is_empty() { None } else { read(&report) }
-}
-
-/// The short result of a check in words.
-fn status_in_words(status: &str) -> &'static str {
-    match status.trim_start_matches("* ") {
-        "UNK" => "Unknown",
-        "INI" => "Initializing",
-        "SOCKERR" => "Socket error",
-        "L4OK" => "Layer4 check passed",
-        "L4TOUT" => "Layer4 timeout",
-        "L4CON" => "Layer4 connection problem",
-        "L6OK" => "Layer6 check passed",
-        "L6TOUT" => "Layer6 timeout",
-        "L6RSP" => "Layer6 invalid response",
-        "L7OK" => "Layer7 check passed",
-        "L7OKC" => "Layer7 check conditionally passed",
-        "L7TOUT" => "Layer7 timeout",
-        "L7RSP" => "Layer7 invalid response",
-        "L7STS" => "Layer7 wrong status",
-        _ => "",
-    }
+    read(&report)
 }
 
 /// The mode's keyword.

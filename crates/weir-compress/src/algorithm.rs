@@ -25,11 +25,11 @@ impl Algorithm {
     pub const ALL: [Self; 6] =
         [Self::Identity, Self::Gzip, Self::Deflate, Self::RawDeflate, Self::Brotli, Self::Zstd];
 
-    /// Whether HAProxy has it too.
-    pub(crate) const fn is_of_haproxy(self) -> bool {
+    /// Whether a stream keeps a window of its own while it runs. Those that do are not HAProxy's.
+    pub const fn keeps_window(self) -> bool {
         match self {
-            Self::Identity | Self::Gzip | Self::Deflate | Self::RawDeflate => true,
-            Self::Brotli | Self::Zstd => false,
+            Self::Identity | Self::Gzip | Self::Deflate | Self::RawDeflate => false,
+            Self::Brotli | Self::Zstd => true,
         }
     }
 

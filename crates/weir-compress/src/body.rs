@@ -2,22 +2,34 @@
 
 use std::fmt;
 use std::io::Write;
+use std::rc::Rc;
 
 use weir_deflate::{Content, Encoder, Format};
 
 use crate::{Algorithm, Level};
 
-/// What a worker thread lends to each call: tables and buffers of all algorithms. One per worker; a stream itself
-/// keeps some 16 bytes.
+/// What a worker thread lends to each call: tables and buffers of all algorithms. One per worker; a stream in a
+/// deflate format keeps 16 bytes itself.
 #[derive(Debug, Default)]
 pub struct Scratch {
     deflate: weir_deflate::Scratch,
+    /// One reference here, and one for each stream that keeps a window.
+    windows: Rc<()>,
 }
+
+/// Brotli and Zstandard streams of a worker at a time: at 1 to 2 MB each some 100 MB.
+pub const MAX_WINDOWS: usize = 64;
 
 impl Scratch {
     /// Allocates what the algorithms need.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Whether another stream may keep a window: where not, [`crate::ResponseFacts::has_room`] chooses another
+    /// algorithm.
+    pub fn has_room(&self) -> bool {
+        Rc::strong_count(&self.windows) <= MAX_WINDOWS
     }
 }
 
@@ -39,10 +51,17 @@ pub struct BodyEncoder {
 enum Coder {
     Identity,
     Deflate(Encoder),
-    Brotli(Box<Brotli>, Level),
-    Zstd(Box<Zstd>, Level),
+    Brotli(Box<Brotli>, Windowed),
+    Zstd(Box<Zstd>, Windowed),
     /// A Brotli or Zstandard stream after its end.
     Finished,
+}
+
+/// Beside a stream with a window.
+struct Windowed {
+    level: Level,
+    /// Held for the count.
+    _window: Rc<()>,
 }
 
 type Brotli = brotli::CompressorWriter<Vec<u8>>;
@@ -93,15 +112,16 @@ impl fmt::Debug for Coder {
 
 impl BodyEncoder {
     /// An encoder before the first byte.
-    pub fn new(algorithm: Algorithm, level: Level, content: Content) -> Self {
+    pub fn new(algorithm: Algorithm, level: Level, content: Content, scratch: &Scratch) -> Self {
+        let windowed = || Windowed { level, _window: Rc::clone(&scratch.windows) };
         let deflate = |format| Coder::Deflate(Encoder::new(format, level).with_content(content));
         let coder = match algorithm {
             Algorithm::Identity => Coder::Identity,
             Algorithm::Gzip => deflate(Format::Gzip),
             Algorithm::Deflate => deflate(Format::Zlib),
             Algorithm::RawDeflate => deflate(Format::Raw),
-            Algorithm::Brotli => Coder::Brotli(brotli(level), level),
-            Algorithm::Zstd => Coder::Zstd(zstd(level), level),
+            Algorithm::Brotli => Coder::Brotli(brotli(level), windowed()),
+            Algorithm::Zstd => Coder::Zstd(zstd(level), windowed()),
         };
         Self { coder }
     }
@@ -111,7 +131,7 @@ impl BodyEncoder {
         match &self.coder {
             Coder::Identity | Coder::Finished => Level::Fast,
             Coder::Deflate(encoder) => encoder.level(),
-            Coder::Brotli(_, level) | Coder::Zstd(_, level) => *level,
+            Coder::Brotli(_, windowed) | Coder::Zstd(_, windowed) => windowed.level,
         }
     }
 
@@ -197,11 +217,24 @@ mod tests {
     }
 
     #[test]
+    fn windows_are_counted_while_their_streams_live() {
+        let mut scratch = Scratch::new();
+        let encoder =
+            |scratch: &Scratch| BodyEncoder::new(Algorithm::Brotli, Level::Fast, Content::Html, scratch);
+        let mut streams: Vec<_> = (0..MAX_WINDOWS - 1).map(|_| encoder(&scratch)).collect();
+        assert!(scratch.has_room());
+        streams.push(encoder(&scratch));
+        assert!(!scratch.has_room());
+        streams[0].finish(&mut Vec::new(), &mut scratch);
+        assert!(scratch.has_room());
+    }
+
+    #[test]
     fn a_flushed_piece_is_all_there() {
         let mut scratch = Scratch::new();
         let piece = b"<li>one</li><li>two</li>".repeat(20);
         for algorithm in Algorithm::ALL {
-            let mut encoder = BodyEncoder::new(algorithm, Level::Default, Content::Html);
+            let mut encoder = BodyEncoder::new(algorithm, Level::Default, Content::Html, &scratch);
             let mut out = Vec::new();
             encoder.push(&piece, &mut out, &mut scratch);
             encoder.flush(&mut out, &mut scratch);
@@ -224,7 +257,7 @@ mod tests {
     fn calls_after_the_end_do_nothing() {
         let mut scratch = Scratch::new();
         for algorithm in Algorithm::ALL {
-            let mut encoder = BodyEncoder::new(algorithm, Level::Fast, Content::Html);
+            let mut encoder = BodyEncoder::new(algorithm, Level::Fast, Content::Html, &scratch);
             let mut out = Vec::new();
             encoder.push_and_finish(b"body", &mut out, &mut scratch);
             let length = out.len();
@@ -239,7 +272,7 @@ mod tests {
     fn bodies_come_back() {
         let mut scratch = Scratch::new();
         for algorithm in Algorithm::ALL {
-            let mut encoder = BodyEncoder::new(algorithm, Level::Default, Content::Html);
+            let mut encoder = BodyEncoder::new(algorithm, Level::Default, Content::Html, &scratch);
             let mut out = Vec::new();
             let mut expected = Vec::new();
             for i in 0..50 {

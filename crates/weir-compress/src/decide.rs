@@ -37,6 +37,8 @@ pub struct ResponseFacts {
     pub at_least_http_11: bool,
     /// How its body is framed.
     pub framing: BodyFraming,
+    /// Whether another stream may keep a window ([`crate::Scratch::has_room`]).
+    pub has_room: bool,
 }
 
 /// Why a message is not compressed.
@@ -74,6 +76,8 @@ pub enum Refusal {
     Type,
     /// The limits on rate or processor time are reached.
     Throttled,
+    /// Too many streams keep a window, and the client accepts no algorithm without one.
+    NoRoom,
 }
 
 /// What happens to the entity tag: a compressed representation is another one (RFC 9110 section 8.8.3.3).
@@ -126,7 +130,10 @@ impl Settings {
     where
         I: IntoIterator<Item = &'a [u8]>,
     {
-        let algorithm = offer.algorithm?;
+        let mut algorithm = offer.algorithm?;
+        if algorithm.keeps_window() && !facts.has_room {
+            algorithm = offer.fallback.ok_or(Refusal::NoRoom)?;
+        }
         if !facts.at_least_http_11 {
             return Err(Refusal::OldMessage);
         }
@@ -191,8 +198,12 @@ mod tests {
     use super::*;
     use crate::Rules;
 
-    const OK: ResponseFacts =
-        ResponseFacts { status: 200, at_least_http_11: true, framing: BodyFraming::Length(100) };
+    const OK: ResponseFacts = ResponseFacts {
+        status: 200,
+        at_least_http_11: true,
+        framing: BodyFraming::Length(100),
+        has_room: true,
+    };
     const PLAIN: (&str, &str) = ("content-type", "text/plain");
 
     fn settings() -> Settings {
@@ -202,7 +213,8 @@ mod tests {
     }
 
     fn decide(facts: ResponseFacts, list: &[(&str, &str)]) -> Result<HeadEdits, Refusal> {
-        let offer = RequestOffer { algorithm: Ok(Algorithm::Gzip), remove_accept_encoding: false };
+        let offer =
+            RequestOffer { algorithm: Ok(Algorithm::Gzip), fallback: None, remove_accept_encoding: false };
         settings().decide(offer, facts, |name| {
             list.iter().filter(|(n, _)| *n == name).map(|(_, v)| v.as_bytes()).collect::<Vec<_>>()
         })
@@ -232,6 +244,20 @@ mod tests {
         check(OK, &[PLAIN, ("cache-control", "public")], Ok(()));
         check(OK, &[PLAIN, ("etag", "invalid")], Err(Refusal::Etag));
         check(OK, &[PLAIN, ("etag", "\"1\""), ("etag", "\"1\"")], Err(Refusal::Etag));
+    }
+
+    #[test]
+    fn without_room_another_algorithm_is_used() {
+        let check = |fallback, has_room, expected| {
+            let offer =
+                RequestOffer { algorithm: Ok(Algorithm::Zstd), fallback, remove_accept_encoding: false };
+            let plain = |name| (name == PLAIN.0).then_some(PLAIN.1.as_bytes());
+            let found = settings().decide(offer, ResponseFacts { has_room, ..OK }, plain);
+            assert_eq!(found.map(|edits| edits.algorithm), expected);
+        };
+        check(Some(Algorithm::Gzip), true, Ok(Algorithm::Zstd));
+        check(Some(Algorithm::Gzip), false, Ok(Algorithm::Gzip));
+        check(None, false, Err(Refusal::NoRoom));
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod body;
 mod throttle;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
-pub use body::{BodyEncoder, Scratch, max_output};
+pub use body::{BodyEncoder, MAX_WINDOWS, Scratch, max_output};
 pub use decide::{BodyFraming, EtagEdit, HeadEdits, Refusal, ResponseFacts};
 pub use negotiate::negotiate;
 pub use request::{RequestFacts, RequestOffer};

@@ -18,10 +18,10 @@ pub fn negotiate<'a>(
         let mut parts = item.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
         (parts.next().unwrap_or_default(), quality(parts))
     });
-    let best = if algorithms.iter().all(|algorithm| algorithm.is_of_haproxy()) {
-        first_in_header(items, algorithms)
-    } else {
+    let best = if algorithms.iter().any(|algorithm| algorithm.keeps_window()) {
         first_configured(items, algorithms)
+    } else {
+        first_in_header(items, algorithms)
     };
     best.or_else(|| algorithms.iter().copied().find(|&algorithm| algorithm == Algorithm::Identity))
 }

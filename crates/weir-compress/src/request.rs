@@ -18,6 +18,8 @@ pub struct RequestFacts {
 pub struct RequestOffer {
     /// The algorithm to use, or why there is none.
     pub algorithm: Result<Algorithm, Refusal>,
+    /// The algorithm to use where no stream may keep a window any more.
+    pub fallback: Option<Algorithm>,
     /// Whether Accept-Encoding is to be removed from the request before it goes to the server.
     pub remove_accept_encoding: bool,
 }
@@ -28,7 +30,9 @@ impl Settings {
     where
         I: IntoIterator<Item = &'a [u8]>,
     {
-        let algorithm = self.choose(&field);
+        let algorithm = self.may_choose(&field).and_then(|()| {
+            negotiate(field("accept-encoding"), &self.response.algorithms).ok_or(Refusal::NotAccepted)
+        });
         // The server is kept from compressing only where we would do it for this client.
         let remove_accept_encoding = self.offload && algorithm.is_ok();
         let algorithm = match algorithm {
@@ -36,10 +40,19 @@ impl Settings {
             Ok(_) if !facts.at_least_http_11 => Err(Refusal::OldClient),
             chosen => chosen,
         };
-        RequestOffer { algorithm, remove_accept_encoding }
+        let fallback = match algorithm {
+            Ok(algorithm) if algorithm.keeps_window() => {
+                let mut light = self.response.algorithms.clone();
+                light.retain(|algorithm| !algorithm.keeps_window());
+                negotiate(field("accept-encoding"), &light)
+            }
+            Ok(algorithm) => Some(algorithm),
+            Err(_) => None,
+        };
+        RequestOffer { algorithm, fallback, remove_accept_encoding }
     }
 
-    fn choose<'a, I>(&self, field: impl Fn(&'static str) -> I) -> Result<Algorithm, Refusal>
+    fn may_choose<'a, I>(&self, field: impl Fn(&'static str) -> I) -> Result<(), Refusal>
     where
         I: IntoIterator<Item = &'a [u8]>,
     {
@@ -49,7 +62,7 @@ impl Settings {
         if field("user-agent").into_iter().any(is_broken_agent) {
             return Err(Refusal::UserAgent);
         }
-        negotiate(field("accept-encoding"), &self.response.algorithms).ok_or(Refusal::NotAccepted)
+        Ok(())
     }
 
     /// Whether the request's own body is compressed towards the server, and what then changes in its head.
@@ -115,8 +128,8 @@ mod tests {
         let facts = RequestFacts { is_head: false, at_least_http_11: true };
         let offload = Settings { response: gzip(), offload: true, ..Settings::default() };
         let check = |settings: &Settings, facts, list: &[(&str, &str)], algorithm, remove| {
-            let expected = RequestOffer { algorithm, remove_accept_encoding: remove };
-            assert_eq!(settings.offer(facts, fields(list)), expected, "{list:?}");
+            let offer = settings.offer(facts, fields(list));
+            assert_eq!((offer.algorithm, offer.remove_accept_encoding), (algorithm, remove), "{list:?}");
         };
         let accepts = [("accept-encoding", "gzip")];
         check(&offload, facts, &accepts, Ok(Algorithm::Gzip), true);
@@ -133,6 +146,22 @@ mod tests {
         check(&offload, old, &accepts, Err(Refusal::OldClient), true);
         let broken = [("accept-encoding", "gzip"), ("user-agent", "Mozilla/4")];
         check(&offload, facts, &broken, Err(Refusal::UserAgent), false);
+    }
+
+    #[test]
+    fn an_algorithm_with_a_window_has_a_fallback() {
+        let facts = RequestFacts { is_head: false, at_least_http_11: true };
+        let check = |algorithms: &[Algorithm], accepted: &str, expected| {
+            let response = Rules { algorithms: algorithms.to_vec(), ..Rules::default() };
+            let settings = Settings { response, ..Settings::default() };
+            let offer = settings.offer(facts, fields(&[("accept-encoding", accepted)]));
+            assert_eq!((offer.algorithm, offer.fallback), expected, "{accepted}");
+        };
+        let both = [Algorithm::Zstd, Algorithm::Gzip];
+        check(&both, "gzip, zstd", (Ok(Algorithm::Zstd), Some(Algorithm::Gzip)));
+        check(&both, "zstd", (Ok(Algorithm::Zstd), None));
+        check(&both, "gzip", (Ok(Algorithm::Gzip), Some(Algorithm::Gzip)));
+        check(&both, "br", (Err(Refusal::NotAccepted), None));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use weir_rules::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Pos};
 
 use crate::model::{
-    BackendTarget, Balance, BindAddr, Config, LogAddress, LogTarget, Mode, Proxy, Server, Verify,
+    BackendTarget, Balance, BindAddr, Config, LogAddress, LogTarget, Mode, Proto, Proxy, Server, Verify,
 };
 use crate::proxy::NO_PROXY;
 
@@ -105,6 +105,19 @@ impl Checker<'_> {
             let default = proxy.default_backend.map(|index| (index, proxy.pos, "default_backend"));
             for (index, pos, keyword) in rules.chain(default) {
                 let Some(target) = self.proxies.get(index) else { continue };
+                if std::ptr::eq(target, proxy) {
+                    let message = format!(
+                        "{} '{}': loop detected for {keyword}: '{}'",
+                        kind(proxy),
+                        proxy.name,
+                        target.name
+                    );
+                    problems.push(
+                        Diagnostic::error(pos, message)
+                            .hint("a listen section uses its own servers without any rule"),
+                    );
+                    continue;
+                }
                 let upgrade = proxy.mode == Mode::Tcp && target.mode == Mode::Http;
                 if target.mode != proxy.mode && !upgrade {
                     let (from, to) = (mode(proxy.mode), mode(target.mode));
@@ -331,6 +344,7 @@ impl Checker<'_> {
         self.timeouts(index);
         self.log_formats(index);
         self.layer7(index);
+        self.protocols(index);
         self.tls(index);
         let proxy = &self.proxies[index];
         let (pos, name) = (proxy.pos, proxy.name.clone());
@@ -423,6 +437,34 @@ impl Checker<'_> {
         }
         for message in ignored {
             self.warn(pos, message);
+        }
+    }
+
+    /// HTTP's wire forms are for HTTP proxies.
+    fn protocols(&mut self, index: usize) {
+        let proxy = &self.proxies[index];
+        if proxy.mode == Mode::Http {
+            return;
+        }
+        let http = |proto: Option<Proto>| matches!(proto, Some(Proto::H1 | Proto::H2));
+        let binds = proxy
+            .binds
+            .iter()
+            .filter(|bind| http(bind.proto))
+            .map(|bind| (bind.pos, "a bind line".to_owned()));
+        let servers = proxy.servers.iter().filter(|server| http(server.proto));
+        let servers = servers.map(|server| (server.pos, format!("server '{}'", server.name)));
+        let wrong: Vec<_> = binds.chain(servers).collect();
+        let section = format!("{} '{}'", kind(proxy), proxy.name);
+        for (pos, what) in wrong {
+            let found = Diagnostic::error(
+                pos,
+                format!(
+                    "{section}: the protocol of {what} is not usable in {} mode",
+                    mode(self.proxies[index].mode)
+                ),
+            );
+            self.found.push(found.hint("add 'mode http', or remove 'proto'"));
         }
     }
 

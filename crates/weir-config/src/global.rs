@@ -1,5 +1,6 @@
 //! The `global` section (section 3 of the manual), less `tune.` keywords.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,46 +67,74 @@ fn flag(args: &Args<'_>) -> Parsed<bool> {
     last(args.prefix == Prefix::None, args)
 }
 
-/// `cpu-map [auto:]GROUP[/THREADS] CPUS...`
+/// Threads of a group, and groups: a machine word of them, as in HAProxy.
+const WORD: usize = 64;
+
+/// `cpu-map [auto:]GROUPS[/THREADS] CPUS...`
 fn cpu_map(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
     let target = args.need("threads, as in auto:1/1-4")?;
     let text = target.as_str();
-    let (auto, threads) = text.strip_prefix("auto:").map_or((false, &*text), |rest| (true, rest));
-    let set = threads.split_once('/').map_or("all", |(_, set)| set);
-    let threads = match set {
-        "all" => 1..=draft.global.nbthread.unwrap_or(64),
-        _ => {
-            let range = range(set).filter(|(low, high)| *low >= 1 && *high <= MOST_THREADS);
-            let Some((low, high)) = range else {
-                return fail(target.pos, format!("'{set}' is not a set of threads such as 1-4"));
-            };
-            low..=high
-        }
+    let (auto, target_text) = text.strip_prefix("auto:").map_or((false, &*text), |rest| (true, rest));
+    let (groups, threads) = target_text.split_once('/').unwrap_or((target_text, "all"));
+    let (Some(groups), Some(threads)) = (number_set(groups, 1, WORD), number_set(threads, 1, WORD)) else {
+        return fail_hint(
+            target.pos,
+            format!("'{text}' is not a set of threads"),
+            "write for instance 1/all, 1/1-4 or auto:1/1-4",
+        );
     };
-    let mut cpus = Vec::new();
     args.need("CPU numbers, as in 0-3")?;
+    let mut cpus = BTreeSet::new();
     for word in &args.words[1..] {
         for part in word.as_str().split(',') {
-            let Some((low, high)) = range(part).filter(|(_, high)| *high < MOST_CPUS) else {
+            let Some(set) = number_set(part, 0, MOST_CPUS - 1) else {
                 return fail(word.pos, format!("'{part}' is not a set of CPUs such as 0-3"));
             };
-            cpus.extend(low..=high);
+            // An open range counts as many CPUs as there may be threads.
+            let open = part.ends_with('-');
+            cpus.extend(set.into_iter().take(if open { WORD } else { MOST_CPUS }));
         }
     }
-    let map = &mut draft.global.cpu_map;
-    if map.len() < *threads.end() {
-        map.resize(*threads.end(), Vec::new());
+    let places: Vec<(usize, usize)> = groups.iter().flat_map(|g| threads.iter().map(|t| (*g, *t))).collect();
+    if auto && places.len() != cpus.len() {
+        let (threads, cpus) = (places.len(), cpus.len());
+        return fail(target.pos, format!("'auto:' needs as many CPUs as threads, not {cpus} for {threads}"));
     }
-    for (index, thread) in threads.enumerate() {
-        map[thread - 1] = if auto { cpus.get(index).copied().into_iter().collect() } else { cpus.clone() };
+    let cpus: Vec<usize> = cpus.into_iter().collect();
+    for (index, (group, thread)) in places.into_iter().enumerate() {
+        let set = if auto { vec![cpus[index]] } else { cpus.clone() };
+        map_thread(&mut draft.global, group, thread, set);
     }
     Ok(())
 }
 
-fn range(text: &str) -> Option<(usize, usize)> {
+/// Stores the CPUs of a thread; groups and threads that do not exist are ignored.
+fn map_thread(global: &mut Global, group: usize, thread: usize, cpus: Vec<usize>) {
+    let groups = global.thread_groups as usize;
+    let in_group = global.nbthread.map_or(WORD, |threads| threads.div_ceil(groups));
+    if group > groups || thread > in_group {
+        return;
+    }
+    let index = (group - 1) * in_group + thread - 1;
+    let map = &mut global.cpu_map;
+    if map.len() <= index {
+        map.resize(index + 1, Vec::new());
+    }
+    map[index] = cpus;
+}
+
+/// `all`, `odd`, `even`, `3`, `1-4` or `1-` as numbers.
+fn number_set(text: &str, first: usize, last: usize) -> Option<Vec<usize>> {
+    match text {
+        "all" => return Some((first..=last).collect()),
+        "odd" => return Some((first..=last).filter(|n| n % 2 == 1).collect()),
+        "even" => return Some((first..=last).filter(|n| n % 2 == 0).collect()),
+        _ => {}
+    }
     let (low, high) = text.split_once('-').unwrap_or((text, text));
-    let (low, high) = (low.parse().ok()?, high.parse().ok()?);
-    (low <= high).then_some((low, high))
+    let low: usize = low.parse().ok()?;
+    let high = if high.is_empty() { last } else { high.parse().ok()? };
+    (first <= low && low <= high && high <= last).then(|| (low..=high).collect())
 }
 
 fn set_var(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {

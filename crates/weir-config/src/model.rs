@@ -1143,6 +1143,7 @@ pub struct HttpCheck {
 
 /// A step of a check script (`tcp-check`, `http-check`).
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "few exist, and they are never moved once made")]
 #[allow(missing_docs, reason = "the check keywords' words")]
 pub enum TcpCheckStep {
     Connect {
@@ -1158,6 +1159,8 @@ pub enum TcpCheckStep {
         proto: Option<Proto>,
         linger: bool,
         default: bool,
+        /// Put before a script that does not connect by itself: it has no line.
+        implicit: bool,
         comment: Option<String>,
     },
     Send {

@@ -233,7 +233,8 @@ fn peer(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
     };
     let server = d.server(a, address, name)?;
     if d.peers.remotes.iter().any(|other| other.name == server.name) {
-        return fail(name.pos, format!("peer '{}' is declared twice", name.as_str()));
+        let message = format!("peer '{}' is declared twice", name.as_str());
+        d.warnings.push(Diagnostic::warning(name.pos, message).hint("use distinct names"));
     }
     d.peers.remotes.push(server);
     Ok(())

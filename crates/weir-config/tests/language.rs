@@ -35,12 +35,12 @@ fn said(text: &str) -> String {
 #[test]
 fn a_frontend_and_its_backend() {
     let config = config(
-        "global\n nbthread 2\n maxconn 4096\n cpu-map auto:1/1-2 0-1\n\
+        "global\n nbthread 2\n maxconn 4096\n\
          defaults\n mode http\n timeout connect 5s\n timeout client 50s\n timeout server 50s\n\
          frontend web\n bind 127.0.0.1:8080\n bind :8443-8444 ssl crt a.pem alpn h2,http/1.1\n default_backend pool\n\
          backend pool\n balance leastconn\n server s1 127.0.0.1:3000 check inter 10s weight 7\n server s2 h.example:81 backup\n",
     );
-    assert_eq!(config.global.cpu_map, [vec![0], vec![1]]);
+    assert_eq!(config.global.maxconn, Some(4096));
     let [web, pool] = &config.proxies[..] else { panic!("two proxies") };
     assert_eq!(
         (web.default_backend, web.mode, web.frontend, web.backend),
@@ -57,6 +57,23 @@ fn a_frontend_and_its_backend() {
     assert_eq!((s1.weight, s1.id, s1.check.as_ref().unwrap().inter), (7, 1, Duration::from_secs(10)));
     assert_eq!((s2.addr.clone(), s2.backup, s2.id), (ServerAddr::Name("h.example".into(), 81), true, 2));
     assert!(s2.check.is_none());
+}
+
+#[test]
+fn threads_on_their_cpus() {
+    let check = |lines: &str, expected: &[&[usize]]| {
+        let map = config(&format!("global\n nbthread 4\n {lines}\n")).global.cpu_map;
+        assert_eq!(map, expected, "{lines}");
+    };
+    check("cpu-map auto:1/1-2 0-1", &[&[0], &[1]]);
+    check("cpu-map auto:1/1-4 3 2 1 0", &[&[0], &[1], &[2], &[3]]);
+    check("cpu-map 1/all 0-1", &[&[0, 1], &[0, 1], &[0, 1], &[0, 1]]);
+    check("cpu-map 1/1- 0-1", &[&[0, 1], &[0, 1], &[0, 1], &[0, 1]]);
+    check("cpu-map auto:1/even 0-31", &[&[], &[0], &[], &[1]]);
+    check("cpu-map auto:1/all 0-", &[&[0], &[1], &[2], &[3]]);
+    check("thread-groups 2\n cpu-map auto:2/1-2 8-9", &[&[], &[], &[8], &[9]]);
+    check("cpu-map 2/all 0", &[]);
+    assert!(said("global\n cpu-map auto:1/1-4 0").contains("as many CPUs as threads"));
 }
 
 #[test]
@@ -283,6 +300,12 @@ fn what_is_wrong_is_said() {
     check(
         "frontend f\n mode http\n use_backend b\n redirect location /\nbackend b",
         "a 'redirect' rule placed after a 'use_backend' rule",
+    );
+    check("listen l\n bind :80\n default_backend l", "loop detected for default_backend: 'l'");
+    check("listen l\n bind :80 proto h2", "the protocol of a bind line is not usable in tcp mode");
+    check(
+        "backend b\n option httpchk\n http-check send meth GET\n http-check connect",
+        "must come first or follow an expectation",
     );
     check("global\n nbthread x", "'x' is not a number from 1 to 4096");
     check("global\n nbtrhead 2", "did you mean 'nbthread'?");

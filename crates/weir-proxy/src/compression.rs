@@ -168,6 +168,7 @@ pub(crate) fn response(x: &mut Exchange, body: &mut BodyLength, until_close: boo
         status: response.status,
         at_least_http_11: response.version >= Version::Http11,
         framing,
+        has_room: x.worker.compression_scratch.borrow().has_room(),
     };
     let fields = &response.fields;
     let decision = settings.decide(offer, facts, |name| fields.get_all(name.as_bytes()));
@@ -176,7 +177,10 @@ pub(crate) fn response(x: &mut Exchange, body: &mut BodyLength, until_close: boo
     apply(response, &edits);
     x.txn.compression = edits.content_encoding;
     *body = BodyLength::Unknown;
-    x.filter = Some(Box::new(Filter::new(BodyEncoder::new(edits.algorithm, level, edits.content))));
+    let scratch = x.worker.compression_scratch.borrow();
+    let encoder = BodyEncoder::new(edits.algorithm, level, edits.content, &scratch);
+    drop(scratch);
+    x.filter = Some(Box::new(Filter::new(encoder)));
     x.count_front(Counter::CompressedResponses, 1);
     x.count_back(Counter::CompressedResponses, 1);
 }

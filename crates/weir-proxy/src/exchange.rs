@@ -159,9 +159,10 @@ pub(crate) async fn run(mut exchange: Box<Exchange>) -> Finished {
 async fn stages(x: &mut Exchange) -> Result<(), Stop> {
     begin(x);
     request_rules::frontend(x).await?;
+    services::answer(x, x.front).await?;
     route::choose_backend(x)?;
     request_rules::backend(x).await?;
-    services::answer(x).await?;
+    services::answer(x, x.back).await?;
     let (mut server, response) = connect::serve(x).await?;
     response_rules::apply(x, &mut server, response).await?;
     forward::answer(x, server).await

@@ -53,7 +53,11 @@ async fn answer(x: &mut Exchange, reply: Reply) {
     x.txn.status = response.status;
     x.txn.response = Some(response);
     response_rules::after_response(x);
-    let Some(response) = x.txn.response.take() else { return };
+    let Some(mut response) = x.txn.response.take() else { return };
+    if let Edge::H2(_) = x.client {
+        // HTTP/1 frames by its length anyway; here it only informs, and clients like to know.
+        response.fields.push(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes());
+    }
     x.txn.status = response.status;
     x.count_front(Counters::of_status(response.status), 1);
     if x.in_backend {

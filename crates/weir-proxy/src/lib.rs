@@ -92,7 +92,7 @@ mod environment;
 
 // Beside the traffic.
 
-mod check;
+pub mod check;
 
 mod resolve;
 

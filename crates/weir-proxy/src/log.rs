@@ -17,8 +17,10 @@ use crate::state::Shared;
 
 /// Syslog levels by the names of the `log` keyword.
 pub(crate) mod level {
+    pub(crate) const EMERG: u8 = 0;
     pub(crate) const ALERT: u8 = 1;
     pub(crate) const ERR: u8 = 3;
+    pub(crate) const NOTICE: u8 = 5;
     pub(crate) const INFO: u8 = 6;
     /// `set-log-level silent`
     pub(crate) const SILENT: u8 = 8;

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::task::LocalSet;
-use weir_config::model::{AdminLevel, Config};
+use weir_config::model::{AdminLevel, Config, SslBind};
 use weir_net::Stream;
 use weir_net::timers::now_ms;
 use weir_net::tls::certificate::CertificateStore;
@@ -61,13 +61,15 @@ pub enum StartError {
     System(io::Error),
     /// A certificate, key or list cannot be used: one sentence for each.
     Tls(Vec<String>),
+    /// Servers have no address, track nobody or cannot be checked: one sentence for each.
+    Servers(Vec<String>),
 }
 
 impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::System(error) => write!(f, "cannot start the worker threads: {error}"),
-            Self::Tls(errors) => f.write_str(&errors.join("\n")),
+            Self::Tls(errors) | Self::Servers(errors) => f.write_str(&errors.join("\n")),
         }
     }
 }
@@ -96,10 +98,25 @@ impl Process {
         let available = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = config.global.nbthread.unwrap_or(available).max(1);
         let shared = Shared::new(Arc::clone(&config), threads, hostname());
-        resolve::at_start(&shared);
+        resolve::at_start(&shared).map_err(StartError::Servers)?;
+        check::prepare(&shared).map_err(StartError::Servers)?;
         server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
         let listening = with_tls(&config, listening)?;
         Ok(Prepared { plan: Arc::new(Plan { shared, services }), listening })
+    }
+
+    /// Loads everything that a start would load, without a socket.
+    ///
+    /// # Errors
+    /// When TLS material is unusable.
+    pub fn check(config: &Arc<Config>) -> Result<(), StartError> {
+        let shared = Shared::new(Arc::clone(config), 1, hostname());
+        server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
+        let mut certificates = Certificates::default();
+        for bind in config.proxies.iter().filter(|proxy| !proxy.disabled).flat_map(|proxy| &proxy.binds) {
+            bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
+        }
+        certificates.verdict()
     }
 
     /// Starts the worker threads on sockets that listen already.
@@ -165,30 +182,45 @@ fn hostname() -> String {
 
 /// Loads the certificates of every bind line that has them.
 fn with_tls(config: &Config, listening: Vec<Listening>) -> Result<Vec<Place>, StartError> {
-    let store = CertificateStore::default();
-    let mut errors = Vec::new();
-    let mut known: HashMap<String, Arc<Acceptor>> = HashMap::new();
+    let mut certificates = Certificates::default();
     let mut done = Vec::new();
     for one in listening {
-        let mut acceptor = None;
-        if let Some(ssl) = &one.bind.ssl {
-            // Bind lines with the same settings (a range of ports) share one set of certificates.
-            let same = format!("{ssl:?}");
-            acceptor = known.get(&same).cloned();
-            if acceptor.is_none() {
-                match Acceptor::new(config, ssl, &store) {
-                    Ok(new) => {
-                        let new = Arc::new(new);
-                        known.insert(same, Arc::clone(&new));
-                        acceptor = Some(new);
-                    }
-                    Err(found) => errors.push(found),
-                }
-            }
-        }
+        let acceptor = one.bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
         done.push((one, acceptor, Arc::new(Level::default())));
     }
-    if errors.is_empty() { Ok(done) } else { Err(StartError::Tls(errors)) }
+    certificates.verdict().map(|()| done)
+}
+
+/// The certificates of bind lines; lines with the same settings (a range of ports) share one set.
+#[derive(Default)]
+struct Certificates {
+    store: CertificateStore,
+    known: HashMap<String, Arc<Acceptor>>,
+    errors: Vec<String>,
+}
+
+impl Certificates {
+    fn load(&mut self, config: &Config, ssl: &SslBind) -> Option<Arc<Acceptor>> {
+        let same = format!("{ssl:?}");
+        if let Some(known) = self.known.get(&same) {
+            return Some(Arc::clone(known));
+        }
+        match Acceptor::new(config, ssl, &self.store) {
+            Ok(new) => {
+                let new = Arc::new(new);
+                self.known.insert(same, Arc::clone(&new));
+                Some(new)
+            }
+            Err(found) => {
+                self.errors.push(found);
+                None
+            }
+        }
+    }
+
+    fn verdict(self) -> Result<(), StartError> {
+        if self.errors.is_empty() { Ok(()) } else { Err(StartError::Tls(self.errors)) }
+    }
 }
 
 /// A worker thread, from its event loop's start to its end.

@@ -121,7 +121,7 @@ pub(crate) fn prepare_servers(shared: &Shared) -> Result<(), Vec<String>> {
     let mut errors = Vec::new();
     for (proxy, config) in shared.proxies.iter().zip(&shared.config.proxies) {
         for server in proxy.servers.load().iter() {
-            let Some(ssl) = &server.config.ssl else { continue };
+            let Some(ssl) = settings_of(server, config) else { continue };
             match client(ssl, server, &store) {
                 Ok(client) => server.tls.store(Some(client)),
                 Err(error) => {
@@ -131,6 +131,20 @@ pub(crate) fn prepare_servers(shared: &Shared) -> Result<(), Vec<String>> {
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// The TLS words of a server's line, when its traffic or its checks need them.
+fn settings_of<'a>(server: &'a ServerState, proxy: &model::Proxy) -> Option<&'a SslServer> {
+    let config = &server.config;
+    let by_script = |steps: &[model::TcpCheckStep]| {
+        steps.iter().any(|step| matches!(step, model::TcpCheckStep::Connect { ssl: true, .. }))
+    };
+    let scripted = || {
+        let http = proxy.httpchk.as_ref().is_some_and(|check| by_script(&check.steps));
+        http || proxy.tcpchk.as_deref().is_some_and(by_script)
+    };
+    let checked = config.check.as_ref().is_some_and(|check| check.ssl == Some(true) || scripted());
+    config.ssl.as_ref().or_else(|| checked.then_some(&config.ssl_settings))
 }
 
 fn client(ssl: &SslServer, server: &ServerState, store: &CertificateStore) -> Result<Arc<TlsClient>, String> {

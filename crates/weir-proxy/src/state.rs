@@ -16,6 +16,7 @@ use tokio::sync::{Notify, watch};
 use weir_config::model::{self, Config};
 use weir_net::tls::client::TlsClient;
 
+use crate::check::{Hub, Standing};
 use crate::counters::{Counter, Counters, Rate};
 use crate::farm::{Farm, Layout, NEVER, Picker};
 use crate::listeners;
@@ -43,6 +44,8 @@ pub struct Shared {
     pub hard_stop: watch::Sender<bool>,
     /// A connection ended while others waited to be accepted.
     pub freed: Notify,
+    /// What health checks of all threads share.
+    pub(crate) checks: Hub,
     /// Ways to take idle connections over from other threads.
     pub(crate) exchangers: Exchangers,
     /// How busy the threads are.
@@ -230,6 +233,8 @@ pub mod admin {
     pub const MAINT_CONFIG: u8 = 4;
     /// Drain: no new sessions but persistent ones.
     pub const DRAIN: u8 = 8;
+    /// Drain inherited from a tracked server.
+    pub const DRAIN_TRACKED: u8 = 16;
     /// Name not resolved.
     pub const MAINT_RESOLUTION: u8 = 32;
     /// Any kind of maintenance.
@@ -276,14 +281,20 @@ pub struct ServerState {
     pub idle_by_thread: Box<[AtomicUsize]>,
     /// Connections in use now.
     pub used: AtomicUsize,
-    /// Failure streak or success streak of the checks, for `chkfail`/`check_status`.
+    /// The last health check, for `check_status` and its like.
     pub check: Mutex<CheckReport>,
+    /// The last agent check.
+    pub agent: Mutex<CheckReport>,
+    /// State machine of checks and administrator.
+    pub standing: Standing,
     /// Check state as `show servers state` numbers it: enabled bits.
     pub check_enabled: AtomicBool,
     /// Agent checks enabled.
     pub agent_enabled: AtomicBool,
     /// Raised when sessions on this server must end (`shutdown sessions server`, `on-marked-down`).
     pub shutdown_epoch: AtomicU64,
+    /// Wakes those who watch [`Self::shutdown_epoch`].
+    pub shutdown: Notify,
     /// Milliseconds (process clock) of the last session.
     pub last_session_ms: AtomicU64,
     /// Milliseconds of the last state change, for `lastchg` and slow start.
@@ -319,18 +330,23 @@ impl ServerTarget {
 /// The last health check's result, for statistics and logs.
 #[derive(Debug, Clone, Default)]
 pub struct CheckReport {
-    /// Short status as in statistics: `L4OK`, `L7STS`, ...
-    pub status: &'static str,
+    /// How it ended.
+    pub status: crate::check::Status,
     /// Layer 7 code, when there is one.
     pub code: u16,
-    /// How long the last check took, milliseconds.
-    pub duration_ms: u64,
-    /// Successive results that count towards the next change.
-    pub streak: u32,
-    /// Health counter as in `show servers state` (0 .. rise+fall-1).
-    pub health: u32,
-    /// Text of the last failure.
-    pub description: String,
+    /// How long the last check took, milliseconds; nothing before the first one.
+    pub duration_ms: Option<u64>,
+    /// What the server said, or what went wrong.
+    pub description: Vec<u8>,
+    /// `srv_check_result` of `show servers state`.
+    pub result: u8,
+}
+
+impl CheckReport {
+    /// Before the first check.
+    fn first() -> Self {
+        Self { status: crate::check::Status::Init, ..Self::default() }
+    }
 }
 
 impl ServerState {
@@ -339,8 +355,9 @@ impl ServerState {
     pub fn new(config: &model::Server, proxy: usize, index: usize, threads: usize, farm: &Arc<Farm>) -> Self {
         let target = target_of(&config.addr);
         let admin_bits = if config.disabled { admin::MAINT_CONFIG } else { 0 };
-        let rise_fall = config.check.as_ref().map_or(1, |c| c.rise + c.fall - 1);
-        let running = admin_bits & admin::ANY_MAINT == 0;
+        let standing = Standing::new(config);
+        let health = standing.health();
+        let running = admin_bits & admin::ANY_MAINT == 0 && health != Health::Down;
         let usable = running && config.weight > 0;
         let server = Self {
             index,
@@ -353,7 +370,9 @@ impl ServerState {
             weight: AtomicU32::new(config.weight),
             maxconn: AtomicUsize::new(config.maxconn),
             admin: AtomicU8::new(admin_bits),
-            health: AtomicU8::new(Health::Up as u8),
+            health: AtomicU8::new(health as u8),
+            standing,
+            shutdown: Notify::new(),
             served: Level::default(),
             queue: Arc::default(),
             counters: Counters::new(threads),
@@ -361,7 +380,8 @@ impl ServerState {
             idle: AtomicUsize::new(0),
             idle_by_thread: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
             used: AtomicUsize::new(0),
-            check: Mutex::new(CheckReport { health: rise_fall, ..CheckReport::default() }),
+            check: Mutex::new(CheckReport::first()),
+            agent: Mutex::new(CheckReport::first()),
             check_enabled: AtomicBool::new(config.check.is_some()),
             agent_enabled: AtomicBool::new(config.agent_check.is_some()),
             shutdown_epoch: AtomicU64::new(0),
@@ -477,6 +497,12 @@ impl ServerState {
         }
     }
 
+    /// Ends the sessions on this server.
+    pub fn shut_sessions(&self) {
+        self.shutdown_epoch.fetch_add(1, AcqRel);
+        self.shutdown.notify_waiters();
+    }
+
     /// Changes what the checks say; true when it was something else.
     pub fn set_health(&self, health: Health) -> bool {
         self.health.swap(health as u8, Relaxed) != health as u8
@@ -491,7 +517,7 @@ impl ServerState {
     /// Drained by an administrator.
     #[must_use]
     pub fn draining(&self) -> bool {
-        self.admin.load(Relaxed) & admin::DRAIN != 0
+        self.admin.load(Relaxed) & (admin::DRAIN | admin::DRAIN_TRACKED) != 0
     }
 
     /// May be given persistent requests: up, or stopping, or draining.
@@ -604,6 +630,7 @@ impl ProxyState {
         let before = self.servers.rcu(|servers| servers.iter().filter(is_other).cloned().collect::<Vec<_>>());
         let found = before.iter().any(|other| Arc::ptr_eq(other, server));
         if found {
+            server.standing.removed.store(true, Relaxed);
             server.admin.fetch_or(admin::MAINT, AcqRel);
             server.changed();
         }
@@ -645,6 +672,7 @@ impl Shared {
             stop_signal: watch::Sender::new(false),
             hard_stop: watch::Sender::new(false),
             freed: Notify::new(),
+            checks: Hub::new(threads),
             exchangers: Exchangers::new(threads),
             load: ProcessLoad::new(threads),
             connections: AtomicUsize::new(0),

@@ -421,7 +421,7 @@ pub fn run(rules: &[Rule], from: usize, txn: &mut Txn) -> Flow {
             Step::Failed if !txn.strict_rewriting => {}
             Step::Failed => {
                 txn.rewrite_failed = true;
-                return failure(txn, rule.phase);
+                return failure(txn);
             }
             Step::End(flow) => {
                 txn.last_rule = Some(rule.pos);
@@ -432,10 +432,9 @@ pub fn run(rules: &[Rule], from: usize, txn: &mut Txn) -> Flow {
     Flow::Done
 }
 
-/// A rewrite that failed in strict mode: our fault on requests, a bad answer on responses.
-fn failure(txn: &Txn, phase: Phase) -> Flow {
-    let status = if phase.is_response() { 502 } else { 500 };
-    match reply::error_page(txn, status) {
+/// A rewrite that failed in strict mode is an error of ours.
+fn failure(txn: &Txn) -> Flow {
+    match reply::error_page(txn, 500) {
         Some(reply) => Flow::Reply { reply: Box::new(reply), denied: true, close: false },
         None => Flow::Drop { silent: false },
     }

@@ -3,9 +3,11 @@
 //! Owns which of these it becomes; each of them is a file of its own.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use weir_config::model::Config;
 use weir_net::handover::Inheritance;
+use weir_proxy::Process;
 
 use crate::channel::{Parent, Word};
 use crate::command_line::{Background, Options, Role, Supervision, Verbosity};
@@ -51,6 +53,7 @@ fn first(options: Options, console: Console) -> Result<ExitCode, Failed> {
     }
     let config = configuration::load(&options, Role::First, &console)?;
     if options.check {
+        Process::check(&Arc::new(config)).map_err(|error| error.to_string()).map_err(failed(&console))?;
         if options.verbosity == Verbosity::Verbose {
             console::print("Configuration file is valid\n");
         }

@@ -220,6 +220,7 @@ fn checking_has_exit_codes() {
     check("frontend f\n bnid :80\n", &["-d"], 1, "bnid");
     check("frontend f\n bnid :80\n", &["-D"], 1, "bnid");
     check("frontend f\n bnid :80\n", &["-W"], 1, "bnid");
+    check("frontend f\n mode http\n bind 127.0.0.1:0 ssl crt /nowhere.pem\n", &["-c"], 1, "/nowhere.pem");
     fs::remove_file(place.path("cfg")).unwrap();
     assert_eq!(place.output(&["-c"]).status.code(), Some(1));
 }

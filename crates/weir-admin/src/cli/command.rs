@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use weir_config::model::AdminLevel::{self, Admin, Operator, User};
 
 use super::{Answer, Mode, Request, Session, SeverityOutput, dynamic, frontend, limits, patterns, process};
-use super::{reports, server, session};
+use super::{reports, server, session, tables};
 
 /// One command.
 pub(crate) struct Command {
@@ -48,9 +48,9 @@ const COMMANDS: &[Command] = &[
     command(&["clear", "acl"], "<acl>", User, patterns::clear_acl, "remove all patterns of an ACL file"),
     command(&["clear", "counters"], "[all]", Operator, process::clear_counters, "set the highest values, or all counters, back to zero"),
     command(&["clear", "map"], "<map>", User, patterns::clear_map, "remove all entries of a map"),
-    command(&["clear", "table"], "<table> [<filter>]*", User, reports::tables_missing, "remove entries of a stick table"),
-    command(&["commit", "acl"], "@<ver> <acl>", User, patterns::versions_missing, "put a prepared version of an ACL file in force"),
-    command(&["commit", "map"], "@<ver> <map>", User, patterns::versions_missing, "put a prepared version of a map in force"),
+    command(&["clear", "table"], "<table> [<filter>]*", User, tables::clear, "remove entries of a stick table"),
+    command(&["commit", "acl"], "@<ver> <acl>", User, patterns::commit_acl, "put a prepared version of an ACL file in force"),
+    command(&["commit", "map"], "@<ver> <map>", User, patterns::commit_map, "put a prepared version of a map in force"),
     command(&["del", "acl"], "<acl> [<key>|#<ref>]", User, patterns::delete_acl, "remove patterns of an ACL file"),
     command(&["del", "map"], "<map> [<key>|#<ref>]", User, patterns::delete_map, "remove entries of a map"),
     command(&["del", "server"], "<bk>/<srv>", Admin, dynamic::delete_server, "remove a server in maintenance"),
@@ -69,8 +69,8 @@ const COMMANDS: &[Command] = &[
     command(&["get", "var"], "<name>", Operator, process::get_var, "show a variable of the process"),
     command(&["get", "weight"], "<bk>/<srv>", User, server::get_weight, "show a server's weight"),
     command(&["operator"], "", Operator, session::operator, "lower the rights of this connection to operator"),
-    command(&["prepare", "acl"], "<acl>", User, patterns::versions_missing, "begin a new version of an ACL file"),
-    command(&["prepare", "map"], "<map>", User, patterns::versions_missing, "begin a new version of a map"),
+    command(&["prepare", "acl"], "<acl>", User, patterns::prepare_acl, "begin a new version of an ACL file"),
+    command(&["prepare", "map"], "<map>", User, patterns::prepare_map, "begin a new version of a map"),
     command(&["set", "map"], "<map> [<key>|#<ref>] <value>", User, patterns::set_map, "change entries of a map"),
     command(&["set", "maxconn", "frontend"], "<frontend> <value>", Admin, limits::frontend, "change a frontend's maxconn"),
     command(&["set", "maxconn", "global"], "<value>", Admin, limits::global, "change the process's maxconn"),
@@ -78,7 +78,7 @@ const COMMANDS: &[Command] = &[
     command(&["set", "rate-limit"], "<setting> <value>", Admin, limits::rate, "change a limit per second"),
     command(&["set", "server"], "<bk>/<srv> [opts]", Admin, server::set, "change a server's state, weight or address"),
     command(&["set", "severity-output"], "[none|number|string]", User, session::severity_output, "show the severity of messages"),
-    command(&["set", "table"], "<table> key <k> [data.* <v>]*", User, reports::tables_missing, "create or change an entry of a stick table"),
+    command(&["set", "table"], "<table> key <k> [data.* <v>]*", User, tables::set, "create or change an entry of a stick table"),
     command(&["set", "timeout"], "[cli] <delay>", User, session::timeout, "change how long this connection may be silent"),
     command(&["set", "weight"], "<bk>/<srv> <weight>", Admin, server::set_weight, "change a server's weight"),
     command(&["show", "acl"], "[<acl>]", User, patterns::show_acl, "list the ACL files, or the patterns of one"),
@@ -101,7 +101,7 @@ const COMMANDS: &[Command] = &[
     command(&["show", "sess"], "[<id>]", Operator, reports::sessions_missing, "list the sessions"),
     command(&["show", "startup-logs"], "", User, process::nothing, "show what was said at start"),
     command(&["show", "stat"], "[desc|json|no-maint|typed|up]*", User, reports::statistics, "show the statistics"),
-    command(&["show", "table"], "<table> [<filter>]*", User, reports::tables, "list the stick tables"),
+    command(&["show", "table"], "<table> [<filter>]*", User, tables::show, "list the stick tables"),
     command(&["show", "threads"], "", Operator, process::threads, "list the threads"),
     command(&["show", "version"], "", User, process::version, "show the version"),
     command(&["shutdown", "frontend"], "<frontend>", Admin, frontend::shutdown, "stop a frontend for good"),

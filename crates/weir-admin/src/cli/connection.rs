@@ -10,7 +10,7 @@ use weir_proxy::Shared;
 
 use super::command::{self, Step};
 use super::input::Input;
-use super::{Answer, Mode, Session, SeverityOutput};
+use super::{Answer, Mode, Session, SeverityOutput, Versions};
 
 /// How long a client may be silent (`stats timeout`) unless configured.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -18,11 +18,18 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_BYTES: usize = 16 * 1024;
 
 /// Serves a client until it is gone, silent for too long, or done.
-pub(crate) async fn serve(shared: Arc<Shared>, version: Arc<str>, mut stream: Stream, level: AdminLevel) {
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    version: Arc<str>,
+    versions: Arc<Versions>,
+    mut stream: Stream,
+    level: AdminLevel,
+) {
     let timeout = shared.config.global.stats_timeout.unwrap_or(DEFAULT_TIMEOUT);
     let session = Session {
         shared,
         version,
+        versions,
         level,
         mode: Mode::Single,
         timed: false,

@@ -28,7 +28,10 @@ mod server;
 
 mod session;
 
+mod tables;
+
 pub(crate) use connection::serve;
+pub(crate) use patterns::Versions;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +43,8 @@ use weir_proxy::Shared;
 pub(crate) struct Session {
     pub(crate) shared: Arc<Shared>,
     pub(crate) version: Arc<str>,
+    /// Versions of maps and ACL files that wait for their commit.
+    pub(crate) versions: Arc<Versions>,
     pub(crate) level: AdminLevel,
     pub(crate) mode: Mode,
     /// The time is in the prompt.

@@ -149,9 +149,9 @@ fn server_state(proxy: &Proxy, server: &ServerState, now: Now, text: &mut String
         server.weight.load(Relaxed),
         server.config.weight,
         now.seconds_since(server.last_change_ms.load(Relaxed)),
-        check_status_number(report.status),
-        check_result_number(server, report.status),
-        report.health,
+        report.status as u8,
+        report.result,
+        server.standing().health.map_or(0, |health| health.counter()),
         target.name.as_deref().unwrap_or("-"),
         use_ssl(server),
         check.and_then(|check| check.port).unwrap_or(0),
@@ -177,37 +177,6 @@ fn operational_state(server: &ServerState) -> u8 {
 /// `srv_use_ssl`
 fn use_ssl(server: &ServerState) -> i32 {
     i32::from(server.config.ssl.is_some())
-}
-
-/// HAProxy's numbers of check results, which state files carry from process to process.
-fn check_status_number(status: &str) -> u8 {
-    match status.trim_start_matches("* ") {
-        "INI" => 2,
-        "SOCKERR" => 4,
-        "L4OK" => 6,
-        "L4TOUT" => 7,
-        "L4CON" => 8,
-        "L6OK" => 9,
-        "L6TOUT" => 10,
-        "L6RSP" => 11,
-        "L7TOUT" => 12,
-        "L7RSP" => 13,
-        "L7OK" => 15,
-        "L7OKC" => 16,
-        "L7STS" => 17,
-        _ => 1,
-    }
-}
-
-/// `srv_check_result`: 0 unknown, 2 failed, 3 passed, 4 passed but wants no sessions.
-fn check_result_number(server: &ServerState, status: &str) -> u8 {
-    match status.trim_start_matches("* ") {
-        "" | "UNK" | "INI" => 0,
-        "L7OKC" => 4,
-        passed if passed.ends_with("OK") => 3,
-        _ if server.health() == Health::Stopping => 4,
-        _ => 2,
-    }
 }
 
 /// `show servers conn [<backend>]`
@@ -246,16 +215,6 @@ pub(crate) fn server_connections(session: &mut Session, request: &Request) -> An
         }
     }
     Answer::Data(text)
-}
-
-/// `show table`
-pub(crate) fn tables(_: &mut Session, request: &Request) -> Answer {
-    if request.word(2).is_empty() { Answer::Done } else { Answer::missing("stick tables") }
-}
-
-/// Commands that need stick tables.
-pub(crate) fn tables_missing(_: &mut Session, _: &Request) -> Answer {
-    Answer::missing("stick tables")
 }
 
 /// Commands that need the list of sessions.

@@ -42,6 +42,7 @@ struct Script {
     comment: Option<String>,
 }
 
+#[allow(clippy::large_enum_variant, reason = "few exist, for a moment")]
 enum Step {
     Done(TcpCheckStep),
     HttpSend(HttpSend),
@@ -120,6 +121,15 @@ impl Script {
         matches!(self.steps.get(self.first()), Some(Step::Done(TcpCheckStep::Connect { .. })))
     }
 
+    /// The answer to what was sent before must have been read.
+    fn may_connect(&self) -> bool {
+        let variable = |step: &&Step| {
+            !matches!(step, Step::Done(TcpCheckStep::SetVar { .. } | TcpCheckStep::UnsetVar { .. }))
+        };
+        let last = self.steps.iter().rev().find(variable);
+        matches!(last, None | Some(Step::Done(TcpCheckStep::Expect { .. })))
+    }
+
     fn finish(self) -> Vec<TcpCheckStep> {
         let done = |step| match step {
             Step::Done(step) => step,
@@ -143,6 +153,7 @@ fn default_connect() -> TcpCheckStep {
         proto: None,
         linger: false,
         default: true,
+        implicit: true,
         comment: None,
     }
 }
@@ -371,6 +382,13 @@ fn connect(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
             }
         }
     }
+    if a.keyword.starts_with("http-check") && !d.checks.http.inherited && !d.checks.http.may_connect() {
+        return fail_hint(
+            a.keyword_pos,
+            "'http-check connect' must come first or follow an expectation",
+            "add an 'http-check expect' line before it",
+        );
+    }
     let comment = take_comment(d, a, own);
     let step = TcpCheckStep::Connect {
         port,
@@ -384,6 +402,7 @@ fn connect(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
         proto,
         linger,
         default,
+        implicit: false,
         comment,
     };
     push(d, a, Step::Done(step))
@@ -409,7 +428,7 @@ fn http_send(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
                 let name = a.value_of(word, "a name and a log format")?;
                 let value = a.value_of(word, "a log format after the name")?;
                 // The length and the encoding are the proxy's to know (RFC 9112 section 6).
-                let framing = [&b"content-length"[..], b"transfer-encoding", b"connection"];
+                let framing = [&b"content-length"[..], b"transfer-encoding"];
                 if framing.iter().any(|known| name.text.eq_ignore_ascii_case(known)) {
                     continue;
                 }
@@ -454,8 +473,13 @@ fn hexadecimal(word: &Word) -> Parsed<Vec<u8>> {
 }
 
 pub(crate) fn regex(word: &Word) -> Parsed<regex::bytes::Regex> {
+    regex_of(word, false)
+}
+
+fn regex_of(word: &Word, ignore_case: bool) -> Parsed<regex::bytes::Regex> {
     let text = word.as_str();
-    let built = regex::bytes::RegexBuilder::new(&text).size_limit(1 << 20).unicode(false).build();
+    let mut builder = regex::bytes::RegexBuilder::new(&text);
+    let built = builder.size_limit(1 << 20).unicode(false).case_insensitive(ignore_case).build();
     built.or_else(|error| fail(word.pos, format!("'{text}' is not a regular expression: {error}")))
 }
 
@@ -568,16 +592,22 @@ fn statuses(word: &Word) -> Parsed<Vec<(u16, u16)>> {
 fn header_pattern(d: &mut ProxyDraft<'_>, a: &mut Args<'_>, full: bool) -> Parsed<Expect> {
     let word = a.need("'name' or 'name-lf'")?;
     let formatted = choice(word, "word", &[("name", false), ("name-lf", true)])?;
-    let (name, name_match) = matched(d, a, formatted)?;
+    let (name, name_match) = matched(d, a, formatted, true)?;
     let mut value = None;
     if let Some(word) = a.peek().filter(|word| **word == "value" || **word == "value-lf") {
         a.skip(1);
-        value = Some(matched(d, a, *word == "value-lf")?);
+        value = Some(matched(d, a, *word == "value-lf", false)?);
     }
     Ok(Expect::Header { name, name_match, value, full })
 }
 
-fn matched(d: &mut ProxyDraft<'_>, a: &mut Args<'_>, formatted: bool) -> Parsed<(CheckPayload, StringMatch)> {
+/// A pattern with its method; names of fields ignore case.
+fn matched(
+    d: &mut ProxyDraft<'_>,
+    a: &mut Args<'_>,
+    formatted: bool,
+    is_name: bool,
+) -> Parsed<(CheckPayload, StringMatch)> {
     let mut method = "str";
     if let Some(flag) = a.peek().filter(|word| **word == "-m") {
         a.skip(1);
@@ -597,7 +627,7 @@ fn matched(d: &mut ProxyDraft<'_>, a: &mut Args<'_>, formatted: bool) -> Parsed<
         "beg" => StringMatch::Begin,
         "end" => StringMatch::End,
         "sub" => StringMatch::Sub,
-        "reg" => StringMatch::Regex(regex(text)?),
+        "reg" => StringMatch::Regex(regex_of(text, is_name)?),
         _ => StringMatch::Exact,
     };
     let payload = if formatted {

@@ -8,8 +8,14 @@ use crate::model::{Compression, Filter};
 use crate::proxy::ProxyDraft;
 
 /// Algorithms of `compression algo`.
-const ALGORITHMS: &[(&str, &str)] =
-    &[("identity", "identity"), ("gzip", "gzip"), ("deflate", "deflate"), ("raw-deflate", "raw-deflate")];
+const ALGORITHMS: &[(&str, &str)] = &[
+    ("identity", "identity"),
+    ("gzip", "gzip"),
+    ("deflate", "deflate"),
+    ("raw-deflate", "raw-deflate"),
+    ("br", "br"),
+    ("zstd", "zstd"),
+];
 
 fn compression<'d>(d: &'d mut ProxyDraft<'_>) -> &'d mut Compression {
     d.proxy
@@ -18,7 +24,7 @@ fn compression<'d>(d: &'d mut ProxyDraft<'_>) -> &'d mut Compression {
 }
 
 fn algo(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
-    let first = a.need("one or more of identity, gzip, deflate, raw-deflate")?;
+    let first = a.need("one or more of identity, gzip, deflate, raw-deflate, br, zstd")?;
     let mut names = Vec::new();
     for word in std::iter::once(first).chain(a.rest()) {
         names.push(choice(word, "compression algorithm", ALGORITHMS)?.to_owned());

@@ -1,6 +1,5 @@
 //! Converters, one file per family.
 
-pub(crate) mod binary;
 pub(crate) mod codec;
 pub(crate) mod crypto;
 pub(crate) mod date;
@@ -14,6 +13,7 @@ pub(crate) mod number;
 pub(crate) mod protobuf;
 pub(crate) mod stick;
 pub(crate) mod string;
+pub(crate) mod token;
 pub(crate) mod variable;
 
 use crate::registry::Converter;
@@ -21,7 +21,6 @@ use crate::registry::Converter;
 /// The entries of all families.
 pub(crate) fn families() -> [&'static [Converter]; 15] {
     [
-        binary::CONVERTERS,
         codec::CONVERTERS,
         crypto::CONVERTERS,
         date::CONVERTERS,
@@ -35,6 +34,7 @@ pub(crate) fn families() -> [&'static [Converter]; 15] {
         protobuf::CONVERTERS,
         stick::CONVERTERS,
         string::CONVERTERS,
+        token::CONVERTERS,
         variable::CONVERTERS,
     ]
 }

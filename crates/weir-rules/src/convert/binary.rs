@@ -1,5 +1,0 @@
-//! Placeholder of a family that follows.
-
-use crate::registry::Converter;
-
-pub(crate) static CONVERTERS: &[Converter] = &[];
