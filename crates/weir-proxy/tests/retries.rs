@@ -1,0 +1,101 @@
+//! Failed tries over real sockets: which server is asked next, and what is counted.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use weir_config::model::AdminLevel;
+use weir_net::Stream;
+use weir_net::handover::Inheritance;
+use weir_proxy::counters::Counter;
+use weir_proxy::listeners::bind_all;
+use weir_proxy::{Process, Services, Shared};
+use weir_rules::{Reply, Txn, reply};
+
+/// Nothing administrative.
+struct NoServices;
+
+impl Services for NoServices {
+    fn statistics(&self, _: &Arc<Shared>, _: usize, _: &Txn) -> Reply {
+        reply::default_error(404)
+    }
+
+    fn administer(&self, _: Arc<Shared>, _: Stream, _: AdminLevel) -> Pin<Box<dyn Future<Output = ()>>> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// Nobody listens here.
+const DEAD: &str = "127.0.0.1:1";
+
+/// An origin that answers every connection's first request.
+fn origin() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut head = Vec::new();
+            let mut bytes = [0; 1024];
+            while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+                match stream.read(&mut bytes) {
+                    Ok(1..) => head.extend_from_slice(&bytes),
+                    _ => break,
+                }
+            }
+            let _gone = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
+        }
+    });
+    address
+}
+
+/// Status, retries and redispatches of one request.
+fn ask(lines: &str, live: SocketAddr, cookie: &str) -> (u16, u64, u64) {
+    let lines = lines.replace("LIVE", &live.to_string()).replace("DEAD", DEAD);
+    let text = format!(
+        "global\n nbthread 1\ndefaults\n mode http\n timeout connect 20ms\n timeout server 5s\n timeout client 5s\n\
+         listen l\n bind 127.0.0.1:0\n balance roundrobin\n cookie SRV insert indirect\n{lines}"
+    );
+    let loaded = weir_config::load_str("test", &text).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let config = Arc::new(loaded.config);
+    let listening = bind_all(&config, &mut Inheritance::default()).unwrap();
+    let address = listening[0].listener.address().clone();
+    let process = Process::start(config, listening, Arc::new(NoServices)).unwrap();
+    let mut client = TcpStream::connect(address.socket_addr().unwrap()).unwrap();
+    let request = format!("GET / HTTP/1.1\r\nHost: x\r\nCookie: SRV={cookie}\r\nConnection: close\r\n\r\n");
+    client.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    let counters = &process.shared.proxies[0].back;
+    let counted = (status, counters.sum(Counter::Retries), counters.sum(Counter::Redispatches));
+    process.hard_stop();
+    process.wait();
+    counted
+}
+
+#[test]
+fn tries_with_a_dead_server() {
+    let live = origin();
+    let check = |lines: &str, cookie: &str, expected: (u16, u64, u64)| {
+        assert_eq!(ask(lines, live, cookie), expected, "{lines} {cookie}");
+    };
+    let both = " server dead DEAD cookie d\n server live LIVE cookie l\n";
+    // Nothing ties the request to the dead server: at once to the other one.
+    check(&format!(" option redispatch\n{both}"), "", (200, 0, 1));
+    // Without redispatch, the same server is asked until no try is left.
+    check(&format!(" retries 2\n{both}"), "", (503, 2, 0));
+    check(&format!(" retries 0\n{both}"), "", (503, 0, 0));
+    // Persistence ties it: the last try goes elsewhere, or those that the option names.
+    check(&format!(" retries 3\n option redispatch\n{both}"), "d", (200, 2, 1));
+    check(&format!(" retries 3\n option redispatch 1\n{both}"), "d", (200, 0, 1));
+    check(&format!(" retries 3\n option redispatch 2\n{both}"), "d", (200, 1, 1));
+    check(&format!(" retries 1\n{both}"), "d", (503, 1, 0));
+    check(both, "l", (200, 0, 0));
+    // There is no other one.
+    check(" retries 2\n option redispatch\n server dead DEAD\n", "", (503, 2, 0));
+    // A server that is known to be down is not asked at all.
+    check(" server dead DEAD disabled\n server live LIVE\n", "d", (200, 0, 0));
+    check(" server dead DEAD disabled\n", "", (503, 0, 0));
+}
