@@ -74,13 +74,16 @@ pub(crate) fn define(words: &[Word], scope: &mut Scope<'_>) -> Result<(), Vec<Di
     let allowed = |b: &u8| b.is_ascii_alphanumeric() || b"-_.:".contains(b);
     if !name.text.iter().all(allowed) {
         let message = format!("'{text}' is no name for an ACL");
-        return Err(vec![Diagnostic::error(name.pos, message).hint("use letters, digits, '-', '_', '.' and ':'")]);
+        return Err(vec![
+            Diagnostic::error(name.pos, message).hint("use letters, digits, '-', '_', '.' and ':'"),
+        ]);
     }
     if matches!(name.text.as_slice(), b"or" | b"if" | b"unless") {
         return Err(vec![Diagnostic::error(name.pos, format!("'{text}' cannot be the name of an ACL"))]);
     }
     let test = Test::parse(criterion, name.pos, scope)?;
-    let mut acl = scope.acls.get(&text).map_or_else(|| Acl { pos: name.pos, tests: vec![] }, |acl| (**acl).clone());
+    let mut acl =
+        scope.acls.get(&text).map_or_else(|| Acl { pos: name.pos, tests: vec![] }, |acl| (**acl).clone());
     acl.tests.push(Arc::new(test));
     scope.acls.insert(text, Arc::new(acl));
     Ok(())
@@ -88,7 +91,11 @@ pub(crate) fn define(words: &[Word], scope: &mut Scope<'_>) -> Result<(), Vec<Di
 
 impl Acl {
     /// A test without a name.
-    pub(crate) fn anonymous(words: &[Word], pos: Pos, scope: &mut Scope<'_>) -> Result<Self, Vec<Diagnostic>> {
+    pub(crate) fn anonymous(
+        words: &[Word],
+        pos: Pos,
+        scope: &mut Scope<'_>,
+    ) -> Result<Self, Vec<Diagnostic>> {
         let test = Test::parse(words, pos, scope)?;
         test.warn_place(scope);
         Ok(Self { pos, tests: vec![Arc::new(test)] })
@@ -137,12 +144,13 @@ impl Test {
         let (expr, implied) = parse_criterion(first, scope)?;
         let mut flags = Flags::default();
         rest = flags.parse(rest, first)?;
-        let method = match flags.method.or(implied).or_else(|| Method::of_type(expr.output())) {
-            Some(method) => method,
-            None => {
-                let message = format!("'{}' returns {}, which needs a matching method", first.as_str(), expr.output().name());
-                return Err(vec![Diagnostic::error(first.pos, message).hint("add '-m str', '-m bin' or another")]);
-            }
+        let method = flags.method.or(implied).or_else(|| Method::of_type(expr.output()));
+        let Some(method) = method else {
+            let kind = expr.output().name();
+            let message = format!("'{}' returns {kind}, which needs a matching method", first.as_str());
+            return Err(vec![
+                Diagnostic::error(first.pos, message).hint("add '-m str', '-m bin' or another"),
+            ]);
         };
         if !method.accepts(expr.output()) {
             let message = format!("'-m {}' cannot match {}", method.name(), expr.output().name());
@@ -159,18 +167,21 @@ impl Test {
         Ok(Self { expr, method, patterns, files, word: first.clone() })
     }
 
-    fn parse_patterns(words: &[Word], rules: Rules, has_files: bool) -> Result<Option<Patterns>, Vec<Diagnostic>> {
+    fn parse_patterns(
+        words: &[Word],
+        rules: Rules,
+        has_files: bool,
+    ) -> Result<Option<Patterns>, Vec<Diagnostic>> {
         if words.is_empty() && has_files {
             return Ok(None);
         }
         let mut operator = Operator::Eq;
         let (mut sources, mut places) = (Vec::new(), Vec::new());
         for word in words {
-            if matches!(rules.method, Method::Int | Method::Len) {
-                if let Some(found) = Operator::parse(&word.text) {
-                    operator = found;
-                    continue;
-                }
+            let numeric = matches!(rules.method, Method::Int | Method::Len);
+            if let Some(found) = Operator::parse(&word.text).filter(|_| numeric) {
+                operator = found;
+                continue;
             }
             sources.push(Source { text: word.text.as_slice().into(), operator });
             places.push(word.pos);
@@ -187,7 +198,8 @@ impl Test {
 
     fn run(&self, txn: &Txn) -> Truth {
         let found = self.expr.any(txn, |value| {
-            self.patterns.as_ref().is_some_and(|p| p.matches(value)) || self.files.iter().any(|f| f.matches(value))
+            self.patterns.as_ref().is_some_and(|p| p.matches(value))
+                || self.files.iter().any(|f| f.matches(value))
         });
         match found {
             // `-m found` and booleans need no patterns; without a value nothing matches.
@@ -250,7 +262,10 @@ impl Flags {
                 b"-u" => {
                     let id = needs_value("a number")?;
                     if args::number(&id.text).is_none() {
-                        return Err(vec![Diagnostic::error(id.pos, format!("'{}' is no number", id.as_str()))]);
+                        return Err(vec![Diagnostic::error(
+                            id.pos,
+                            format!("'{}' is no number", id.as_str()),
+                        )]);
                     }
                     words = &rest[1..];
                     continue;
@@ -259,14 +274,19 @@ impl Flags {
                     let name = needs_value("a matching method")?;
                     let known = crate::matcher::METHODS.iter().map(|m| m.name);
                     let method = Method::parse(&name.text);
-                    self.method = Some(method.ok_or_else(|| vec![Diagnostic::unknown("matching method", name, known)])?);
+                    self.method = Some(
+                        method.ok_or_else(|| vec![Diagnostic::unknown("matching method", name, known)])?,
+                    );
                     words = &rest[1..];
                     continue;
                 }
                 b"--" => return Ok(rest),
                 [b'-', letter] if letter.is_ascii_alphabetic() => {
                     let message = format!("unknown flag '{}' of '{}'", word.as_str(), criterion.as_str());
-                    return Err(vec![Diagnostic::error(word.pos, message).hint("use '--' before values that start with '-'")]);
+                    return Err(vec![
+                        Diagnostic::error(word.pos, message)
+                            .hint("use '--' before values that start with '-'"),
+                    ]);
                 }
                 _ => break,
             }

@@ -5,9 +5,9 @@
 
 use std::fmt::Debug;
 
+use crate::acl::Truth;
 use crate::args::{self, Call};
 use crate::condition::find_start;
-use crate::acl::Truth;
 use crate::expr::Expr;
 use crate::log_format::Style;
 use crate::scope::Place;
@@ -275,14 +275,23 @@ impl<'w> Words<'w> {
     }
 
     /// Takes a log format.
-    pub(crate) fn format(&mut self, style: Style, scope: &mut Scope<'_>) -> Result<LogFormat, Vec<Diagnostic>> {
+    pub(crate) fn format(
+        &mut self,
+        style: Style,
+        scope: &mut Scope<'_>,
+    ) -> Result<LogFormat, Vec<Diagnostic>> {
         let word = self.expect("a value")?;
         LogFormat::parse_styled(word, style, scope)
     }
 
     /// Argument `at` of the keyword's parentheses, which must be there.
     pub(crate) fn arg(&self, at: usize, what: &str) -> Result<&Word, Vec<Diagnostic>> {
-        let missing = || vec![Diagnostic::error(self.call.name.pos, format!("'{}' needs {what} in parentheses", self.call.name.as_str()))];
+        let missing = || {
+            vec![Diagnostic::error(
+                self.call.name.pos,
+                format!("'{}' needs {what} in parentheses", self.call.name.as_str()),
+            )]
+        };
         self.call.args().get(at).filter(|w| !w.text.is_empty()).ok_or_else(missing)
     }
 
@@ -292,7 +301,10 @@ impl<'w> Words<'w> {
             None => Ok(()),
             Some(word) => {
                 let message = format!("unexpected '{}'", word.as_str());
-                Err(vec![Diagnostic::error(word.pos, message).hint("a rule may end with 'if' or 'unless' and a condition")])
+                Err(vec![
+                    Diagnostic::error(word.pos, message)
+                        .hint("a rule may end with 'if' or 'unless' and a condition"),
+                ])
             }
         }
     }
@@ -325,7 +337,10 @@ impl Rule {
 
     fn parse_here(phase: Phase, words: &[Word], scope: &mut Scope<'_>) -> Result<Self, Vec<Diagnostic>> {
         let Some(first) = words.first() else {
-            return Err(vec![Diagnostic::error(Pos::default(), format!("'{}' needs an action", phase.name()))]);
+            return Err(vec![Diagnostic::error(
+                Pos::default(),
+                format!("'{}' needs an action", phase.name()),
+            )]);
         };
         let (call, end) = args::cut_call(first, 0).map_err(|e| vec![e])?;
         let entry = find_action(&call, phase)?;

@@ -255,7 +255,10 @@ fn cut_args(word: &Word, open: usize) -> Result<(Vec<Word>, usize), Diagnostic> 
         at += 1;
     }
     let what = if quote.is_some() { "a closing quote" } else { "')'" };
-    Err(Diagnostic::error(word.pos, format!("missing {what} after '{}'", String::from_utf8_lossy(&text[..=open]))))
+    Err(Diagnostic::error(
+        word.pos,
+        format!("missing {what} after '{}'", String::from_utf8_lossy(&text[..=open])),
+    ))
 }
 
 /// One backslash sequence inside arguments; returns the bytes read.

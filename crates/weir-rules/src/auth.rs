@@ -14,8 +14,11 @@ pub struct UserList {
     users: BTreeMap<Box<[u8]>, User>,
     groups: Vec<Box<[u8]>>,
     /// Users named by groups before they are defined.
-    members: Vec<(Box<[u8]>, Box<[u8]>)>,
+    members: Vec<Member>,
 }
+
+/// A user's name and the group it is in.
+type Member = (Box<[u8]>, Box<[u8]>);
 
 /// A user.
 #[derive(Debug)]
@@ -57,7 +60,10 @@ impl UserList {
             return Err(vec![Diagnostic::error(Pos::default(), "'group' needs a name")]);
         };
         if self.groups.iter().any(|g| **g == *name.text) {
-            return Err(vec![Diagnostic::error(name.pos, format!("group '{}' is defined twice", name.as_str()))]);
+            return Err(vec![Diagnostic::error(
+                name.pos,
+                format!("group '{}' is defined twice", name.as_str()),
+            )]);
         }
         self.groups.push(name.text.as_slice().into());
         match rest {
@@ -85,7 +91,10 @@ impl UserList {
         };
         let key: Box<[u8]> = name.text.as_slice().into();
         if self.users.contains_key(&key) {
-            return Err(vec![Diagnostic::error(name.pos, format!("user '{}' is defined twice", name.as_str()))]);
+            return Err(vec![Diagnostic::error(
+                name.pos,
+                format!("user '{}' is defined twice", name.as_str()),
+            )]);
         }
         let mut user = User { name: key.clone(), groups: vec![], password: Password::None };
         while let [keyword, value, more @ ..] = rest {
@@ -96,7 +105,9 @@ impl UserList {
                     crypt::check_format(&hash).map_err(|e| vec![Diagnostic::error(value.pos, e)])?;
                     user.password = Password::Hashed(hash.as_ref().into());
                 }
-                b"groups" => user.groups.extend(value.text.split(|b| *b == b',').filter(|g| !g.is_empty()).map(Into::into)),
+                b"groups" => user
+                    .groups
+                    .extend(value.text.split(|b| *b == b',').filter(|g| !g.is_empty()).map(Into::into)),
                 _ => {
                     let known = ["password", "insecure-password", "groups"];
                     return Err(vec![Diagnostic::unknown("word of 'user'", keyword, known)]);
@@ -107,7 +118,8 @@ impl UserList {
         if let [extra] = rest {
             return Err(vec![Diagnostic::error(extra.pos, format!("'{}' needs a value", extra.as_str()))]);
         }
-        user.groups.extend(self.members.iter().filter(|(member, _)| *member == key).map(|(_, group)| group.clone()));
+        user.groups
+            .extend(self.members.iter().filter(|(member, _)| *member == key).map(|(_, group)| group.clone()));
         self.users.insert(key, user);
         Ok(())
     }
@@ -117,7 +129,9 @@ impl UserList {
         let user = self.users.get(name)?;
         let good = match &user.password {
             Password::None => false,
-            Password::Plain(known) => aws_lc_rs::constant_time::verify_slices_are_equal(known, password).is_ok(),
+            Password::Plain(known) => {
+                aws_lc_rs::constant_time::verify_slices_are_equal(known, password).is_ok()
+            }
             Password::Hashed(hash) => crypt::verify(hash, password),
         };
         good.then_some(user)
@@ -139,7 +153,9 @@ mod tests {
         list.add_user(&words("tiger insecure-password secret groups G2")).expect("user");
         let check = |name: &str, password: &str, groups: Option<&[&str]>| {
             let user = list.check(name.as_bytes(), password.as_bytes());
-            let got = user.map(|u| u.groups.iter().map(|g| String::from_utf8_lossy(g).into_owned()).collect::<Vec<_>>());
+            let got = user.map(|u| {
+                u.groups.iter().map(|g| String::from_utf8_lossy(g).into_owned()).collect::<Vec<_>>()
+            });
             assert_eq!(got, groups.map(|g| g.iter().map(|s| (*s).to_owned()).collect()), "{name}");
         };
         check("tiger", "secret", Some(&["G2", "G1"]));

@@ -94,7 +94,9 @@ pub(crate) fn name(
         .map(|attribute| {
             let oid = attribute.attr_type().to_id_string();
             let short = short_name(&oid).map_or(oid, str::to_owned);
-            let value = attribute.as_str().map_or_else(|_| String::from_utf8_lossy(attribute.as_slice()).into_owned(), str::to_owned);
+            let value = attribute
+                .as_str()
+                .map_or_else(|_| String::from_utf8_lossy(attribute.as_slice()).into_owned(), str::to_owned);
             (short, value)
         })
         .collect();

@@ -39,7 +39,10 @@ impl Condition {
             }
         };
         if rest.is_empty() {
-            return Err(vec![Diagnostic::error(first.pos, format!("no condition after '{}'", first.as_str()))]);
+            return Err(vec![Diagnostic::error(
+                first.pos,
+                format!("no condition after '{}'", first.as_str()),
+            )]);
         }
         let mut parser = Parser { any: vec![vec![]], negated: false, count: 0, errors: vec![] };
         parser.run(rest, scope);

@@ -15,7 +15,9 @@ pub(crate) fn check_format(hash: &str) -> Result<(), String> {
     match hash.split('$').nth(1) {
         Some("1" | "5" | "6") => Ok(()),
         Some(other) => Err(format!("password hashes of type '${other}$' are not implemented yet")),
-        None => Err("DES password hashes are not implemented yet; use SHA-512 (mkpasswd -m sha-512)".to_owned()),
+        None => {
+            Err("DES password hashes are not implemented yet; use SHA-512 (mkpasswd -m sha-512)".to_owned())
+        }
     }
 }
 
@@ -90,7 +92,12 @@ fn repeated(digest: &[u8], len: usize) -> Vec<u8> {
 }
 
 /// The SHA-crypt scheme of Ulrich Drepper ("Unix crypt using SHA-256 and SHA-512"), steps as numbered there.
-fn sha_crypt(hash: &str, password: &[u8], algorithm: &'static Algorithm, order: &[[u8; 3]]) -> Option<String> {
+fn sha_crypt(
+    hash: &str,
+    password: &[u8],
+    algorithm: &'static Algorithm,
+    order: &[[u8; 3]],
+) -> Option<String> {
     let mut parts = hash.split('$').skip(1);
     let kind = parts.next()?;
     let mut salt = parts.next()?;
@@ -189,12 +196,32 @@ mod tests {
             assert_eq!(verify(hash, password.as_bytes()), expected, "{hash}");
         };
         check("$1$saltsalt$9xy1btjgzLYfb7hivXtC//", "secret", true);
-        check("$1$saltsalt$yS09aIwGAe0tjDMbvLmxN0", "a much longer password than the digest has bytes, really longer than that, yes", true);
+        check(
+            "$1$saltsalt$yS09aIwGAe0tjDMbvLmxN0",
+            "a much longer password than the digest has bytes, really longer than that, yes",
+            true,
+        );
         check("$5$saltstring$C3o4O1TC6aRHF4FI.QSZMXtHbaj2gSXr4sUc/3NcUi.", "secret", true);
-        check("$5$saltstring$fK0YInkSkfnFE0zb161r6qqII6JRvLbSzJqL202NL3.", "a much longer password than the digest has bytes, really longer than that, yes", true);
-        check("$6$saltstring$AIsRs/Ee56G/tC8MEHhvReZTfx8u3rXXMl6eYrjCG9ibix19DxoMBLogdTET5Ukw9Sf7eZTITsuk0Ry5qulYz.", "secret", true);
-        check("$6$saltstring$NhX2N0vnZyUpvQulgTvw820YTmr3EL/Y8THp9A1W19I9Nqr4QPS3pqXFBFvuKuzGdTHLF7yHf7Cf9Ub9m3s5F.", "a much longer password than the digest has bytes, really longer than that, yes", true);
-        check("$6$saltstring$NhX2N0vnZyUpvQulgTvw820YTmr3EL/Y8THp9A1W19I9Nqr4QPS3pqXFBFvuKuzGdTHLF7yHf7Cf9Ub9m3s5F.", "wrong", false);
+        check(
+            "$5$saltstring$fK0YInkSkfnFE0zb161r6qqII6JRvLbSzJqL202NL3.",
+            "a much longer password than the digest has bytes, really longer than that, yes",
+            true,
+        );
+        check(
+            "$6$saltstring$AIsRs/Ee56G/tC8MEHhvReZTfx8u3rXXMl6eYrjCG9ibix19DxoMBLogdTET5Ukw9Sf7eZTITsuk0Ry5qulYz.",
+            "secret",
+            true,
+        );
+        check(
+            "$6$saltstring$NhX2N0vnZyUpvQulgTvw820YTmr3EL/Y8THp9A1W19I9Nqr4QPS3pqXFBFvuKuzGdTHLF7yHf7Cf9Ub9m3s5F.",
+            "a much longer password than the digest has bytes, really longer than that, yes",
+            true,
+        );
+        check(
+            "$6$saltstring$NhX2N0vnZyUpvQulgTvw820YTmr3EL/Y8THp9A1W19I9Nqr4QPS3pqXFBFvuKuzGdTHLF7yHf7Cf9Ub9m3s5F.",
+            "wrong",
+            false,
+        );
         check("$9$x$y", "secret", false);
     }
 }

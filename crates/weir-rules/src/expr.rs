@@ -82,7 +82,9 @@ impl Expr {
     /// Parses an expression that is one word.
     pub(crate) fn parse_word(word: &Word, scope: &mut Scope<'_>) -> Result<Self, Vec<Diagnostic>> {
         let (call, end) = args::cut_call(word, 0).map_err(|e| vec![e])?;
-        let Some(fetch) = registry::find_fetch(&call.name.text) else { return Err(vec![unknown_fetch(&call.name)]) };
+        let Some(fetch) = registry::find_fetch(&call.name.text) else {
+            return Err(vec![unknown_fetch(&call.name)]);
+        };
         let fetch = directed(fetch, scope.place);
         Self::with_fetch(fetch, &call, word, end, scope)
     }
@@ -106,7 +108,12 @@ impl Expr {
     }
 
     /// Parses `,converter,converter` from `at` on.
-    fn parse_converters(&mut self, word: &Word, mut at: usize, scope: &mut Scope<'_>) -> Result<(), Vec<Diagnostic>> {
+    fn parse_converters(
+        &mut self,
+        word: &Word,
+        mut at: usize,
+        scope: &mut Scope<'_>,
+    ) -> Result<(), Vec<Diagnostic>> {
         let mut list = std::mem::take(&mut self.converters).into_vec();
         while at < word.text.len() {
             if word.text[at] == b',' {
@@ -117,7 +124,9 @@ impl Expr {
             if at > 0 && before != Some(&b',') {
                 let rest = args::sub_word(word, at, word.text.len());
                 let message = format!("unexpected '{}' after the expression", rest.as_str());
-                return Err(vec![Diagnostic::error(rest.pos, message).hint("converters follow after a comma")]);
+                return Err(vec![
+                    Diagnostic::error(rest.pos, message).hint("converters follow after a comma"),
+                ]);
             }
             let (call, end) = args::cut_call(word, at).map_err(|e| vec![e])?;
             let Some(entry) = registry::find_converter(&call.name.text) else {
@@ -152,7 +161,11 @@ impl Expr {
         if is_available(self.fetch.needs, scope.place) {
             return Ok(());
         }
-        let message = format!("'{}' needs {}, which is not there yet or any more", self.fetch.name, self.fetch.needs.name());
+        let message = format!(
+            "'{}' needs {}, which is not there yet or any more",
+            self.fetch.name,
+            self.fetch.needs.name()
+        );
         let hint = match scope.place {
             Place::Rule(Phase::HttpResponse | Phase::HttpAfterResponse) => {
                 "keep it in a variable with 'http-request set-var(txn.x)' and use var(txn.x) here"

@@ -60,7 +60,9 @@ impl JsonPath {
                     match inner.parse() {
                         Ok(index) => steps.push(Step::Index(index)),
                         Err(_) if quoted.len() + 2 == inner.len() => steps.push(Step::Key(quoted.into())),
-                        Err(_) => return Err(format!("'[{inner}]' in JSONPath '{text}' is not implemented yet")),
+                        Err(_) => {
+                            return Err(format!("'[{inner}]' in JSONPath '{text}' is not implemented yet"));
+                        }
                     }
                     at += 2 + end;
                 }

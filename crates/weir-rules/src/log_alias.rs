@@ -43,7 +43,9 @@ impl Alias {
     /// The alias with this name.
     pub(crate) fn parse(word: &Word) -> Result<Self, Diagnostic> {
         let found = Self::ALL.iter().find(|(name, _)| name.as_bytes() == word.text).map(|(_, alias)| *alias);
-        found.ok_or_else(|| Diagnostic::unknown("log format alias", word, Self::ALL.iter().map(|(name, _)| *name)))
+        found.ok_or_else(|| {
+            Diagnostic::unknown("log format alias", word, Self::ALL.iter().map(|(name, _)| *name))
+        })
     }
 
     /// Prints it.
@@ -61,7 +63,10 @@ impl Alias {
         match self.value(txn, options) {
             // Incomplete totals are marked, and retries that went to another server.
             Some(Value::Int(n)) => {
-                let total = matches!(self, Self::BytesRead | Self::BytesUploaded | Self::Ta | Self::Td | Self::Tt | Self::Tu);
+                let total = matches!(
+                    self,
+                    Self::BytesRead | Self::BytesUploaded | Self::Ta | Self::Td | Self::Tt | Self::Tu
+                );
                 if (total && txn.log_asap) || (self == Self::Retries && txn.redispatched) {
                     out.push(b'+');
                 }
@@ -74,11 +79,20 @@ impl Alias {
 
     /// Dates and termination states are never quoted.
     fn unquoted(self, mut options: Options) -> Options {
-        use Alias as A;
         let never = matches!(
             self,
-            A::AcceptUtc | A::AcceptLocal | A::AcceptSeconds | A::AcceptMs | A::AcceptMillis | A::RequestMs
-                | A::RequestUtc | A::RequestLocal | A::Termination | A::TerminationCookie | A::Pid | A::RequestCounter
+            Self::AcceptUtc
+                | Self::AcceptLocal
+                | Self::AcceptSeconds
+                | Self::AcceptMs
+                | Self::AcceptMillis
+                | Self::RequestMs
+                | Self::RequestUtc
+                | Self::RequestLocal
+                | Self::Termination
+                | Self::TerminationCookie
+                | Self::Pid
+                | Self::RequestCounter
         );
         options.quote &= !never;
         options
@@ -135,8 +149,12 @@ impl Alias {
             Self::TlsVersion => txn.session.tls.as_ref().map(|f| Value::text(f.version().as_bytes())),
             Self::Termination => Some(Value::text(&txn.termination[..2])),
             Self::TerminationCookie => Some(Value::text(&txn.termination)),
-            Self::RequestHeaders | Self::RequestHeaderList => captures_value(&txn.request_captures, self == Self::RequestHeaderList, options),
-            Self::ResponseHeaders | Self::ResponseHeaderList => captures_value(&txn.response_captures, self == Self::ResponseHeaderList, options),
+            Self::RequestHeaders | Self::RequestHeaderList => {
+                captures_value(&txn.request_captures, self == Self::RequestHeaderList, options)
+            }
+            Self::ResponseHeaders | Self::ResponseHeaderList => {
+                captures_value(&txn.response_captures, self == Self::ResponseHeaderList, options)
+            }
             _ => self.endpoint_value(txn, options),
         }
     }
@@ -161,7 +179,9 @@ impl Alias {
             Self::ServerPort => return port(txn.server_addr, options),
             Self::Backend => Value::text(backend.unwrap_or(frontend).as_bytes()),
             Self::Frontend => Value::text(frontend.as_bytes()),
-            Self::FrontendTransport if txn.session.tls.is_some() => Value::owned([frontend.as_bytes(), b"~"].concat()),
+            Self::FrontendTransport if txn.session.tls.is_some() => {
+                Value::owned([frontend.as_bytes(), b"~"].concat())
+            }
             Self::FrontendTransport => Value::text(frontend.as_bytes()),
             Self::Server => Value::text(txn.server.as_deref().unwrap_or("<NOSRV>").as_bytes()),
             Self::ActiveConn => Value::Int(i64::from(txn.env.process().0)),
@@ -210,7 +230,9 @@ fn start_line_part(part: &[u8]) -> &[u8] {
 /// Section 8.6: what is not printable, `"` and `#` become `#xx`; in captures also `{`, `|` and `}`.
 fn push_safe(text: &[u8], capture: bool, out: &mut Vec<u8>) {
     for b in text {
-        let escape = !(32..127).contains(b) || matches!(b, b'"' | b'#') || (capture && matches!(b, b'{' | b'|' | b'}'));
+        let escape = !(32..127).contains(b)
+            || matches!(b, b'"' | b'#')
+            || (capture && matches!(b, b'{' | b'|' | b'}'));
         if escape {
             out.push(b'#');
             push_hex(*b, out);
@@ -254,7 +276,11 @@ fn print_capture_list(slots: &Slots, options: Options, out: &mut Vec<u8>) {
 fn captures_value(slots: &Slots, list: bool, options: Options) -> Option<Value<'static>> {
     let mut out = Vec::new();
     let plain = Options { quote: false, ..options };
-    if list { print_capture_list(slots, plain, &mut out) } else { print_captures(slots, plain, &mut out) }
+    if list {
+        print_capture_list(slots, plain, &mut out);
+    } else {
+        print_captures(slots, plain, &mut out);
+    }
     (!slots.is_empty()).then(|| Value::owned(out))
 }
 
@@ -281,19 +307,31 @@ fn port(address: Option<SocketAddr>, options: Options) -> Option<Value<'static>>
     Some(if options.hex { hex_number(u32::from(port), 4) } else { Value::Int(i64::from(port)) })
 }
 
-fn format_at(us: u64, format: &[u8], offset_s: i32) -> Value<'static> {
-    let nanos = (us % 1_000_000 * 1000) as u32;
-    Value::owned(date::format((us / 1_000_000) as i64, nanos, format, offset_s))
-}
-
 fn date_utc(us: u64) -> Value<'static> {
-    format_at(us, b"%d/%b/%Y:%H:%M:%S %z", 0)
+    dated(us, 0, |out| out.extend_from_slice(b" +0000"))
 }
 
 fn date_local(us: u64, txn: &Txn) -> Value<'static> {
-    format_at(us, b"%d/%b/%Y:%H:%M:%S %z", txn.env.utc_offset((us / 1_000_000) as i64))
+    let offset = txn.env.utc_offset((us / 1_000_000) as i64);
+    dated(us, offset, |out| {
+        let minutes = offset.unsigned_abs() / 60;
+        let sign = if offset < 0 { '-' } else { '+' };
+        out.extend_from_slice(format!(" {sign}{:02}{:02}", minutes / 60, minutes % 60).as_bytes());
+    })
 }
 
 fn date_ms(us: u64, txn: &Txn) -> Value<'static> {
-    format_at(us, b"%d/%b/%Y:%H:%M:%S.%3N", txn.env.utc_offset((us / 1_000_000) as i64))
+    let ms = us / 1000 % 1000;
+    dated(us, txn.env.utc_offset((us / 1_000_000) as i64), |out| {
+        out.push(b'.');
+        out.extend([ms / 100, ms / 10 % 10, ms % 10].map(|d| b'0' + d as u8));
+    })
+}
+
+/// A date at an offset from UTC, and what stands behind it.
+fn dated(us: u64, offset_s: i32, tail: impl FnOnce(&mut Vec<u8>)) -> Value<'static> {
+    let mut out = Vec::with_capacity(32);
+    date::push_log_date((us / 1_000_000) as i64 + i64::from(offset_s), &mut out);
+    tail(&mut out);
+    Value::owned(out)
 }

@@ -100,7 +100,10 @@ impl LogFormat {
     /// A format that prints these bytes, whatever they are.
     pub(crate) fn literal(text: &[u8]) -> Self {
         let node = Node::Text(text.into());
-        Self { items: vec![Item { node, options: Options::default(), name: String::new(), forced: None }], json: false }
+        Self {
+            items: vec![Item { node, options: Options::default(), name: String::new(), forced: None }],
+            json: false,
+        }
     }
 
     /// The bytes when nothing in the format depends on the transaction.
@@ -313,7 +316,11 @@ impl Parser<'_> {
     fn until(&mut self, end: u8) -> Result<Word, Vec<Diagnostic>> {
         let rest = &self.word.text[self.at..];
         let Some(len) = memchr::memchr(end, rest) else {
-            return Err(self.error(self.at - 1, self.at, format!("missing '{}' in a log format", char::from(end))));
+            return Err(self.error(
+                self.at - 1,
+                self.at,
+                format!("missing '{}' in a log format", char::from(end)),
+            ));
         };
         let found = args::sub_word(self.word, self.at, self.at + len);
         self.at += len + 1;
@@ -336,7 +343,12 @@ impl Parser<'_> {
                 "str" => Some(Forced::Str),
                 "sint" => Some(Forced::Int),
                 "bool" => Some(Forced::Bool),
-                _ => return Err(vec![Diagnostic::error(word.pos, format!("'{kind}' is no type (str, sint, bool)"))]),
+                _ => {
+                    return Err(vec![Diagnostic::error(
+                        word.pos,
+                        format!("'{kind}' is no type (str, sint, bool)"),
+                    )]);
+                }
             };
         }
         let mut options = self.global;
@@ -348,7 +360,8 @@ impl Parser<'_> {
         if self.word.text.get(self.at) == Some(&b'[') {
             self.at += 1;
             let end = expression_end(&self.word.text, self.at);
-            let end = end.ok_or_else(|| self.error(start, self.at, "missing ']' in a log format".to_owned()))?;
+            let end =
+                end.ok_or_else(|| self.error(start, self.at, "missing ']' in a log format".to_owned()))?;
             let word = args::sub_word(self.word, self.at, end);
             self.at = end + 1;
             let (expr, _) = Expr::parse(std::slice::from_ref(&word), scope)?;
@@ -360,7 +373,11 @@ impl Parser<'_> {
         let word = args::sub_word(self.word, self.at, self.at + len);
         self.at += len;
         match word.text.as_slice() {
-            b"" => Err(self.error(start, self.at + 1, "'%' without a name".to_owned()).into_iter().map(|e| e.hint("write '%%' for a percent sign")).collect()),
+            b"" => Err(self
+                .error(start, self.at + 1, "'%' without a name".to_owned())
+                .into_iter()
+                .map(|e| e.hint("write '%%' for a percent sign"))
+                .collect()),
             b"o" => {
                 self.global = options;
                 self.format.json |= options.json;
@@ -409,8 +426,19 @@ fn parse_flags(word: &Word, options: &mut Options) -> Result<(), Vec<Diagnostic>
             b"json" => options.json = on,
             b"bin" => {}
             b"" => {}
-            b"cbor" => return Err(vec![Diagnostic::error(word.pos, "the log format flag 'cbor' is not implemented yet")]),
-            _ => return Err(vec![Diagnostic::unknown("log format flag", word, ["Q", "X", "E", "json", "cbor", "bin"])]),
+            b"cbor" => {
+                return Err(vec![Diagnostic::error(
+                    word.pos,
+                    "the log format flag 'cbor' is not implemented yet",
+                )]);
+            }
+            _ => {
+                return Err(vec![Diagnostic::unknown(
+                    "log format flag",
+                    word,
+                    ["Q", "X", "E", "json", "cbor", "bin"],
+                )]);
+            }
         }
     }
     Ok(())

@@ -33,6 +33,7 @@ pub enum Method {
 }
 
 /// All methods in the order of [`Method`].
+#[rustfmt::skip]
 pub(crate) static METHODS: &[Matcher] = &[
     Matcher { name: "found", doc: "The value exists." },
     Matcher { name: "bool", doc: "The value is true or a number other than 0." },
@@ -164,8 +165,13 @@ enum Index {
     Always,
     Few(Vec<Box<[u8]>>),
     Exact(HashMap<Box<[u8]>, usize>),
+    /// Few prefixes or suffixes, longest first, with their places.
+    FewAffixes(Vec<(Box<[u8]>, usize)>),
     /// Prefixes or suffixes by length, longest first.
-    Affix { lengths: Vec<usize>, map: HashMap<Box<[u8]>, usize> },
+    Affix {
+        lengths: Vec<usize>,
+        map: HashMap<Box<[u8]>, usize>,
+    },
     Linear(Vec<Box<[u8]>>),
     Int(Vec<IntRange>),
     Ip(Box<IpSet>),
@@ -189,13 +195,17 @@ impl Patterns {
             Method::Bin => {
                 let decode = |(at, s): (usize, &Source)| {
                     let text = String::from_utf8_lossy(&s.text);
-                    decode_hex(&s.text).map(Vec::into_boxed_slice).ok_or((at, format!("'{text}' is no hexadecimal block")))
+                    decode_hex(&s.text)
+                        .map(Vec::into_boxed_slice)
+                        .ok_or_else(|| (at, format!("'{text}' is no hexadecimal block")))
                 };
                 exact(sources.iter().enumerate().map(decode).collect::<Result<_, _>>()?)
             }
             Method::Beg | Method::End => affix(texts(rules, sources)),
             Method::Sub | Method::Dir => Index::Linear(texts(rules, sources)),
-            Method::Dom => Index::Linear(texts(rules, sources).iter().map(|t| trim_domain(t).into()).collect()),
+            Method::Dom => {
+                Index::Linear(texts(rules, sources).iter().map(|t| trim_domain(t).into()).collect())
+            }
             Method::Reg => {
                 let compile = |(at, s): (usize, &Source)| {
                     pcre::compile_bytes(&s.text, rules.ignore_case).map_err(|e| (at, e))
@@ -256,13 +266,21 @@ impl Patterns {
         match &self.index {
             Index::Few(list) => list.iter().position(|p| **p == *bytes),
             Index::Exact(map) => map.get(bytes).copied(),
-            Index::Affix { lengths, map } => lengths.iter().filter(|len| **len <= bytes.len()).find_map(|len| {
-                let part = match self.rules.method {
-                    Method::End => &bytes[bytes.len() - len..],
-                    _ => &bytes[..*len],
-                };
-                map.get(part).copied()
-            }),
+            Index::FewAffixes(list) => {
+                let suffix = self.rules.method == Method::End;
+                let found =
+                    list.iter().find(|(p, _)| if suffix { bytes.ends_with(p) } else { bytes.starts_with(p) });
+                found.map(|(_, at)| *at)
+            }
+            Index::Affix { lengths, map } => {
+                lengths.iter().filter(|len| **len <= bytes.len()).find_map(|len| {
+                    let part = match self.rules.method {
+                        Method::End => &bytes[bytes.len() - len..],
+                        _ => &bytes[..*len],
+                    };
+                    map.get(part).copied()
+                })
+            }
             Index::Linear(list) => list.iter().position(|p| match self.rules.method {
                 Method::Dir => contains_delimited(bytes, p, |b| b == b'/'),
                 Method::Dom => contains_delimited(bytes, p, is_domain_delimiter),
@@ -305,6 +323,11 @@ fn exact(texts: Vec<Box<[u8]>>) -> Index {
 }
 
 fn affix(texts: Vec<Box<[u8]>>) -> Index {
+    if texts.len() <= FEW {
+        let mut list: Vec<_> = texts.into_iter().enumerate().map(|(at, text)| (text, at)).collect();
+        list.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
+        return Index::FewAffixes(list);
+    }
     let mut lengths: Vec<_> = texts.iter().map(|t| t.len()).collect();
     lengths.sort_unstable_by(|a, b| b.cmp(a));
     lengths.dedup();
@@ -386,7 +409,7 @@ fn parse_range(source: &Source, dotted: bool) -> Result<IntRange, String> {
 
 /// Hexadecimal digits as bytes.
 pub(crate) fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {
-    (text.len() % 2 == 0).then(|| text.chunks(2).map(pcre::hex_byte).collect())?
+    text.len().is_multiple_of(2).then(|| text.chunks(2).map(pcre::hex_byte).collect())?
 }
 
 /// Addresses and networks: one hash table per prefix length, longest first.
@@ -449,7 +472,8 @@ impl IpSet {
                     set.v6.insert(len, mask128(u128::from(ip), len), at);
                 }
                 None => {
-                    let message = format!("'{text}' is no address or network (host names are not implemented yet)");
+                    let message =
+                        format!("'{text}' is no address or network (host names are not implemented yet)");
                     return Err((at, message));
                 }
             }
@@ -482,7 +506,9 @@ fn parse_network(text: &str) -> Option<(IpAddr, u128)> {
     let (address, mask) = text.split_once('/').map_or((text, None), |(a, m)| (a, Some(m)));
     if address.contains(':') {
         let ip: Ipv6Addr = address.parse().ok()?;
-        let mask = mask.map_or(Some(u128::MAX), |m| m.parse::<u8>().ok().filter(|l| *l <= 128).map(|l| mask128(u128::MAX, l)))?;
+        let mask = mask.map_or(Some(u128::MAX), |m| {
+            m.parse::<u8>().ok().filter(|l| *l <= 128).map(|l| mask128(u128::MAX, l))
+        })?;
         return Some((IpAddr::V6(ip), mask));
     }
     let ip = parse_short_v4(address)?;
@@ -551,7 +577,18 @@ mod tests {
         check("dir", &["png"], "/xpng", false);
         check("dir", &["32x32"], image, false);
         let url = "http://www1.dc-eu.example.com:80/blah";
-        for part in ["http", "www1", ".www1", "dc-eu", "com", "80", "dc-eu.example", "blah", ":www1:", "example.com:80"] {
+        for part in [
+            "http",
+            "www1",
+            ".www1",
+            "dc-eu",
+            "com",
+            "80",
+            "dc-eu.example",
+            "blah",
+            ":www1:",
+            "example.com:80",
+        ] {
             check("dom", &[part], url, true);
         }
         check("dom", &["eu"], url, false);

@@ -5,8 +5,9 @@ const SHIFTS: [[u32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23],
 
 /// RFC 1321 section 3.4: the integer part of 2^32 times abs(sin(i + 1)).
 fn constants() -> &'static [u32; 64] {
-    static TABLE: std::sync::LazyLock<[u32; 64]> =
-        std::sync::LazyLock::new(|| std::array::from_fn(|i| (((i + 1) as f64).sin().abs() * 4_294_967_296.0) as u32));
+    static TABLE: std::sync::LazyLock<[u32; 64]> = std::sync::LazyLock::new(|| {
+        std::array::from_fn(|i| (((i + 1) as f64).sin().abs() * 4_294_967_296.0) as u32)
+    });
     &TABLE
 }
 
@@ -31,7 +32,8 @@ pub(crate) fn digest(message: &[u8]) -> [u8; 16] {
 }
 
 fn mix(state: &mut [u32; 4], block: &[u8]) {
-    let word = |i: usize| u32::from_le_bytes([block[4 * i], block[4 * i + 1], block[4 * i + 2], block[4 * i + 3]]);
+    let word =
+        |i: usize| u32::from_le_bytes([block[4 * i], block[4 * i + 1], block[4 * i + 2], block[4 * i + 3]]);
     let [mut a, mut b, mut c, mut d] = *state;
     for (i, constant) in constants().iter().enumerate() {
         let (f, g) = match i / 16 {

@@ -92,7 +92,11 @@ impl PatternFiles {
     }
 
     /// The file a word names, read when it is new.
-    pub(crate) fn open(word: &Word, is_map: bool, scope: &Scope<'_>) -> Result<Arc<PatternFile>, Vec<Diagnostic>> {
+    pub(crate) fn open(
+        word: &Word,
+        is_map: bool,
+        scope: &Scope<'_>,
+    ) -> Result<Arc<PatternFile>, Vec<Diagnostic>> {
         let name = word.as_str();
         let files = &scope.shared.files;
         let key = plain_name(&name).to_owned();
@@ -289,15 +293,24 @@ impl PatternFile {
     }
 
     /// The file compiled for a use; uses alike share one.
-    pub(crate) fn view(&self, rules: Rules, output: Type, word: &Word) -> Result<Arc<PatternView>, Diagnostic> {
+    pub(crate) fn view(
+        &self,
+        rules: Rules,
+        output: Type,
+        word: &Word,
+    ) -> Result<Arc<PatternView>, Diagnostic> {
         let mut state = lock(&self.state);
         if let Some(known) = state.views.iter().find(|v| v.rules == rules && v.output == output) {
             return Ok(Arc::clone(known));
         }
-        let empty = Compiled { patterns: compile(rules, &[]).map_err(|e| Diagnostic::error(word.pos, e))?, values: vec![] };
+        let empty = Compiled {
+            patterns: compile(rules, &[]).map_err(|e| Diagnostic::error(word.pos, e))?,
+            values: vec![],
+        };
         let view = PatternView { rules, output, compiled: ArcSwap::from_pointee(empty) };
         let compiled = view.compile(&state.entries);
-        let compiled = compiled.map_err(|e| Diagnostic::error(word.pos, format!("{e} (in '{}')", self.name)))?;
+        let compiled =
+            compiled.map_err(|e| Diagnostic::error(word.pos, format!("{e} (in '{}')", self.name)))?;
         view.compiled.store(Arc::new(compiled));
         let view = Arc::new(view);
         state.views.push(Arc::clone(&view));
@@ -351,9 +364,9 @@ fn typed_value(text: &[u8], output: Type) -> Result<Value<'static>, String> {
     let shown = || String::from_utf8_lossy(text).into_owned();
     match output {
         Type::Int => strict_int(text).map(Value::Int).ok_or_else(|| format!("'{}' is no integer", shown())),
-        Type::Ip => {
-            parse_ip(text).map(|ip: IpAddr| Value::Ip(ip)).ok_or_else(|| format!("'{}' is no address", shown()))
-        }
+        Type::Ip => parse_ip(text)
+            .map(|ip: IpAddr| Value::Ip(ip))
+            .ok_or_else(|| format!("'{}' is no address", shown())),
         _ => Ok(Value::owned(text.to_vec())),
     }
 }

@@ -1,6 +1,6 @@
 //! Answers the proxy makes itself: built-in errors, error files, templates of `return`, `deny` and `http-error`.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use weir_http::Response;
 
@@ -28,6 +28,12 @@ pub struct Reply {
 /// The built-in message of a status; statuses without one get an empty body.
 #[must_use]
 pub fn default_error(status: u16) -> Reply {
+    static BUILT_IN: LazyLock<Vec<Reply>> = LazyLock::new(|| HANDLED.iter().map(|s| built_in(*s)).collect());
+    let known = HANDLED.iter().position(|s| *s == status);
+    known.map_or_else(|| built_in(status), |at| BUILT_IN[at].clone())
+}
+
+fn built_in(status: u16) -> Reply {
     let Some((heading, sentence)) = status::message(status) else {
         return Reply { response: Response::new(status, status::reason(status)), body: Arc::new([]) };
     };
@@ -151,7 +157,13 @@ impl ReplyTemplate {
                     draft.content_type = Some(words.expect("a content type")?.text.as_slice().into());
                 }
                 b"hdr" => draft.read_field(words, scope)?,
-                b"default-errorfiles" | b"errorfile" | b"errorfiles" | b"file" | b"lf-file" | b"string" | b"lf-string" => {
+                b"default-errorfiles"
+                | b"errorfile"
+                | b"errorfiles"
+                | b"file"
+                | b"lf-file"
+                | b"string"
+                | b"lf-string" => {
                     draft.read_body(words, scope)?;
                 }
                 _ => break,
@@ -226,7 +238,10 @@ impl Draft {
         let word = words.expect("a status")?;
         let code = crate::args::number(&word.text).filter(|c| (200..=599).contains(c));
         let Some(code) = code else {
-            return Err(vec![Diagnostic::error(word.pos, format!("'{}' is no status from 200 to 599", word.as_str()))]);
+            return Err(vec![Diagnostic::error(
+                word.pos,
+                format!("'{}' is no status from 200 to 599", word.as_str()),
+            )]);
         };
         self.status = Some((code as u16, word.pos));
         Ok(())
@@ -240,9 +255,15 @@ impl Draft {
             return Err(vec![Diagnostic::error(keyword.pos, format!("more than {MAX_FIELDS} fields"))]);
         }
         check_name(name)?;
-        if matches!(name.text.to_ascii_lowercase().as_slice(), b"content-length" | b"transfer-encoding" | b"content-type") {
+        if matches!(
+            name.text.to_ascii_lowercase().as_slice(),
+            b"content-length" | b"transfer-encoding" | b"content-type"
+        ) {
             let message = format!("'hdr' cannot set '{}'", name.as_str());
-            return Err(vec![Diagnostic::error(name.pos, message).hint("the framing is made by the proxy; use 'content-type' for the type")]);
+            return Err(vec![
+                Diagnostic::error(name.pos, message)
+                    .hint("the framing is made by the proxy; use 'content-type' for the type"),
+            ]);
         }
         let format = LogFormat::parse_styled(value, Style::Http, scope)?;
         self.fields.push((name.text.to_ascii_lowercase().into(), format));
@@ -280,7 +301,13 @@ impl Draft {
         Ok(())
     }
 
-    fn finish(mut self, default: u16, kind: Kind, pos: Pos, scope: &mut Scope<'_>) -> Result<ReplyTemplate, Vec<Diagnostic>> {
+    fn finish(
+        mut self,
+        default: u16,
+        kind: Kind,
+        pos: Pos,
+        scope: &mut Scope<'_>,
+    ) -> Result<ReplyTemplate, Vec<Diagnostic>> {
         if kind == Kind::Error && self.status.is_none() {
             return Err(vec![Diagnostic::error(pos, "'http-error' needs a status")]);
         }
@@ -297,7 +324,9 @@ impl Draft {
         let (body, body_pos) = self.body.unwrap_or((implied, pos));
         if self.needs_type && self.content_type.is_none() {
             let message = "a body needs its type";
-            return Err(vec![Diagnostic::error(body_pos, message).hint("add 'content-type text/plain' or another")]);
+            return Err(vec![
+                Diagnostic::error(body_pos, message).hint("add 'content-type text/plain' or another"),
+            ]);
         }
         if matches!(body, Body::DefaultErrors | Body::Message(_)) && !HANDLED.contains(&status) {
             let message = format!("there is no error page for status {status}");
@@ -337,15 +366,20 @@ fn load_error_file(word: &Word, scope: &Scope<'_>) -> Result<ErrorMessage, Vec<D
         return Ok(ErrorMessage::Silent);
     }
     let bytes = load(word, scope)?;
-    let message = parse_error_file(&bytes)
-        .map_err(|e| vec![Diagnostic::error(word.pos, format!("'{}' is no error file: {e}", word.as_str()))])?;
+    let message = parse_error_file(&bytes).map_err(|e| {
+        vec![Diagnostic::error(word.pos, format!("'{}' is no error file: {e}", word.as_str()))]
+    })?;
     Ok(ErrorMessage::Message(Arc::new(message)))
 }
 
 fn section_message(name: &Word, status: u16, scope: &Scope<'_>) -> Result<Body, Vec<Diagnostic>> {
     let sections = &scope.shared.http_errors;
     let Some(section) = sections.get(&*name.as_str()) else {
-        return Err(vec![Diagnostic::unknown("http-errors section", name, sections.keys().map(String::as_str))]);
+        return Err(vec![Diagnostic::unknown(
+            "http-errors section",
+            name,
+            sections.keys().map(String::as_str),
+        )]);
     };
     let message = section.get(&status).cloned();
     // A section without this status leaves it to the proxy.
@@ -358,7 +392,10 @@ mod tests {
 
     #[test]
     fn error_files() {
-        let check = |text: &str, expected: Result<(u16, &str, &str), &str>| match (parse_error_file(text.as_bytes()), expected) {
+        let check = |text: &str, expected: Result<(u16, &str, &str), &str>| match (
+            parse_error_file(text.as_bytes()),
+            expected,
+        ) {
             (Ok((response, body)), Ok((status, kind, text))) => {
                 assert_eq!(response.status, status);
                 assert_eq!(response.fields.get(b"content-type").unwrap_or_default(), kind.as_bytes());
@@ -367,7 +404,10 @@ mod tests {
             (Err(e), Err(expected)) => assert!(e.contains(expected), "{e}"),
             (got, expected) => panic!("{got:?} is not {expected:?}"),
         };
-        check("HTTP/1.0 503 Service Unavailable\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nbody", Ok((503, "text/plain", "body")));
+        check(
+            "HTTP/1.0 503 Service Unavailable\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nbody",
+            Ok((503, "text/plain", "body")),
+        );
         check("HTTP/1.1 200 OK\nContent-Length: 0\n\n", Ok((200, "", "")));
         check("HTTP/1.1 xx\r\n\r\n", Err("no status"));
         check("<html>", Err("no status line"));

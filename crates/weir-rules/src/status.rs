@@ -1,9 +1,8 @@
 //! Reason phrases and the texts of built-in error messages.
 
 /// Statuses that have a built-in message and may be replaced by `errorfile`.
-pub const HANDLED: [u16; 21] = [
-    200, 400, 401, 403, 404, 405, 407, 408, 410, 413, 414, 421, 422, 425, 429, 431, 500, 501, 502, 503, 504,
-];
+pub const HANDLED: [u16; 21] =
+    [200, 400, 401, 403, 404, 405, 407, 408, 410, 413, 414, 421, 422, 425, 429, 431, 500, 501, 502, 503, 504];
 
 /// The usual reason phrase of a status; its class where there is none.
 #[must_use]
@@ -78,11 +77,18 @@ pub fn reason(status: u16) -> &'static str {
         510 => "Not extended",
         511 => "Network authentication required",
         520 => "Web server is returning an unknown error",
-        ..200 => "Informational",
-        ..300 => "Success",
-        ..400 => "Redirection",
-        ..500 => "Client Error",
-        ..600 => "Server Error",
+        _ => class(status),
+    }
+}
+
+/// The class of a status.
+fn class(status: u16) -> &'static str {
+    match status / 100 {
+        1 => "Informational",
+        2 => "Success",
+        3 => "Redirection",
+        4 => "Client Error",
+        5 => "Server Error",
         _ => "Other",
     }
 }
@@ -108,7 +114,10 @@ pub(crate) fn message(status: u16) -> Option<(&'static str, &'static str)> {
         422 => ("422 Unprocessable Content", "The server cannot process the contained instructions."),
         425 => ("425 Too Early", "Your browser sent early data."),
         429 => ("429 Too Many Requests", "You have sent too many requests in a given amount of time."),
-        431 => ("431 Request Header Fields Too Large", "The request header fields are too large for this server."),
+        431 => (
+            "431 Request Header Fields Too Large",
+            "The request header fields are too large for this server.",
+        ),
         500 => ("500 Internal Server Error", "An internal server error occurred."),
         501 => (
             "501 Not Implemented",

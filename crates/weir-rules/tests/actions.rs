@@ -8,7 +8,9 @@ use weir_rules::action::run;
 use weir_rules::{Flow, Phase, Rule, Scope, Txn, WaitFor};
 
 fn parse(phase: Phase, lines: &[&str], scope: &mut Scope<'_>) -> Vec<Rule> {
-    let one = |line: &&str| Rule::parse(phase, &words(line), scope).unwrap_or_else(|e| panic!("{line}: {}", text(&e)));
+    let one = |line: &&str| {
+        Rule::parse(phase, &words(line), scope).unwrap_or_else(|e| panic!("{line}: {}", text(&e)))
+    };
     lines.iter().map(one).collect()
 }
 
@@ -41,7 +43,10 @@ fn shown(txn: &Txn) -> String {
 fn request_fields() {
     let check = |lines: &[&str], expected: &str| {
         let mut txn = request();
-        assert!(matches!(run_lines(Phase::HttpRequest, lines, &mut txn), Flow::Done | Flow::Allow), "{lines:?}");
+        assert!(
+            matches!(run_lines(Phase::HttpRequest, lines, &mut txn), Flow::Done | Flow::Allow),
+            "{lines:?}"
+        );
         assert_eq!(shown(&txn), format!("GET /a/b?x=1\n{expected}"), "{lines:?}");
     };
     let rest = "host: h\nx-l: a, b,c\nx-l: d\nuser-agent: curl/7";
@@ -54,14 +59,31 @@ fn request_fields() {
     check(&["replace-header User-Agent curl foo"], "host: h\nx-l: a, b,c\nx-l: d\nuser-agent: foo");
     check(&["replace-header x-l '(.*),(.*)' '\\2;\\1'"], "host: h\nx-l: c;a, b\nx-l: d\nuser-agent: curl/7");
     check(&["replace-value x-l '^([bd])$' '<\\1>'"], "host: h\nx-l: a, <b>, c\nx-l: <d>\nuser-agent: curl/7");
-    check(&["set-header a 1 if { path /none }", "set-header b 2 unless { path /none }"], &format!("{rest}\nb: 2"));
     check(
-        &["set-var(txn.old) req.hdrs_bin", "del-header x-l", "del-header user-agent", "set-headers-bin var(txn.old) prefix x-"],
+        &["set-header a 1 if { path /none }", "set-header b 2 unless { path /none }"],
+        &format!("{rest}\nb: 2"),
+    );
+    check(
+        &[
+            "set-var(txn.old) req.hdrs_bin",
+            "del-header x-l",
+            "del-header user-agent",
+            "set-headers-bin var(txn.old) prefix x-",
+        ],
         "host: h\nx-l: a, b,c\nx-l: d",
     );
-    check(&["set-var(txn.v) str(x),set-var(txn.w)", "set-header r '%[var(txn.v)]%[var(txn.w)]'"], &format!("{rest}\nr: xx"));
     check(
-        &["set-var-fmt(txn.v) '%[path] %[src]'", "set-var(txn.v,ifnotset) str(no)", "set-header r %[var(txn.v)]", "unset-var(txn.v)", "set-header s '%[var(txn.v)]-'"],
+        &["set-var(txn.v) str(x),set-var(txn.w)", "set-header r '%[var(txn.v)]%[var(txn.w)]'"],
+        &format!("{rest}\nr: xx"),
+    );
+    check(
+        &[
+            "set-var-fmt(txn.v) '%[path] %[src]'",
+            "set-var(txn.v,ifnotset) str(no)",
+            "set-header r %[var(txn.v)]",
+            "unset-var(txn.v)",
+            "set-header s '%[var(txn.v)]-'",
+        ],
         &format!("{rest}\nr: /a/b 198.51.100.7\ns: -"),
     );
     check(&["allow", "set-header never 1"], rest);
@@ -156,27 +178,71 @@ fn answers() {
                      <html><body><h1>403 Forbidden</h1>\nRequest forbidden by administrative rules.\n</body></html>\n";
     check("deny", true, forbidden);
     check("deny status 403 default-errorfiles", true, forbidden);
-    check("deny deny_status 429", true, "429 Too Many Requests\ncache-control: no-cache\ncontent-type: text/html\n\n<html><body><h1>429 Too Many Requests</h1>\nYou have sent too many requests in a given amount of time.\n</body></html>\n");
+    check(
+        "deny deny_status 429",
+        true,
+        "429 Too Many Requests\ncache-control: no-cache\ncontent-type: text/html\n\n<html><body><h1>429 Too Many Requests</h1>\nYou have sent too many requests in a given amount of time.\n</body></html>\n",
+    );
     check("tarpit status 502", true, "502 Bad Gateway or Proxy Error\n\n");
     check("return", false, "200 OK\n\n");
     check("return status 404", false, "404 Not Found\n\n");
     check("return status 599", false, "599 Server Error\n\n");
     check("return content-type text/plain string abc", false, "200 OK\ncontent-type: text/plain\n\nabc");
-    check("return content-type text/plain lf-string %[path] hdr X-A 'b c' hdr X-E %[hdr(no)]", false, "200 OK\nx-a: b c\ncontent-type: text/plain\n\n/a/b");
-    check("deny status 403 content-type text/plain string no hdr a b", true, "403 Forbidden\na: b\ncontent-type: text/plain\n\nno");
-    check("return content-type text/html lf-file page.html", false, "200 OK\ncontent-type: text/html\n\n<p>/a/b</p>\n");
-    check("return content-type text/html file page.html", false, "200 OK\ncontent-type: text/html\n\n<p>%[path]</p>\n");
+    check(
+        "return content-type text/plain lf-string %[path] hdr X-A 'b c' hdr X-E %[hdr(no)]",
+        false,
+        "200 OK\nx-a: b c\ncontent-type: text/plain\n\n/a/b",
+    );
+    check(
+        "deny status 403 content-type text/plain string no hdr a b",
+        true,
+        "403 Forbidden\na: b\ncontent-type: text/plain\n\nno",
+    );
+    check(
+        "return content-type text/html lf-file page.html",
+        false,
+        "200 OK\ncontent-type: text/html\n\n<p>/a/b</p>\n",
+    );
+    check(
+        "return content-type text/html file page.html",
+        false,
+        "200 OK\ncontent-type: text/html\n\n<p>%[path]</p>\n",
+    );
     check("return status 200 errorfile teapot.http", false, "418 Teapot\nx-pot: yes\n\nshort");
     check("redirect location /x", false, "302 Found\nlocation: /x\ncache-control: no-cache\n\n");
     check("redirect location /x code 301", false, "301 Moved Permanently\nlocation: /x\n\n");
-    check("redirect prefix http://n drop-query", false, "302 Found\nlocation: http://n/a/b\ncache-control: no-cache\n\n");
-    check("redirect prefix http://n", false, "302 Found\nlocation: http://n/a/b?x=1\ncache-control: no-cache\n\n");
-    check("redirect prefix http://n append-slash", false, "302 Found\nlocation: http://n/a/b?x=1/\ncache-control: no-cache\n\n");
+    check(
+        "redirect prefix http://n drop-query",
+        false,
+        "302 Found\nlocation: http://n/a/b\ncache-control: no-cache\n\n",
+    );
+    check(
+        "redirect prefix http://n",
+        false,
+        "302 Found\nlocation: http://n/a/b?x=1\ncache-control: no-cache\n\n",
+    );
+    check(
+        "redirect prefix http://n append-slash",
+        false,
+        "302 Found\nlocation: http://n/a/b?x=1/\ncache-control: no-cache\n\n",
+    );
     check("redirect prefix /", false, "302 Found\nlocation: /a/b?x=1\ncache-control: no-cache\n\n");
-    check("redirect scheme https", false, "302 Found\nlocation: https://h/a/b?x=1\ncache-control: no-cache\n\n");
+    check(
+        "redirect scheme https",
+        false,
+        "302 Found\nlocation: https://h/a/b?x=1\ncache-control: no-cache\n\n",
+    );
     check("redirect location /x keep-query code 308", false, "308 Permanent Redirect\nlocation: /x?x=1\n\n");
-    check("redirect location /x code 303 set-cookie A=1", false, "303 See Other\nlocation: /x\ncache-control: no-cache\nset-cookie: A=1; path=/;\n\n");
-    check("redirect location /x code 307 clear-cookie A=", false, "307 Temporary Redirect\nlocation: /x\ncache-control: no-cache\nset-cookie: A=; path=/; Max-Age=0;\n\n");
+    check(
+        "redirect location /x code 303 set-cookie A=1",
+        false,
+        "303 See Other\nlocation: /x\ncache-control: no-cache\nset-cookie: A=1; path=/;\n\n",
+    );
+    check(
+        "redirect location /x code 307 clear-cookie A=",
+        false,
+        "307 Temporary Redirect\nlocation: /x\ncache-control: no-cache\nset-cookie: A=; path=/; Max-Age=0;\n\n",
+    );
     let unauthorized = "401 Unauthorized\ncache-control: no-cache\ncontent-type: text/html\nwww-authenticate: Basic realm=\"foo\"\n\n<html><body><h1>401 Unauthorized</h1>\nYou need a valid user and password to access this content.\n</body></html>\n";
     check("auth realm foo", true, unauthorized);
     check("auth", true, &unauthorized.replace("foo", "fe"));
@@ -198,14 +264,20 @@ fn other_endings() {
     check(Phase::TcpResponseContent, "close", |f| matches!(f, Flow::CloseServer));
     check(Phase::HttpRequest, "redirect location '%[hdr(no)]' ignore-empty", |f| matches!(f, Flow::Done));
     check(Phase::HttpRequest, "normalize-uri percent-to-uppercase strict", |f| matches!(f, Flow::Done));
-    check(Phase::HttpRequest, "pause 5s", |f| matches!(f, Flow::Wait { next: 1, what: WaitFor::Pause { time_ms: 5000 } }));
+    check(Phase::HttpRequest, "pause 5s", |f| {
+        matches!(f, Flow::Wait { next: 1, what: WaitFor::Pause { time_ms: 5000 } })
+    });
     check(Phase::HttpRequest, "wait-for-body time 1s at-least 1k", |f| {
         matches!(f, Flow::Wait { next: 1, what: WaitFor::Body { time_ms: 1000, at_least: 1024 } })
     });
     check(Phase::HttpRequest, "do-resolve(txn.ip,dns,ipv4) hdr(host)", |f| {
         matches!(f, Flow::Wait { next: 1, what: WaitFor::Resolve { family: 4, .. } })
     });
-    check(Phase::HttpRequest, "set-path '/a b'", |f| matches!(f, Flow::Reply { reply, .. } if reply.response.status == 500));
+    check(
+        Phase::HttpRequest,
+        "set-path '/a b'",
+        |f| matches!(f, Flow::Reply { reply, .. } if reply.response.status == 500),
+    );
 }
 
 #[test]
@@ -248,7 +320,10 @@ fn settings() {
     assert_eq!(txn.dst().map(|a| a.to_string()).as_deref(), Some("192.0.2.80:8443"));
     assert_eq!(txn.set_timeouts, [Some(5000), Some(7000), None]);
     assert_eq!(txn.set_other_timeouts, [None, None, Some(1000)]);
-    assert_eq!((txn.log_level, txn.priority_class, txn.client_tos, txn.set_retries), (Some(8), 2047, Some(16), Some(7)));
+    assert_eq!(
+        (txn.log_level, txn.priority_class, txn.client_tos, txn.set_retries),
+        (Some(8), 2047, Some(16), Some(7))
+    );
     assert!(txn.no_l7_retry);
     assert_eq!(&*txn.early_hints[0].0, b"link");
     assert_eq!(txn.cache_use.as_deref(), Some("c"));
@@ -258,7 +333,11 @@ fn settings() {
 fn captures() {
     let shared = shared();
     let mut scope = scope(&shared);
-    let rules = parse(Phase::HttpRequest, &["capture hdr(user-agent) len 4", "capture path id 0 if { path /none }"], &mut scope);
+    let rules = parse(
+        Phase::HttpRequest,
+        &["capture hdr(user-agent) len 4", "capture path id 0 if { path /none }"],
+        &mut scope,
+    );
     assert_eq!(scope.request_captures, [(vec![], 4)]);
     let mut txn = request();
     txn.request_captures = vec![None];
@@ -269,12 +348,19 @@ fn captures() {
 #[test]
 fn files_changed_by_rules() {
     let shared = shared();
-    let lines = ["set-map(hosts.map) h be9", "set-header r %[hdr(host),map(hosts.map)]", "del-map(hosts.map) h", "set-header s '%[hdr(host),map(hosts.map)]-'",
-        "add-acl(paths.lst) %[path]", "set-header t 1 if { path -f paths.lst }"];
+    let lines = [
+        "set-map(hosts.map) h be9",
+        "set-header r %[hdr(host),map(hosts.map)]",
+        "del-map(hosts.map) h",
+        "set-header s '%[hdr(host),map(hosts.map)]-'",
+        "add-acl(paths.lst) %[path]",
+        "set-header t 1 if { path -f paths.lst }",
+    ];
     let rules = parse(Phase::HttpRequest, &lines, &mut scope(&shared));
     let mut txn = request();
     assert!(matches!(run(&rules, 0, &mut txn), Flow::Done));
-    let get = |name: &str| txn.request.fields.get(name.as_bytes()).map(|v| String::from_utf8_lossy(v).into_owned());
+    let get =
+        |name: &str| txn.request.fields.get(name.as_bytes()).map(|v| String::from_utf8_lossy(v).into_owned());
     assert_eq!((get("r"), get("s"), get("t")), (Some("be9".into()), Some("-".into()), Some("1".into())));
     assert_eq!(shared.files.find("paths.lst").expect("loaded").len(), 3);
 }
@@ -307,7 +393,8 @@ fn refused_rules() {
     check(Req, "set-timeout clint 5s", "did you mean 'client'?");
     check(Req, "set-header a %[nope] if { nope }", "unknown fetch 'nope'");
     // All that is wrong is reported at once.
-    let errors = Rule::parse(Req, &words("set-header a %[nope] if { nope2 }"), &mut scope(&shared)).expect_err("both");
+    let errors =
+        Rule::parse(Req, &words("set-header a %[nope] if { nope2 }"), &mut scope(&shared)).expect_err("both");
     assert_eq!(errors.len(), 2);
 }
 
@@ -315,7 +402,14 @@ fn refused_rules() {
 fn names_that_must_exist_are_collected() {
     let shared = shared();
     let mut scope = scope(&shared);
-    parse(Phase::HttpRequest, &["track-sc0 src table t", "deny if { nbsrv(be) lt 1 } { srv_is_up(be/s1) } { sc0_http_req_rate(u) gt 5 }"], &mut scope);
+    parse(
+        Phase::HttpRequest,
+        &[
+            "track-sc0 src table t",
+            "deny if { nbsrv(be) lt 1 } { srv_is_up(be/s1) } { sc0_http_req_rate(u) gt 5 }",
+        ],
+        &mut scope,
+    );
     let names = format!("{:?}", scope.references.iter().map(|r| &r.target).collect::<Vec<_>>());
     for name in ["Table { name: \"t\"", "Backend(\"be\")", "server: \"s1\"", "Table { name: \"u\""] {
         assert!(names.contains(name), "{name} in {names}");

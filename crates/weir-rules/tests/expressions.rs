@@ -17,7 +17,8 @@ const HEAD: &str = "GET http://h.example.com:81/a/b;p=1?x=1&y=2&x=3 HTTP/1.1\n\
 
 fn eval(expr: &str, txn: &Txn) -> Option<String> {
     let shared = shared();
-    let (parsed, _) = Expr::parse(&[word(expr)], &mut scope(&shared)).unwrap_or_else(|e| panic!("{expr}: {}", text(&e)));
+    let (parsed, _) =
+        Expr::parse(&[word(expr)], &mut scope(&shared)).unwrap_or_else(|e| panic!("{expr}: {}", text(&e)));
     parsed.eval(txn).map(|v| String::from_utf8_lossy(&v.into_bytes()).into_owned())
 }
 
@@ -93,7 +94,8 @@ fn hashes_of_the_request() {
 #[test]
 fn casts_between_types() {
     let txn = txn(HEAD);
-    let check = |expr: &str, expected: &str| assert_eq!(eval(expr, &txn).as_deref(), Some(expected), "{expr}");
+    let check =
+        |expr: &str, expected: &str| assert_eq!(eval(expr, &txn).as_deref(), Some(expected), "{expr}");
     check("bin(4142)", "AB");
     check("bool(true)", "1");
     check("int(5),hex", "0000000000000005");
@@ -107,7 +109,8 @@ fn casts_between_types() {
 #[test]
 fn maps() {
     let txn = txn("GET /a/b.html HTTP/1.1\nhost: www.example.com");
-    let check = |expr: &str, expected: Option<&str>| assert_eq!(eval(expr, &txn).as_deref(), expected, "{expr}");
+    let check =
+        |expr: &str, expected: Option<&str>| assert_eq!(eval(expr, &txn).as_deref(), expected, "{expr}");
     check("hdr(host),map(hosts.map)", Some("be1"));
     check("str(b.example.com),map(hosts.map)", Some("be2 and more"));
     check("str(none),map(hosts.map)", None);
@@ -138,7 +141,8 @@ fn variables_set_by_converters() {
 #[test]
 fn json() {
     let mut txn = txn(HEAD);
-    txn.request_body = br#"{"integer":4,"my.key":"v","t":true,"f":1.5,"roles":["a","b"],"o":{"k":"\u00e9"}}"#.to_vec();
+    txn.request_body =
+        br#"{"integer":4,"my.key":"v","t":true,"f":1.5,"roles":["a","b"],"o":{"k":"\u00e9"}}"#.to_vec();
     let check = |path: &str, expected: Option<&str>| {
         assert_eq!(eval(&format!("req.body,json_query({path})"), &txn).as_deref(), expected, "{path}");
     };

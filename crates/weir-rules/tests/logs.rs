@@ -55,7 +55,11 @@ fn built_in_formats() {
         "198.51.100.7:50000 [14/Nov/2023:23:13:20.001] fe be/s1 0/1/2/3/10 200 49 - - ---- 1/1/1/1/0 0/0 \
          \"GET /a/b?x=1&y|z HTTP/1.1\" 0/-/-/-/0 -/-/-",
     );
-    check(tcplog(), &txn, "198.51.100.7:50000 [14/Nov/2023:23:13:20.000] fe be/s1 1/2/11 49 -- 1/1/1/1/0 0/0");
+    check(
+        tcplog(),
+        &txn,
+        "198.51.100.7:50000 [14/Nov/2023:23:13:20.000] fe be/s1 1/2/11 49 -- 1/1/1/1/0 0/0",
+    );
     txn.request_captures = vec![Some(b"a|b\"{}#\xe9 z"[..].into()), None];
     txn.response_captures = vec![None];
     check(
@@ -99,13 +103,35 @@ fn bad_requests() {
 #[test]
 fn custom_formats() {
     let mut txn = served();
-    let check = |format: &str, expected: &str, txn: &Txn| assert_eq!(render(format, Style::Log, txn), expected, "{format}");
-    check("%ci:%cp %fi:%fp %bi:%bp %si:%sp", "198.51.100.7:50000 192.0.2.80:443 10.0.0.9:40000 10.0.0.1:8080", &txn);
+    let check = |format: &str, expected: &str, txn: &Txn| {
+        assert_eq!(render(format, Style::Log, txn), expected, "{format}");
+    };
+    check(
+        "%ci:%cp %fi:%fp %bi:%bp %si:%sp",
+        "198.51.100.7:50000 192.0.2.80:443 10.0.0.9:40000 10.0.0.1:8080",
+        &txn,
+    );
     check("%{+X}o %ci %cp %Ts %rt %pid %ST", "C6336407 C350 6553F100 0010 1267 200", &txn);
-    check("%T|%Tl|%t|%Ts|%ms|%tr|%trg|%trl", "14/Nov/2023:22:13:20 +0000|14/Nov/2023:23:13:20 +0100|14/Nov/2023:23:13:20.000|1700000000|000|14/Nov/2023:23:13:20.001|14/Nov/2023:22:13:20 +0000|14/Nov/2023:23:13:20 +0100", &txn);
-    check("%HM %HU %HP %HQ %HV %{+Q}HQ %HPO", "GET /a/b?x=1&y|z /a/b ?x=1&y|z HTTP/1.1 \"?x=1&y|z\" /a/b", &txn);
-    check("%[src]|%[var(txn.x)]x|%{+Q}[var(txn.x)]x|%{+Q}[src]", "198.51.100.7|-x|\"\"x|\"198.51.100.7\"", &txn);
-    check("%{+Q}r  %{+Q,+E}r   x  %%", "\"GET /a/b?x=1&y|z HTTP/1.1\" \"GET /a/b?x=1&y|z HTTP/1.1\" x %", &txn);
+    check(
+        "%T|%Tl|%t|%Ts|%ms|%tr|%trg|%trl",
+        "14/Nov/2023:22:13:20 +0000|14/Nov/2023:23:13:20 +0100|14/Nov/2023:23:13:20.000|1700000000|000|14/Nov/2023:23:13:20.001|14/Nov/2023:22:13:20 +0000|14/Nov/2023:23:13:20 +0100",
+        &txn,
+    );
+    check(
+        "%HM %HU %HP %HQ %HV %{+Q}HQ %HPO",
+        "GET /a/b?x=1&y|z /a/b ?x=1&y|z HTTP/1.1 \"?x=1&y|z\" /a/b",
+        &txn,
+    );
+    check(
+        "%[src]|%[var(txn.x)]x|%{+Q}[var(txn.x)]x|%{+Q}[src]",
+        "198.51.100.7|-x|\"\"x|\"198.51.100.7\"",
+        &txn,
+    );
+    check(
+        "%{+Q}r  %{+Q,+E}r   x  %%",
+        "\"GET /a/b?x=1&y|z HTTP/1.1\" \"GET /a/b?x=1&y|z HTTP/1.1\" x %",
+        &txn,
+    );
     check("a %hr  %hs b", "a b", &txn);
     check("%{+Q}[int(5)]%{+E}[int(5)]  ", "\"5\"5 ", &txn);
     check("%{+E}[str('a\"b]c')]", "a\\\"b\\]c", &txn);
@@ -113,14 +139,19 @@ fn custom_formats() {
     check("%Tq %Th %Ti %Tu %Td %H %lc %tsc %ts %f %ft %b", "0 0 0 11 4 edge1 0 ---- -- fe fe be", &txn);
     txn.request_captures = vec![Some(b"a|b"[..].into())];
     check("%{+Q}o %hr|%hrl|%hs|%CC|%ID|%si|%sp", "\"{a#7Cb}\"|\"a#7Cb\"||\"\"|\"\"|\"10.0.0.1\"|8080", &txn);
-    check("%{+json}o %(uri)HU %(st)ST %(x)[str('a\"b')] %(no)[var(txn.no)] %(n:str)ST", "{\"uri\": \"/a/b?x=1&y|z\", \"st\": 200, \"x\": \"a\\\"b\", \"no\": null, \"n\": \"200\"}", &txn);
+    check(
+        "%{+json}o %(uri)HU %(st)ST %(x)[str('a\"b')] %(no)[var(txn.no)] %(n:str)ST",
+        "{\"uri\": \"/a/b?x=1&y|z\", \"st\": 200, \"x\": \"a\\\"b\", \"no\": null, \"n\": \"200\"}",
+        &txn,
+    );
 }
 
 #[test]
 fn field_values() {
     let mut txn = served();
     txn.vars.push((b"lines"[..].into(), weir_rules::Value::Str(b"a\nb\tc".to_vec().into())));
-    let check = |format: &str, expected: &str| assert_eq!(render(format, Style::Http, &txn), expected, "{format}");
+    let check =
+        |format: &str, expected: &str| assert_eq!(render(format, Style::Http, &txn), expected, "{format}");
     check("%[var(txn.lines)]", "a%0Ab%09c");
     check("%[var(txn.none)]x", "x");
     check("%{+Q}[src]", "198.51.100.7");

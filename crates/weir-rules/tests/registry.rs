@@ -9,7 +9,8 @@ use weir_rules::{Expr, Txn};
 fn check(example: &Example, txn: &Txn) {
     let shared = shared();
     let (expr, expected) = example;
-    let (parsed, _) = Expr::parse(&[word(expr)], &mut scope(&shared)).unwrap_or_else(|e| panic!("{expr}: {}", text(&e)));
+    let (parsed, _) =
+        Expr::parse(&[word(expr)], &mut scope(&shared)).unwrap_or_else(|e| panic!("{expr}: {}", text(&e)));
     let got = parsed.eval(txn).map(|v| String::from_utf8_lossy(&v.into_bytes()).into_owned());
     assert_eq!(got.as_deref(), *expected, "{expr}");
 }
@@ -50,7 +51,8 @@ fn how_much_works() {
         ("converters", registry::converters()),
         ("actions", registry::actions()),
     ] {
-        let missing: Vec<_> = entries.iter().filter(|e| e.status == Status::Missing).map(|e| e.name).collect();
+        let missing: Vec<_> =
+            entries.iter().filter(|e| e.status == Status::Missing).map(|e| e.name).collect();
         println!("{what}: {:?}, missing: {}", count(entries.clone()), missing.join(" "));
     }
 }

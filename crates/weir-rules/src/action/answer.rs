@@ -12,6 +12,7 @@ const SYNTAX: &str = "[status CODE] [content-type TYPE] [default-errorfiles | er
 /// Most fields of 103 responses kept for one request.
 const MAX_EARLY_HINTS: usize = 100;
 
+#[rustfmt::skip]
 pub(super) static ACTIONS: &[ActionEntry] = &[
     action("auth", REQUEST, "auth [realm REALM]", "Asks for user name and password.", parse_auth),
     action("deny", REQUEST | RESPONSE, SYNTAX, "Refuses with 403 (502 for responses) or another answer.", parse_reply),
@@ -78,7 +79,8 @@ impl Action for Auth {
         let proxied = txn.request.scheme().is_some()
             && !txn.request.normalized_uri
             && txn.request.fields.get(b"proxy-connection").is_some();
-        let (status, name): (_, &[u8]) = if proxied { (407, b"proxy-authenticate") } else { (401, b"www-authenticate") };
+        let (status, name): (_, &[u8]) =
+            if proxied { (407, b"proxy-authenticate") } else { (401, b"www-authenticate") };
         let Some(mut reply) = error_page(txn, status) else { return end_with(None, true) };
         let realm = self.realm.to_vec(txn);
         let realm = if realm.is_empty() { &self.default_realm } else { realm.as_slice() };

@@ -14,6 +14,7 @@ use crate::{Diagnostic, Scope, Txn};
 const ADDRESS: u8 = CONNECTION | SESSION | CONTENT | REQUEST;
 const CLIENT: u8 = TCP | REQUEST | RESPONSE;
 
+#[rustfmt::skip]
 pub(super) static ACTIONS: &[ActionEntry] = &[
     action("cache-store", RESPONSE, "cache-store NAME", "Stores the response in a cache.", parse_cache),
     action("cache-use", REQUEST, "cache-use NAME [no-early-hints]", "Answers from a cache when it can.", parse_cache),
@@ -113,7 +114,9 @@ impl Action for SetNumber {
             Setting::Nice => txn.nice = n.clamp(-1024, 1024) as i32,
             Setting::PriorityClass => txn.priority_class = n.clamp(-2047, 2047) as i32,
             Setting::PriorityOffset => txn.priority_offset = n.clamp(-524_287, 524_287) as i32,
-            Setting::Retries => txn.set_retries = u32::try_from(n).ok().filter(|n| *n <= 100).or(txn.set_retries),
+            Setting::Retries => {
+                txn.set_retries = u32::try_from(n).ok().filter(|n| *n <= 100).or(txn.set_retries);
+            }
         }
         Step::Next
     }
@@ -174,7 +177,12 @@ fn parse_timeout(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {
             words.next();
             Ok(ms as u32)
         }
-        Some(_) => return Err(vec![Diagnostic::error(words.peek().map_or(words.pos, |w| w.pos), "a timeout is not 0 and below 24 days")]),
+        Some(_) => {
+            return Err(vec![Diagnostic::error(
+                words.peek().map_or(words.pos, |w| w.pos),
+                "a timeout is not 0 and below 24 days",
+            )]);
+        }
         None => Err(words.expr(scope)?),
     };
     Ok(Box::new(SetTimeout { which, value }))

@@ -10,6 +10,7 @@ use crate::scope::Target;
 use crate::vars::VarName;
 use crate::{Diagnostic, Scope, Txn};
 
+#[rustfmt::skip]
 pub(super) static ACTIONS: &[ActionEntry] = &[
     action("accept", TCP, "accept", "Accepts; later rules of the set are skipped.", parse_end),
     action("allow", HTTP, "allow", "Allows; later rules of the set are skipped.", parse_end),
@@ -61,7 +62,10 @@ fn parse_silent(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {
     if words.accept("rst-ttl") {
         let ttl = words.expect("a TTL")?;
         if number(&ttl.text).is_none_or(|n| !(1..=255).contains(&n)) {
-            return Err(vec![Diagnostic::error(ttl.pos, format!("'{}' is no TTL from 1 to 255", ttl.as_str()))]);
+            return Err(vec![Diagnostic::error(
+                ttl.pos,
+                format!("'{}' is no TTL from 1 to 255", ttl.as_str()),
+            )]);
         }
         scope.warn(ttl.pos, "'rst-ttl' is not implemented yet: the connection is dropped without a RST");
     }
@@ -71,7 +75,10 @@ fn parse_silent(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {
 fn parse_switch(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
     let mode = words.expect("'http'")?;
     if mode.text != b"http" {
-        return Err(vec![Diagnostic::error(mode.pos, format!("cannot switch to '{}'", mode.as_str())).hint("only 'http' is possible")]);
+        return Err(vec![
+            Diagnostic::error(mode.pos, format!("cannot switch to '{}'", mode.as_str()))
+                .hint("only 'http' is possible"),
+        ]);
     }
     if words.accept("proto") {
         words.expect("a protocol")?;
@@ -153,7 +160,9 @@ fn parse_body(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
                 words.next();
                 let word = words.expect("a size")?;
                 let size = parse_size(&word.text);
-                at_least = size.ok_or_else(|| vec![Diagnostic::error(word.pos, format!("'{}' is no size", word.as_str()))])?;
+                at_least = size.ok_or_else(|| {
+                    vec![Diagnostic::error(word.pos, format!("'{}' is no size", word.as_str()))]
+                })?;
             }
             b"use-large-buffer" => {
                 words.next();
@@ -235,7 +244,9 @@ fn parse_resolve(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {
         None | Some(b"") => 0,
         Some(b"ipv4") => 4,
         Some(b"ipv6") => 6,
-        Some(_) => return Err(vec![Diagnostic::error(words.call.args()[2].pos, "the family is 'ipv4' or 'ipv6'")]),
+        Some(_) => {
+            return Err(vec![Diagnostic::error(words.call.args()[2].pos, "the family is 'ipv4' or 'ipv6'")]);
+        }
     };
     let expr = words.expr(scope)?;
     Ok(Box::new(Resolve { var, resolvers: section.as_str().as_ref().into(), family, expr }))

@@ -13,6 +13,7 @@ use crate::log_format::Style;
 use crate::reply::check_name;
 use crate::{Diagnostic, LogFormat, Scope, Txn, pcre, status};
 
+#[rustfmt::skip]
 pub(super) static ACTIONS: &[ActionEntry] = &[
     action("add-header", HTTP, "add-header NAME FMT", "Adds a field.", parse_header),
     action("add-headers-bin", HTTP, "add-headers-bin EXPR [prefix TEXT]", "Adds fields given in binary form.", parse_bin),
@@ -109,14 +110,22 @@ impl NameMatch {
         match self {
             Self::Exact => name.eq_ignore_ascii_case(wanted),
             Self::Begin => name.len() >= wanted.len() && name[..wanted.len()].eq_ignore_ascii_case(wanted),
-            Self::End => name.len() >= wanted.len() && name[name.len() - wanted.len()..].eq_ignore_ascii_case(wanted),
-            Self::Sub => wanted.is_empty() || name.windows(wanted.len()).any(|w| w.eq_ignore_ascii_case(wanted)),
+            Self::End => {
+                name.len() >= wanted.len() && name[name.len() - wanted.len()..].eq_ignore_ascii_case(wanted)
+            }
+            Self::Sub => {
+                wanted.is_empty() || name.windows(wanted.len()).any(|w| w.eq_ignore_ascii_case(wanted))
+            }
             Self::Regex(regex) => regex.is_match(&name.to_ascii_lowercase()),
         }
     }
 
     /// `[-m method]`
-    fn parse(words: &mut Words<'_>, pattern: Option<&crate::Word>, scope: &Scope<'_>) -> Result<Self, Vec<Diagnostic>> {
+    fn parse(
+        words: &mut Words<'_>,
+        pattern: Option<&crate::Word>,
+        scope: &Scope<'_>,
+    ) -> Result<Self, Vec<Diagnostic>> {
         if !words.accept("-m") {
             return Ok(Self::Exact);
         }
@@ -126,8 +135,12 @@ impl NameMatch {
             (b"beg", _) => Ok(Self::Begin),
             (b"end", _) => Ok(Self::End),
             (b"sub", _) => Ok(Self::Sub),
-            (b"reg", Some(pattern)) => pcre::compile(pattern, true, scope).map(Self::Regex).map_err(|e| vec![e]),
-            _ => Err(vec![Diagnostic::unknown("matching method", method, ["str", "beg", "end", "sub", "reg"])]),
+            (b"reg", Some(pattern)) => {
+                pcre::compile(pattern, true, scope).map(Self::Regex).map_err(|e| vec![e])
+            }
+            _ => {
+                Err(vec![Diagnostic::unknown("matching method", method, ["str", "beg", "end", "sub", "reg"])])
+            }
         }
     }
 }
@@ -189,7 +202,9 @@ impl Replace {
 
 impl Action for Replace {
     fn run(&self, txn: &mut Txn, phase: Phase) -> Step {
-        let named = |fields: &mut Fields| (0..fields.len()).find(|at| fields.name(*at).eq_ignore_ascii_case(&self.name));
+        let named = |fields: &mut Fields| {
+            (0..fields.len()).find(|at| fields.name(*at).eq_ignore_ascii_case(&self.name))
+        };
         let Some(first) = fields(txn, phase).and_then(named) else { return Step::Next };
         with_rendered(&self.replacement, txn, |txn, replacement| {
             let max_head = txn.max_head;
@@ -265,7 +280,9 @@ fn strings(mut bytes: &[u8], values: bool) -> Option<Vec<(&[u8], &[u8])>> {
 
 impl Action for Binary {
     fn run(&self, txn: &mut Txn, phase: Phase) -> Step {
-        let Some(bytes) = self.expr.eval(txn).map(|v| v.into_binary().into_owned()) else { return Step::Next };
+        let Some(bytes) = self.expr.eval(txn).map(|v| v.into_binary().into_owned()) else {
+            return Step::Next;
+        };
         let Some(list) = strings(&bytes, self.kind != BinaryKind::Del) else { return Step::Failed };
         let max_head = txn.max_head;
         let Some(fields) = fields(txn, phase) else { return Step::Next };
@@ -331,17 +348,24 @@ fn parse_capture(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {
     let keyword = words.expect("'len' or 'id'")?;
     let value = words.expect("a number")?;
     let n = number(&value.text).and_then(|n| usize::try_from(n).ok());
-    let n = n.ok_or_else(|| vec![Diagnostic::error(value.pos, format!("'{}' is no number", value.as_str()))])?;
+    let n =
+        n.ok_or_else(|| vec![Diagnostic::error(value.pos, format!("'{}' is no number", value.as_str()))])?;
     let response = words.phase.is_response();
     let slots = if response { &mut scope.response_captures } else { &mut scope.request_captures };
     let (slot, len) = match keyword.text.as_slice() {
         b"len" if response => {
             let message = "responses can only be captured into a declared slot";
-            return Err(vec![Diagnostic::error(keyword.pos, message).hint("use 'declare capture response len N' and 'id 0'")]);
+            return Err(vec![
+                Diagnostic::error(keyword.pos, message)
+                    .hint("use 'declare capture response len N' and 'id 0'"),
+            ]);
         }
         b"len" if !scope.frontend => {
             let message = "a backend cannot declare a capture slot";
-            return Err(vec![Diagnostic::error(keyword.pos, message).hint("use 'declare capture request len N' in the frontend and 'id 0' here")]);
+            return Err(vec![
+                Diagnostic::error(keyword.pos, message)
+                    .hint("use 'declare capture request len N' in the frontend and 'id 0' here"),
+            ]);
         }
         b"len" => {
             slots.push((Vec::new(), n));
@@ -379,11 +403,12 @@ impl Action for SetStatus {
 fn parse_status(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
     let word = words.expect("a status")?;
     let code = number(&word.text).filter(|c| (100..=999).contains(c));
-    let code = code.ok_or_else(|| vec![Diagnostic::error(word.pos, format!("'{}' is no status from 100 to 999", word.as_str()))])?;
+    let code = code.ok_or_else(|| {
+        vec![Diagnostic::error(word.pos, format!("'{}' is no status from 100 to 999", word.as_str()))]
+    })?;
     let reason: Box<[u8]> = match words.accept("reason") {
         true => words.expect("a reason")?.text.as_slice().into(),
         false => status::reason(code as u16).as_bytes().into(),
     };
     Ok(Box::new(SetStatus { code: code as u16, reason }))
 }
-

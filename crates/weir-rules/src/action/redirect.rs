@@ -11,6 +11,7 @@ use crate::log_format::Style;
 use crate::reply::Reply;
 use crate::{Diagnostic, LogFormat, Scope, Txn};
 
+#[rustfmt::skip]
 pub(super) static ACTIONS: &[ActionEntry] = &[action(
     "redirect",
     REQUEST | RESPONSE,
@@ -131,7 +132,10 @@ fn parse(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Result<Box<dyn Action>
                     _ => Kind::Location,
                 };
                 if words.phase.is_response() && redirect.kind != Kind::Location {
-                    return Err(vec![Diagnostic::error(word.pos, "responses can only be redirected to a 'location'")]);
+                    return Err(vec![Diagnostic::error(
+                        word.pos,
+                        "responses can only be redirected to a 'location'",
+                    )]);
                 }
                 target = Some(words.format(Style::Http, scope)?);
             }
@@ -145,7 +149,9 @@ fn parse(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Result<Box<dyn Action>
                     b"308" => 308,
                     _ => {
                         let message = format!("'{}' is no status of a redirect", code.as_str());
-                        return Err(vec![Diagnostic::error(code.pos, message).hint("use 301, 302, 303, 307 or 308")]);
+                        return Err(vec![
+                            Diagnostic::error(code.pos, message).hint("use 301, 302, 303, 307 or 308"),
+                        ]);
                     }
                 };
             }
@@ -161,11 +167,25 @@ fn parse(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Result<Box<dyn Action>
             }
             b"set-cookie-fmt" => redirect.cookie = Some((words.format(Style::Http, scope)?, "; path=/;")),
             _ => {
-                let known = ["location", "prefix", "scheme", "code", "drop-query", "append-slash", "keep-query", "ignore-empty", "set-cookie", "set-cookie-fmt", "clear-cookie"];
+                let known = [
+                    "location",
+                    "prefix",
+                    "scheme",
+                    "code",
+                    "drop-query",
+                    "append-slash",
+                    "keep-query",
+                    "ignore-empty",
+                    "set-cookie",
+                    "set-cookie-fmt",
+                    "clear-cookie",
+                ];
                 return Err(vec![Diagnostic::unknown("word of 'redirect'", word, known)]);
             }
         }
     }
-    redirect.target = target.ok_or_else(|| vec![Diagnostic::error(words.pos, "'redirect' needs 'location', 'prefix' or 'scheme'")])?;
+    redirect.target = target.ok_or_else(|| {
+        vec![Diagnostic::error(words.pos, "'redirect' needs 'location', 'prefix' or 'scheme'")]
+    })?;
     Ok(Box::new(redirect))
 }

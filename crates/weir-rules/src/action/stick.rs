@@ -11,6 +11,7 @@ use crate::{Diagnostic, Scope, Txn, Word};
 
 const TRACK: u8 = CONNECTION | SESSION | CONTENT | REQUEST | RESPONSE;
 
+#[rustfmt::skip]
 pub(super) static ACTIONS: &[ActionEntry] = &[
     action("sc-add-gpc", ALL, "sc-add-gpc(INDEX,SLOT) { NUMBER | EXPR }", "Adds to a general purpose counter.", parse_change),
     action("sc-inc-gpc", ALL, "sc-inc-gpc(INDEX,SLOT)", "Increments a general purpose counter.", parse_change),
@@ -53,7 +54,9 @@ impl Action for Track {
             slots[self.slot] = entry;
         };
         match phase {
-            Phase::TcpRequestConnection | Phase::TcpRequestSession => store(&mut txn.session.tracked.borrow_mut()),
+            Phase::TcpRequestConnection | Phase::TcpRequestSession => {
+                store(&mut txn.session.tracked.borrow_mut());
+            }
             _ => store(&mut txn.tracked),
         }
         Step::Next
@@ -106,7 +109,9 @@ impl Action for Change {
 
 fn argument(word: &Word, most: usize) -> Result<usize, Vec<Diagnostic>> {
     let n = number(&word.text).and_then(|n| usize::try_from(n).ok()).filter(|n| *n < most);
-    n.ok_or_else(|| vec![Diagnostic::error(word.pos, format!("'{}' is no number below {most}", word.as_str()))])
+    n.ok_or_else(|| {
+        vec![Diagnostic::error(word.pos, format!("'{}' is no number below {most}", word.as_str()))]
+    })
 }
 
 fn parse_change(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Result<Box<dyn Action>, Vec<Diagnostic>> {
@@ -129,7 +134,10 @@ fn parse_change(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Result<Box<dyn 
 }
 
 /// A number, or an expression that returns one.
-pub(super) fn number_or_expr(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Result<Result<i64, Expr>, Vec<Diagnostic>> {
+pub(super) fn number_or_expr(
+    words: &mut Words<'_>,
+    scope: &mut Scope<'_>,
+) -> Result<Result<i64, Expr>, Vec<Diagnostic>> {
     if let Some(n) = words.peek().and_then(|w| number(&w.text)) {
         words.next();
         return Ok(Ok(n));

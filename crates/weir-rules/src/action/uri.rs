@@ -9,6 +9,7 @@ use crate::log_format::Style;
 use crate::reply::is_token;
 use crate::{Diagnostic, LogFormat, Scope, Txn, pcre, vars};
 
+#[rustfmt::skip]
 pub(super) static ACTIONS: &[ActionEntry] = &[
     action("replace-path", REQUEST, "replace-path REGEX FMT", "Replaces the path when it matches.", parse_replace),
     action("replace-pathq", REQUEST, "replace-pathq REGEX FMT", "Replaces path and query when they match.", parse_replace),

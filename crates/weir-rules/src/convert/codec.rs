@@ -6,12 +6,13 @@ use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
+use crate::Txn;
 use crate::args::{ArgKind as K, Args, NONE, args};
 use crate::pcre::hex_byte;
 use crate::registry::{Converter, converter};
 use crate::value::{Type, Value};
-use crate::Txn;
 
+#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
     converter("b64dec", NONE, Type::Str, Type::Bin, "Decodes base64.", b64dec).examples(&[("str(YWJj),b64dec", Some("abc"))]),
     converter("base2", NONE, Type::Bin, Type::Str, "Eight binary digits per byte.", base2).examples(&[("str(A),base2", Some("01000001"))]),
@@ -35,7 +36,9 @@ pub(crate) static CONVERTERS: &[Converter] = &[
 
 const STANDARD: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent).with_decode_allow_trailing_bits(true),
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
 );
 const URL: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,

@@ -10,6 +10,7 @@ use crate::{Diagnostic, Scope, Txn};
 
 use super::codec::decode_base64;
 
+#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
     converter("digest", args(1, &[K::Str]), Type::Bin, Type::Bin, "Message digest by name: md5, sha1, sha256, sha3-256, ...", digest_value)
         .prepare(prepare_digest)
@@ -48,7 +49,10 @@ fn algorithm(at: u8) -> Option<&'static digest::Algorithm> {
 
 fn find_digest(call: &Call) -> Result<u8, Vec<Diagnostic>> {
     let Some(word) = call.args().first() else {
-        return Err(vec![Diagnostic::error(call.name.pos, format!("'{}' needs a digest's name", call.name.as_str()))]);
+        return Err(vec![Diagnostic::error(
+            call.name.pos,
+            format!("'{}' needs a digest's name", call.name.as_str()),
+        )]);
     };
     let name = word.text.to_ascii_lowercase();
     let at = DIGESTS.iter().position(|d| d.as_bytes() == name);
@@ -85,7 +89,8 @@ pub(crate) fn secret(word: &crate::Word) -> Result<Arg, Vec<Diagnostic>> {
         return Ok(Arg::Var(name));
     }
     let key = decode_base64(&word.text);
-    let key = key.ok_or_else(|| vec![Diagnostic::error(word.pos, format!("'{}' is no base64", word.as_str()))])?;
+    let key =
+        key.ok_or_else(|| vec![Diagnostic::error(word.pos, format!("'{}' is no base64", word.as_str()))])?;
     Ok(Arg::Str(key.into()))
 }
 

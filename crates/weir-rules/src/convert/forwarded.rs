@@ -2,15 +2,16 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::Txn;
 use crate::args::{Arg, ArgKind as K, Args, NONE, args};
 use crate::registry::{Converter, converter};
 use crate::reply::is_token;
 use crate::value::{Type, Value};
-use crate::Txn;
 
 const FIELD: K = K::OneOf(&NAMES);
 const NAMES: [&str; 4] = ["proto", "host", "for", "by"];
 
+#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
     converter("rfc7239_field", args(1, &[FIELD]), Type::Str, Type::Str, "A parameter of a Forwarded value.", field)
         .examples(&[("str('proto=https;host=\"haproxy.org:80\"'),rfc7239_field(host)", Some("haproxy.org:80")), ("str(proto=https),rfc7239_field(for)", None)]),
@@ -72,9 +73,12 @@ fn is_node(node: &[u8]) -> bool {
 
 fn is_host(host: &[u8]) -> bool {
     let end = super::http::host_end(host);
-    let port_is_good = host.get(end + 1..).is_none_or(|port| !port.is_empty() && port.iter().all(u8::is_ascii_digit));
+    let port_is_good =
+        host.get(end + 1..).is_none_or(|port| !port.is_empty() && port.iter().all(u8::is_ascii_digit));
     let name = &host[..end];
-    !name.is_empty() && port_is_good && name.iter().all(|b| b.is_ascii_alphanumeric() || b"-._~:[]%".contains(b))
+    !name.is_empty()
+        && port_is_good
+        && name.iter().all(|b| b.is_ascii_alphanumeric() || b"-._~:[]%".contains(b))
 }
 
 /// The parameters of one element: name's place and value without quotes; `None` when it is not valid.

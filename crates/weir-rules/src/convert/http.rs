@@ -8,6 +8,7 @@ use crate::{Txn, pcre};
 
 use super::string::slice;
 
+#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
     converter("fe_exists", NONE, Type::Str, Type::Bool, "Whether there is a frontend of this name.", fe_exists),
     converter("host_only", NONE, Type::Str, Type::Str, "A Host value without its port.", host_only)

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
+use crate::Txn;
 use crate::args::{Arg, ArgKind as K, Args, args};
 use crate::json_path::{Json, JsonPath, unescape};
 use crate::registry::{Converter, converter};
 use crate::value::{Type, Value, leading_int};
-use crate::Txn;
 
+#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
     converter("json", args(0, &[K::OneOf(&["ascii", "utf8", "utf8s", "utf8p", "utf8ps"])]), Type::Str, Type::Str, "Escapes for a JSON string.", json)
         .examples(&[("str(\"a\\\"b/c\"),json", Some("a\\\"b\\/c"))]),

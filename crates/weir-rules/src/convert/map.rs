@@ -15,6 +15,7 @@ macro_rules! maps {
     )*] };
 }
 
+#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = maps! {
     "map", Str, Str, "The value of the key that equals the string.";
     "map_str", Str, Str, "The value of the key that equals the string.";
@@ -76,14 +77,18 @@ fn prepare(call: &Call, scope: &mut Scope<'_>, keyword: &'static str) -> Result<
         return Err(vec![Diagnostic::error(call.name.pos, format!("'{keyword}' needs the name of a map"))]);
     };
     if default.len() > 1 {
-        return Err(vec![Diagnostic::error(default[1].pos, format!("'{keyword}' takes at most 2 arguments"))]);
+        return Err(vec![Diagnostic::error(
+            default[1].pos,
+            format!("'{keyword}' takes at most 2 arguments"),
+        )]);
     }
     let (method, output) = meaning(keyword);
     let file = PatternFiles::open(name, true, scope)?;
     let rules = Rules { method, ignore_case: false, dotted: false };
     let mut list = vec![Arg::Map(file.view(rules, output, name).map_err(|e| vec![e])?)];
     if let Some(word) = default.first() {
-        let wrong = || vec![Diagnostic::error(word.pos, format!("'{}' is no {}", word.as_str(), output.name()))];
+        let wrong =
+            || vec![Diagnostic::error(word.pos, format!("'{}' is no {}", word.as_str(), output.name()))];
         list.push(match output {
             Type::Int => Arg::Int(strict_int(&word.text).ok_or_else(wrong)?),
             Type::Ip => Arg::Ip(parse_ip(&word.text).ok_or_else(wrong)?),
@@ -95,7 +100,8 @@ fn prepare(call: &Call, scope: &mut Scope<'_>, keyword: &'static str) -> Result<
 
 fn lookup<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
     let Some(Arg::Map(view)) = args.get(0) else { return None };
-    let found = if args.variant == "map_regm" { view.expand(&value) } else { PatternView::lookup(view, &value) };
+    let found =
+        if args.variant == "map_regm" { view.expand(&value) } else { PatternView::lookup(view, &value) };
     found.or_else(|| match args.list.get(1) {
         Some(Arg::Str(text)) => Some(Value::text(text)),
         Some(Arg::Int(n)) => Some(Value::Int(*n)),

@@ -2,15 +2,16 @@
 
 use std::net::IpAddr;
 
+use crate::Txn;
 use crate::args::{Arg, ArgKind as K, ArgSpec, Args, NONE, args};
 use crate::hash;
 use crate::registry::{Converter, converter};
 use crate::value::{Type, Value};
-use crate::Txn;
 
 const OPERAND: ArgSpec = args(1, &[K::IntOrVar]);
 const OPTIONAL: ArgSpec = args(0, &[K::Int]);
 
+#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
     converter("add", OPERAND, Type::Int, Type::Int, "Adds a number or variable.", arithmetic)
         .examples(&[("int(2),add(3)", Some("5")), ("int(9223372036854775807),add(1)", Some("9223372036854775807"))]),
@@ -138,4 +139,3 @@ fn ipmask<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value<'a>>
     };
     Some(Value::Ip(ip))
 }
-

@@ -1,10 +1,10 @@
 //! Look-ups in stick tables by the sample: `table_*`, `in_table`.
 
+use crate::Txn;
 use crate::args::{Arg, ArgKind as K, ArgSpec, Args, args};
 use crate::fetch::stick::{run, table};
 use crate::registry::{Converter, converter};
 use crate::value::{Type, Value};
-use crate::Txn;
 
 const TABLE: ArgSpec = args(0, &[K::Table]);
 const INDEXED: ArgSpec = args(1, &[K::Int, K::Table]);
@@ -17,6 +17,7 @@ macro_rules! tables {
     ] };
 }
 
+#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = tables! {
     "bytes_in_rate", TABLE, "Rate of bytes received";
     "bytes_out_rate", TABLE, "Rate of bytes sent";

@@ -13,6 +13,7 @@ use super::number::operand;
 
 const PART: &[K] = &[K::Int, K::Str, K::Int];
 
+#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
     converter("bytes", args(1, &[K::IntOrVar, K::IntOrVar]), Type::Bin, Type::Bin, "Bytes from an offset on, at most as many as asked for.", bytes)
         .examples(&[("str(012345),bytes(1,3)", Some("123")), ("str(012345),bytes(0)", Some("012345")), ("str(hello),bytes(9)", Some(""))]),
@@ -119,7 +120,7 @@ fn part<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
 }
 
 fn has_ctl<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
-    let mask = args.int(0).unwrap_or(i64::from(u32::MAX)) as u32;
+    let mask = args.int(0).unwrap_or(0xffff_ffff) as u32;
     let found = value.into_binary().iter().any(|b| *b < 32 && mask >> b & 1 == 1);
     Some(Value::Bool(found))
 }

@@ -7,6 +7,7 @@ use crate::value::{Type, Value};
 use crate::vars::{SetCondition, VarName};
 use crate::{Diagnostic, Scope, Txn};
 
+#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
     converter("add_item", args(1, &[K::Str, K::Var, K::Str]), Type::Str, Type::Str, "Appends a delimiter, a variable and a suffix where there is something to append.", add_item)
         .prepare(prepare_add_item)
@@ -39,7 +40,11 @@ fn concat<'a>(value: Value<'a>, args: &'a Args, txn: &'a Txn) -> Option<Value<'a
     Some(Value::owned(out))
 }
 
-fn prepare_add_item(call: &Call, scope: &mut Scope<'_>, _: &'static str) -> Result<Vec<Arg>, Vec<Diagnostic>> {
+fn prepare_add_item(
+    call: &Call,
+    scope: &mut Scope<'_>,
+    _: &'static str,
+) -> Result<Vec<Arg>, Vec<Diagnostic>> {
     let list = crate::args::typed(call, args(1, &[K::Str, K::Var, K::Str]), scope)?;
     let given = |at: usize| list.get(at).is_some_and(|a| !matches!(a, Arg::None));
     match given(1) || given(2) {
@@ -137,7 +142,9 @@ fn when<'a>(value: Value<'a>, args: &'a Args, txn: &'a Txn) -> Option<Value<'a>>
         "processed" => forwarded || applet,
         "toapplet" => applet,
         "stopping" => txn.env.process().2,
-        _ => matches!(args.get(2), Some(Arg::Acls(list)) if list.iter().all(|(_, a)| a.test(txn) == Truth::Yes)),
+        _ => {
+            matches!(args.get(2), Some(Arg::Acls(list)) if list.iter().all(|(_, a)| a.test(txn) == Truth::Yes))
+        }
     };
     (holds != (args.int(0) == Some(1))).then_some(value)
 }

@@ -12,6 +12,7 @@ use crate::{Txn, fetch::internal::in_unit};
 const UNIT: K = K::OneOf(&["s", "ms", "us"]);
 const RTT_UNIT: K = K::OneOf(&["ms", "us"]);
 
+#[rustfmt::skip]
 pub(crate) static FETCHES: &[Fetch] = &[
     fetch("accept_date", args(0, &[UNIT]), Type::Int, N::Client, "Date of the connection's accept, in s, ms or us since 1970.", accept_date),
     fetch("bc.timer.connect", NONE, Type::Int, N::Server, "Time to connect to the server, ms (%Tc).", timer),
@@ -249,7 +250,8 @@ fn current_timeout<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<V
         return Some(Value::Int(i64::from(ms)));
     }
     let frontend = figure == Figure::ClientTimeout;
-    let proxy = if frontend { &txn.session.frontend } else { txn.backend.as_ref().unwrap_or(&txn.session.frontend) };
+    let proxy =
+        if frontend { &txn.session.frontend } else { txn.backend.as_ref().unwrap_or(&txn.session.frontend) };
     txn.env.proxy_figure(&proxy.name, figure).map(Value::Int)
 }
 
@@ -291,7 +293,8 @@ fn pp_tlv<'a>(txn: &'a Txn, args: &'a Args, cursor: &mut Cursor) -> Option<Value
         _ => args.int(0)?,
     };
     let first = if cursor.is_single() { 0 } else { cursor.line };
-    let (at, tlv) = txn.session.proxy_tlvs.iter().enumerate().skip(first).find(|(_, t)| i64::from(t.0) == wanted)?;
+    let (at, tlv) =
+        txn.session.proxy_tlvs.iter().enumerate().skip(first).find(|(_, t)| i64::from(t.0) == wanted)?;
     if !cursor.is_single() {
         cursor.line = at + 1;
     }

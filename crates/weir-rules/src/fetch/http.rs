@@ -25,6 +25,7 @@ macro_rules! header_fetches {
 }
 
 /// `req.hdr` and its kin under all their names.
+#[rustfmt::skip]
 pub(crate) static HEADERS: &[Fetch] = header_fetches! {
     "req.", N::RequestHead, "req", "request";
     "", N::RequestHead, "req", "request";
@@ -33,6 +34,7 @@ pub(crate) static HEADERS: &[Fetch] = header_fetches! {
 };
 
 /// The other HTTP fetches.
+#[rustfmt::skip]
 pub(crate) static FETCHES: &[Fetch] = &[
     fetch("base", NONE, Type::Str, N::RequestHead, "Host and path.", base)
         .examples(&[("base", Some("www.example.com/a/b.html"))]),
@@ -159,7 +161,12 @@ pub(crate) fn next_value(line: &[u8], from: usize) -> Option<(&[u8], usize)> {
 }
 
 /// The next value from the cursor on: of lines with this name, or of all.
-fn next_field<'a>(fields: &'a Fields, name: Option<&[u8]>, whole: bool, cursor: &mut Cursor) -> Option<&'a [u8]> {
+fn next_field<'a>(
+    fields: &'a Fields,
+    name: Option<&[u8]>,
+    whole: bool,
+    cursor: &mut Cursor,
+) -> Option<&'a [u8]> {
     let list = fields.list();
     while let Some(field) = list.get(cursor.line) {
         if name.is_none_or(|n| fields.bytes(field.name).eq_ignore_ascii_case(n)) {
@@ -392,7 +399,8 @@ fn cook_cnt<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a
 fn cook_names<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
     let fields = fields(txn, args.variant)?;
     let mut walk = Cursor::default();
-    let names = std::iter::from_fn(|| next_cookie(fields, args.variant == "res", &mut walk)).map(|(n, _)| n.into());
+    let names =
+        std::iter::from_fn(|| next_cookie(fields, args.variant == "res", &mut walk)).map(|(n, _)| n.into());
     Some(join(names, delimiter(args)))
 }
 
@@ -458,7 +466,8 @@ fn url32<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> 
 }
 
 fn capture<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
-    let slots = if args.variant == "capture.req.hdr" { &txn.request_captures } else { &txn.response_captures };
+    let slots =
+        if args.variant == "capture.req.hdr" { &txn.request_captures } else { &txn.response_captures };
     let slot = usize::try_from(args.int(0)?).ok()?;
     slots.get(slot)?.as_deref().map(Value::text)
 }
@@ -473,7 +482,8 @@ fn capture_uri<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a
 }
 
 fn capture_ver<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
-    let version = if args.variant == "capture.req.ver" { txn.request.version } else { txn.response.as_ref()?.version };
+    let version =
+        if args.variant == "capture.req.ver" { txn.request.version } else { txn.response.as_ref()?.version };
     Some(Value::text(version.as_str().as_bytes()))
 }
 
@@ -506,7 +516,13 @@ fn body_size<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'
 }
 
 /// The parameter from the cursor on in `text`, by name or any.
-fn next_param<'a>(text: &'a [u8], is_delimiter: impl Fn(u8) -> bool, args: &Args, ignore_case: bool, cursor: &mut Cursor) -> Option<&'a [u8]> {
+fn next_param<'a>(
+    text: &'a [u8],
+    is_delimiter: impl Fn(u8) -> bool,
+    args: &Args,
+    ignore_case: bool,
+    cursor: &mut Cursor,
+) -> Option<&'a [u8]> {
     while cursor.offset < text.len() {
         let rest = &text[cursor.offset..];
         let end = rest.iter().position(|b| is_delimiter(*b)).unwrap_or(rest.len());

@@ -11,6 +11,7 @@ use crate::{Diagnostic, Scope, Txn};
 
 const UNIT: K = K::OneOf(&["s", "ms", "us"]);
 
+#[rustfmt::skip]
 pub(crate) static FETCHES: &[Fetch] = &[
     fetch("acl", args(1, &[K::Str]), Type::Bool, N::Nothing, "True when all the named ACLs match.", acl).prepare(prepare_acl),
     fetch("act_conn", NONE, Type::Int, N::Nothing, "Concurrent connections of the process.", act_conn),
@@ -152,7 +153,9 @@ fn constant_bool<'a>(_: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value
 
 fn prepare_str(call: &Call, _: &mut Scope<'_>, _: &'static str) -> Result<Vec<Arg>, Vec<Diagnostic>> {
     match call.args() {
-        [] => Err(vec![Diagnostic::error(call.name.pos, "'str' needs an argument").hint("str() is the empty string")]),
+        [] => Err(vec![
+            Diagnostic::error(call.name.pos, "'str' needs an argument").hint("str() is the empty string"),
+        ]),
         [only] => Ok(vec![Arg::Str(only.text.as_slice().into())]),
         [_, extra, ..] => {
             let hint = "quote a string that contains commas";
@@ -265,9 +268,9 @@ fn prio_offset<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a
 }
 
 fn rand<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
-    let random = txn.env.random() as u32;
+    let random = txn.env.random() & 0xffff_ffff;
     // Scaling keeps all values of the range equally likely.
-    let n = args.int(0).map_or(u64::from(random), |range| (u64::from(random) * range.max(0) as u64) >> 32);
+    let n = args.int(0).map_or(random, |range| (random * range.clamp(0, 1 << 32) as u64) >> 32);
     Some(Value::Int(n as i64))
 }
 

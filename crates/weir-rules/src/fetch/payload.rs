@@ -9,6 +9,7 @@ use crate::{Txn, client_hello};
 const RANGE: &[K] = &[K::Int, K::Int];
 const LV: &[K] = &[K::Int, K::Int, K::Str];
 
+#[rustfmt::skip]
 pub(crate) static FETCHES: &[Fetch] = &[
     fetch("payload", args(2, RANGE), Type::Bin, N::RequestBuffer, "Bytes of the buffer: offset and length (0: all).", payload).variant("req"),
     fetch("payload_lv", args(2, LV), Type::Bin, N::RequestBuffer, "Bytes of the buffer whose length stands in it.", payload_lv).variant("req"),
@@ -64,7 +65,8 @@ fn payload_lv<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<
     let bytes = buffer(txn, args);
     let offset = usize::try_from(args.int(0)?).ok()?;
     let size = usize::try_from(args.int(1)?).ok()?;
-    let len = bytes.get(offset..offset.checked_add(size)?)?.iter().fold(0usize, |n, b| n << 8 | usize::from(*b));
+    let len =
+        bytes.get(offset..offset.checked_add(size)?)?.iter().fold(0usize, |n, b| n << 8 | usize::from(*b));
     // The data starts behind the length, at an absolute offset, or relative to there with a sign.
     let start = match args.str(2) {
         None => offset + size,

@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
+use crate::Txn;
 use crate::args::{Arg, ArgKind as K, ArgSpec, Args, NONE, args};
 use crate::expr::Cursor;
 use crate::registry::{Fetch, Needs as N, fetch};
 use crate::txn::{StickTable, Tracked};
 use crate::value::{Type, Value};
-use crate::Txn;
 
 /// Most tracked counters (`tune.stick-counters`).
 pub(crate) const MAX_TRACKED: usize = 12;
@@ -27,6 +27,7 @@ macro_rules! counters {
     )*] };
 }
 
+#[rustfmt::skip]
 pub(crate) static FETCHES: &[Fetch] = counters! {
     "bytes_in_rate" => "Rate of bytes received",
     "bytes_out_rate" => "Rate of bytes sent",
@@ -77,6 +78,7 @@ macro_rules! per_slot {
     ] };
 }
 
+#[rustfmt::skip]
 pub(crate) static SRC_FETCHES: &[Fetch] = per_slot! {
     "tracked", TABLE, COUNTER, Type::Bool, "Whether a counter is being tracked.", is_tracked;
     "trackers", TABLE, COUNTER, Type::Int, "Connections that track the entry at the moment.", tracked;

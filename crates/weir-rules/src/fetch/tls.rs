@@ -2,16 +2,17 @@
 
 use std::rc::Rc;
 
+use crate::Txn;
 use crate::args::{ArgKind as K, Args, NONE, args};
 use crate::certificate;
 use crate::expr::Cursor;
 use crate::registry::{Fetch, Needs as N, fetch};
 use crate::txn::TlsFacts;
 use crate::value::{Type, Value};
-use crate::Txn;
 
 const DN: &[K] = &[K::Str, K::Int, K::OneOf(&["rfc2253"])];
 
+#[rustfmt::skip]
 pub(crate) static FETCHES: &[Fetch] = &[
     fetch("ssl_bc", NONE, Type::Bool, N::Server, "Whether the server's connection is TLS.", present),
     fetch("ssl_bc_alg_keysize", NONE, Type::Int, N::Server, "Key size of the server connection's cipher in bits.", keysize),
