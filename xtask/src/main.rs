@@ -1,2 +1,60 @@
-//! Project tasks.
-fn main() {}
+//! `cargo xtask COMMAND`: what the project runs on itself.
+//!
+//! This file owns the list of commands; each command has a file of its name.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program talks to its terminal")]
+
+mod arguments;
+
+mod debian;
+mod place;
+mod program;
+
+mod bench;
+mod check;
+mod fuzz;
+mod guards;
+mod h2spec;
+mod regtests;
+mod suite;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND [options]
+
+  check       what has to hold before a merge: format, lints, tests, guards, regression cases
+  regtests    run HAProxy's regression cases on weir
+              [--program PATH] [--case SUBSTRING] [--jobs N] [--list FILE] [--keep-logs] [--update]
+  bench       measure CPU time a request, memory and start-up time, beside haproxy, nginx and h2o
+              [--row NAME] [--rounds N] [--seconds S] [--subjects weir,haproxy,nginx,h2o]
+              [--program PATH] [--profile PROFILE]
+  fuzz        feed mutated input to the parsers; one target, or all in turn
+              [--seconds N] [TARGET]
+  h2spec      run the HTTP/2 conformance cases on weir, in clear and over TLS
+              [--program PATH]
+";
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let command = words.next().unwrap_or_default();
+    let rest: Vec<String> = words.collect();
+    let outcome = match command.as_str() {
+        "check" => check::run(&rest),
+        "bench" => bench::run(&rest),
+        "fuzz" => fuzz::run(&rest),
+        "h2spec" => h2spec::run(&rest),
+        "regtests" => regtests::run(&rest),
+        "" | "help" | "--help" | "-h" => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        other => Err(format!("there is no command '{other}'\n{USAGE}")),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("xtask {command}: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

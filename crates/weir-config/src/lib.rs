@@ -1,3 +1,52 @@
-//! HAProxy's configuration language: source, lexer, syntax tree, check, [`model::Config`].
+//! HAProxy's configuration language: source, lexer, sections, keyword tables, check, [`model::Config`].
+//!
+//! Reading has no effects except reading the files that the configuration names; everything that is wrong is
+//! collected and shown with file, line, caret and what was expected.
+
+pub mod source;
+
+mod files;
+
+pub mod environment;
+
+pub mod lexer;
+
+pub mod conditional;
+
+pub mod tree;
+
+pub mod units;
+
+pub mod status_set;
+
+pub mod address;
+
+mod args;
+
+pub mod keywords;
+
+mod global;
+
+mod tune;
+
+mod tls;
+
+mod bind;
+
+mod server;
+
+mod proxy;
+
+mod sections;
+
+mod check;
+
+mod load;
+
+pub mod diagnostics;
 
 pub mod model;
+
+pub use diagnostics::Diagnostics;
+pub use environment::Environment;
+pub use load::{Loaded, load, load_sources, load_str, parse_server};

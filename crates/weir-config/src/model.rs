@@ -9,6 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::status_set::StatusSet;
+use weir_rules::auth::UserList;
+use weir_rules::pattern::PatternFiles;
 use weir_rules::{Condition, Expr, LogFormat, Pos, Rule};
 
 /// A whole configuration, checked.
@@ -18,6 +21,165 @@ pub struct Config {
     pub global: Global,
     /// Frontends, backends and listens in their order; `default_backend` and the like are indexes into it.
     pub proxies: Vec<Arc<Proxy>>,
+    /// `userlist` sections by name.
+    pub userlists: BTreeMap<String, Arc<UserList>>,
+    /// Maps and ACL files by name, shared with the rules that use them; changed at run time.
+    pub patterns: Arc<PatternFiles>,
+    /// `cache` sections by name.
+    pub caches: BTreeMap<String, Cache>,
+    /// `peers` sections by name.
+    pub peers: BTreeMap<String, Peers>,
+    /// `resolvers` sections by name.
+    pub resolvers: BTreeMap<String, Resolvers>,
+    /// `ring` sections by name.
+    pub rings: BTreeMap<String, Ring>,
+    /// `log-forward` sections in their order.
+    pub log_forwards: Vec<LogForward>,
+    /// `mailers` sections by name: mailers with their addresses.
+    pub mailers: BTreeMap<String, Vec<(String, SocketAddr)>>,
+    /// `fcgi-app` sections by name.
+    pub fcgi_apps: BTreeMap<String, Arc<FcgiApp>>,
+    /// `crt-store` sections: certificates that `crt @store/name` names.
+    pub crt_stores: Vec<CrtStore>,
+}
+
+/// `cache NAME`
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "each field is the cache keyword of the same name")]
+pub struct Cache {
+    pub name: String,
+    pub pos: Pos,
+    /// Megabytes.
+    pub total_max_size_mb: usize,
+    /// Bytes; a 256th of the whole without.
+    pub max_object_size: usize,
+    pub max_age: Duration,
+    pub process_vary: bool,
+    pub max_secondary_entries: usize,
+}
+
+/// `peers NAME`
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "each field is the peers keyword of the same name")]
+pub struct Peers {
+    pub name: String,
+    pub pos: Pos,
+    pub disabled: bool,
+    /// Where the local peer listens.
+    pub binds: Vec<Bind>,
+    /// Name of the entry that is this process.
+    pub local: Option<String>,
+    /// All other peers.
+    pub remotes: Vec<Server>,
+    pub tables: Vec<StickTable>,
+    pub logs: Vec<LogTarget>,
+    pub shards: u32,
+}
+
+/// `resolvers NAME`
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "each field is the resolvers keyword of the same name")]
+pub struct Resolvers {
+    pub name: String,
+    pub pos: Pos,
+    pub nameservers: Vec<Nameserver>,
+    pub parse_resolv_conf: bool,
+    pub accepted_payload_size: usize,
+    pub resolve_retries: u32,
+    pub timeout_resolve: Duration,
+    pub timeout_retry: Duration,
+    pub hold_nx: Duration,
+    pub hold_refused: Duration,
+    pub hold_timeout: Duration,
+    pub hold_other: Duration,
+    pub hold_valid: Duration,
+    pub hold_obsolete: Duration,
+}
+
+/// A name server.
+#[derive(Debug, Clone)]
+pub struct Nameserver {
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub addr: SocketAddr,
+    /// Over TCP instead of UDP.
+    pub tcp: bool,
+}
+
+/// `ring NAME`
+#[derive(Debug)]
+#[allow(missing_docs, reason = "each field is the ring keyword of the same name")]
+pub struct Ring {
+    pub name: String,
+    pub pos: Pos,
+    pub description: Option<String>,
+    pub format: LogWire,
+    pub max_len: usize,
+    pub size: usize,
+    pub timeout_connect: Option<Duration>,
+    pub timeout_server: Option<Duration>,
+    pub servers: Vec<Server>,
+    pub backing_file: Option<PathBuf>,
+}
+
+/// `log-forward NAME`
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "each field is the log-forward keyword of the same name")]
+pub struct LogForward {
+    pub name: String,
+    pub pos: Pos,
+    /// Stream listeners.
+    pub binds: Vec<Bind>,
+    /// Datagram listeners.
+    pub dgram_binds: Vec<Bind>,
+    pub logs: Vec<LogTarget>,
+    pub maxconn: usize,
+    pub backlog: Option<u32>,
+    pub timeout_client: Option<Duration>,
+    pub assume_rfc6587_ntf: bool,
+    pub dont_parse_log: bool,
+}
+
+/// `fcgi-app NAME`
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "each field is the fcgi-app keyword of the same name")]
+pub struct FcgiApp {
+    pub name: String,
+    pub pos: Pos,
+    pub docroot: Vec<u8>,
+    pub index: Option<Vec<u8>>,
+    pub logs: Vec<LogTarget>,
+    pub pass_headers: Vec<(Vec<u8>, Option<Condition>)>,
+    pub path_info: Option<regex::bytes::Regex>,
+    pub get_values: bool,
+    pub keep_conn: bool,
+    pub max_reqs: u32,
+    pub mpxs_conns: bool,
+    pub set_params: Vec<(Vec<u8>, LogFormat, Option<Condition>)>,
+}
+
+/// `crt-store [NAME]`
+#[derive(Debug, Clone, Default)]
+pub struct CrtStore {
+    /// Its name; empty for the one without.
+    pub name: String,
+    /// `load` lines.
+    pub loads: Vec<CrtLoad>,
+}
+
+/// `load crt ...`: the files of one certificate.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "each field is the load keyword's word of the same name")]
+pub struct CrtLoad {
+    pub pos: Pos,
+    pub crt: PathBuf,
+    pub key: Option<PathBuf>,
+    pub alias: Option<String>,
+    pub ocsp: Option<PathBuf>,
+    pub issuer: Option<PathBuf>,
+    pub sctl: Option<PathBuf>,
+    pub ocsp_update: Option<bool>,
 }
 
 /// Process-wide settings.
@@ -47,6 +209,8 @@ pub struct Global {
     pub daemon: bool,
     pub quiet: bool,
     pub master_worker: bool,
+    /// `master-worker no-exit-on-failure`
+    pub no_exit_on_failure: bool,
     pub node: Option<String>,
     pub description: Option<String>,
     /// `log-send-hostname`: host name in syslog headers.
@@ -66,12 +230,56 @@ pub struct Global {
     pub ca_base: Option<PathBuf>,
     pub crt_base: Option<PathBuf>,
     pub tune: Tune,
-    /// `proc.` variables set by `set-var`.
-    pub set_vars: Vec<(Vec<u8>, Arc<Expr>)>,
+    /// `proc.` variables set by `set-var` (an expression) and `set-var-fmt` (a log format).
+    pub set_vars: Vec<(Vec<u8>, StartValue)>,
     /// `h1-case-adjust FROM TO`, for `option h1-case-adjust-bogus-client|server`.
     pub h1_case_adjust: BTreeMap<Vec<u8>, Vec<u8>>,
     pub unix_bind: UnixBind,
+    pub localpeer: Option<String>,
+    pub cluster_secret: Option<String>,
+    pub server_state_base: Option<PathBuf>,
+    pub server_state_file: Option<PathBuf>,
+    pub key_base: Option<PathBuf>,
+    pub external_check: bool,
+    pub insecure_fork_wanted: bool,
+    pub insecure_setuid_wanted: bool,
+    pub strict_limits: bool,
+    /// `zero-warning`: warnings are fatal.
+    pub zero_warning: bool,
+    pub expose_experimental_directives: bool,
+    pub expose_deprecated_directives: bool,
+    pub fd_hard_limit: Option<u64>,
+    pub busy_polling: bool,
+    pub set_dumpable: bool,
+    pub h1_accept_payload_with_any_method: bool,
+    pub pp2_never_send_local: bool,
+    pub anonkey: Option<u32>,
+    pub ssl_dh_param_file: Option<PathBuf>,
+    pub ssl_load_extra_del_ext: bool,
+    pub ssl_load_extra_files: Vec<String>,
+    pub ssl_skip_self_issued_ca: bool,
+    pub issuers_chain_path: Option<PathBuf>,
+    pub mworker_max_reloads: Option<u32>,
+    pub thread_groups: u32,
+    pub thread_hard_limit: Option<usize>,
+    pub maxpipes: Option<usize>,
+    /// Threads share ports by binding each on its own (`noreuseport` turns it off).
+    pub reuseport: bool,
+    pub splice: bool,
+    pub stats_file: Option<PathBuf>,
+    pub ocsp_update: Option<bool>,
+    /// `http-err-codes`; 400 to 499 without.
+    pub http_err_codes: Option<StatusSet>,
+    /// `http-fail-codes`; 500 to 599 less 501 and 505 without.
+    pub http_fail_codes: Option<StatusSet>,
+    /// `setcap`: capabilities kept after changing the user.
+    pub setcap: Vec<String>,
+    /// `harden.reject-privileged-ports.tcp`
+    pub reject_privileged_ports_tcp: bool,
 }
+
+/// Value of a `set-var` (an expression) or a `set-var-fmt` (a log format) line.
+pub type StartValue = Result<Arc<Expr>, Arc<LogFormat>>;
 
 /// `tune.*`: limits and sizes.
 #[derive(Debug, Clone)]
@@ -194,9 +402,10 @@ pub struct Proxy {
     pub retry_on: RetryOn,
     pub http_reuse: HttpReuse,
     pub httpchk: Option<HttpCheck>,
+    /// `option tcp-check`; with steps it starts with a connection, without any it is a connection only.
     pub tcpchk: Option<Vec<TcpCheckStep>>,
-    /// Checks by other protocols: `ssl-hello-chk`, `mysql-check`, ... by name.
-    pub other_check: Option<String>,
+    /// Checks by other protocols: `ssl-hello-chk`, `mysql-check`, ...
+    pub other_check: Option<OtherCheck>,
     pub source: Option<SocketAddr>,
     pub load_server_state: bool,
     pub hash_balance_factor: u32,
@@ -219,6 +428,47 @@ pub struct Proxy {
     pub originalto: Option<ForwardFor>,
     pub stick_table: Option<StickTable>,
     pub stick_rules: Vec<StickRule>,
+
+    pub guid: Option<String>,
+    /// Name of the defaults section it starts from; empty for one without a name or without any.
+    pub defaults: String,
+    pub hash_preserve_affinity: HashPreserveAffinity,
+    pub max_keep_alive_queue: i32,
+    pub http_send_name_header: Option<Vec<u8>>,
+    /// `persist rdp-cookie(NAME)`
+    pub persist_rdp_cookie: Option<Vec<u8>>,
+    pub ignore_persist: Vec<Condition>,
+    pub force_persist: Vec<Condition>,
+    pub server_state_file: Option<PathBuf>,
+    pub clitcpka: KeepAliveProbes,
+    pub srvtcpka: KeepAliveProbes,
+    pub external_check_command: Option<String>,
+    pub external_check_path: Option<String>,
+    /// `use-fcgi-app NAME`
+    pub fcgi_app: Option<String>,
+    /// `dynamic-cookie-key`
+    pub dynamic_cookie_key: Option<Vec<u8>>,
+    /// `source ... usesrc` and `source ... interface` of the proxy.
+    pub source_interface: Option<String>,
+}
+
+/// `hash-preserve-affinity`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the hash-preserve-affinity keyword's values")]
+pub enum HashPreserveAffinity {
+    #[default]
+    Always,
+    Maxconn,
+    Maxqueue,
+}
+
+/// `clitcpka-cnt`, `clitcpka-idle`, `clitcpka-intvl` and the same for servers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the keywords' last words")]
+pub struct KeepAliveProbes {
+    pub count: Option<u32>,
+    pub idle: Option<Duration>,
+    pub interval: Option<Duration>,
 }
 
 /// `use_backend NAME [if ...]`
@@ -293,7 +543,17 @@ pub struct Bind {
     /// `bind ... process/thread`: threads that serve it; empty = all.
     pub threads: Vec<usize>,
     pub disabled: bool,
-    pub mode_stream_dgram: bool,
+    /// Datagrams instead of a stream (`dgram+`, `udp@`).
+    pub datagram: bool,
+    pub namespace: Option<String>,
+    /// `shards`: listening sockets; 0 is one for each thread.
+    pub shards: u32,
+    pub guid_prefix: Option<String>,
+    /// `nbconn`: idle connections a reverse listener keeps open.
+    pub nbconn: u32,
+    pub idle_ping: Option<Duration>,
+    /// `label`, for the statistics.
+    pub label: Option<String>,
 }
 
 /// Rights of a client of the runtime socket.
@@ -321,6 +581,8 @@ pub struct UnixBind {
 /// Where to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BindAddr {
+    /// A name to resolve at start, and the port.
+    Name(String, u16),
     /// Address and port; a range has been expanded to one `Bind` per port.
     Inet(SocketAddr),
     /// `unix@path`
@@ -403,6 +665,10 @@ pub struct SslServer {
     pub curves: Option<String>,
     pub no_ssl_reuse: bool,
     pub no_tls_tickets: bool,
+    /// `sni-auto` was turned off (`no-sni-auto`).
+    pub no_sni_auto: bool,
+    pub allow_0rtt: bool,
+    pub no_renegotiate: bool,
     pub others: Vec<String>,
 }
 
@@ -452,6 +718,8 @@ pub struct Server {
     pub agent_check: Option<AgentCheck>,
     pub track: Option<String>,
     pub ssl: Option<SslServer>,
+    /// The TLS words of the line, also without `ssl`: checks use them, and the runtime may turn TLS on.
+    pub ssl_settings: SslServer,
     pub alpn: Option<Vec<Vec<u8>>>,
     pub proto: Option<Proto>,
     pub send_proxy: Option<SendProxy>,
@@ -481,6 +749,16 @@ pub struct Server {
     pub pool_conn_name: Option<Arc<Expr>>,
     pub hash_key: Option<String>,
     pub idle_ping: Option<Duration>,
+    /// `udp@`: messages are sent in datagrams (servers of `mode log` backends).
+    pub datagram: bool,
+    pub strict_maxconn: bool,
+    /// Left out of stickiness (`non-stick`).
+    pub non_stick: bool,
+    pub resolve_prefer: Option<String>,
+    pub resolve_opts: Vec<String>,
+    pub resolve_net: Vec<String>,
+    pub init_state: Option<String>,
+    pub shard: u32,
 }
 
 /// `check` and its words on a server line.
@@ -501,6 +779,8 @@ pub struct Check {
     pub proto: Option<Proto>,
     pub sni: Option<String>,
     pub via_socks4: bool,
+    pub reuse_pool: bool,
+    pub pool_conn_name: Option<String>,
 }
 
 /// `agent-check` and its words.
@@ -562,6 +842,7 @@ pub enum Balance {
     },
     Hash(Expr),
     Sticky,
+    /// `log-hash`: for a transaction whose request bytes are the message.
     LogHash(Expr),
 }
 
@@ -748,7 +1029,7 @@ pub struct ForwardFor {
 #[derive(Debug, Clone)]
 pub enum ErrorReply {
     /// A whole HTTP/1 response as in a file of `errorfile`, already parsed.
-    Message(Arc<(weir_http::Response, Vec<u8>)>),
+    Message(Arc<(weir_http::Response, Arc<[u8]>)>),
     /// `errorloc`: redirect with this status.
     Location(u16, Vec<u8>),
     /// `errorfile /dev/null`: close silently.
@@ -776,9 +1057,11 @@ pub struct LogTarget {
 }
 
 /// Where a log target listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the log keyword's address forms")]
 pub enum LogAddress {
+    /// A name to resolve at start, and the port; over UDP, or TCP when true.
+    Name(String, u16, bool),
     Udp(SocketAddr),
     Tcp(SocketAddr),
     Unix(PathBuf),
@@ -848,7 +1131,8 @@ pub enum Filter {
     Cache(String),
 }
 
-/// A step of `option httpchk` / `http-check`.
+/// `option httpchk` with its `http-check` lines.  The steps are complete: they start with a connection (after set-var),
+/// contain the request that `option httpchk` stands for, and end with an expectation.
 #[derive(Debug, Default)]
 #[allow(missing_docs, reason = "the http-check keyword's words")]
 pub struct HttpCheck {
@@ -859,10 +1143,14 @@ pub struct HttpCheck {
 
 /// A step of a check script (`tcp-check`, `http-check`).
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "few exist, and they are never moved once made")]
 #[allow(missing_docs, reason = "the check keywords' words")]
 pub enum TcpCheckStep {
     Connect {
         port: Option<u16>,
+        /// `port` by expression.
+        port_expr: Option<Expr>,
+        via_socks4: bool,
         addr: Option<SocketAddr>,
         ssl: bool,
         sni: Option<String>,
@@ -871,6 +1159,8 @@ pub enum TcpCheckStep {
         proto: Option<Proto>,
         linger: bool,
         default: bool,
+        /// Put before a script that does not connect by itself: it has no line.
+        implicit: bool,
         comment: Option<String>,
     },
     Send {
@@ -906,6 +1196,30 @@ pub enum TcpCheckStep {
     },
 }
 
+/// Health checks by other protocols.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each variant is the option of the same name, with its words")]
+pub enum OtherCheck {
+    SslHello,
+    Mysql {
+        user: Option<String>,
+        /// The protocol before MySQL 4.1.
+        pre_41: bool,
+    },
+    Pgsql {
+        user: String,
+    },
+    Redis,
+    Smtp {
+        /// `HELO` or `EHLO`.
+        hello: String,
+        domain: String,
+    },
+    Ldap,
+    Spop,
+    External,
+}
+
 /// Bytes sent by a check.
 #[derive(Debug)]
 pub enum CheckPayload {
@@ -913,6 +1227,8 @@ pub enum CheckPayload {
     Plain(Vec<u8>),
     /// Rendered (`send-lf`, `uri-lf`, `body-lf`).
     Format(LogFormat),
+    /// Rendered, then decoded from hexadecimal (`send-binary-lf`).
+    HexFormat(LogFormat),
 }
 
 /// What a check expects.
@@ -956,9 +1272,15 @@ pub struct StickTable {
     pub size: usize,
     pub expire: Option<Duration>,
     pub nopurge: bool,
-    /// Data types stored: name and period of rates.
+    /// Data types stored: name, period of rates, number of array elements (`gpc(3)`; 1 otherwise).
     pub store: Vec<(String, Option<Duration>, usize)>,
     pub peers: Option<String>,
+    /// `srvkey addr`: servers are stored by address instead of by name.
+    pub srvkey_addr: bool,
+    pub write_to: Option<String>,
+    pub recv_only: bool,
+    pub brates_factor: u32,
+    pub pos: Pos,
 }
 
 /// Key type of a stick table.

@@ -4,6 +4,9 @@
 //! [`Response`] are flat (one byte arena plus spans), and each protocol converts to
 //! and from them.  Bytes go in, events and bytes come out.
 
+pub mod h1;
+pub mod h2;
 mod message;
+pub mod proxy_protocol;
 
 pub use message::{Field, FieldName, Fields, Method, Request, Response, Span, Version};

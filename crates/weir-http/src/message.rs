@@ -110,14 +110,18 @@ impl Method {
 }
 
 macro_rules! field_names {
-    ($($variant:ident = $text:literal),* $(,)?) => {
-        /// Field names the proxy looks at itself; all others are `Other` and keep their bytes.
+    ($($variant:ident = $text:literal $bytes:literal),* $(,)?) => {
+        /// Field names the proxy looks at itself or that HPACK has a number for (RFC 7541 appendix A);
+        /// all others are `Other` and keep their bytes.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(u8)]
         #[allow(missing_docs, reason = "each variant is the field of the same name")]
         pub enum FieldName { Other, $($variant),* }
 
         impl FieldName {
+            /// How many there are, with `Other`.
+            pub const COUNT: usize = 1 + [$($text),*].len();
+
             /// Classifies a name in any letter case.
             #[must_use]
             pub fn from_bytes(name: &[u8]) -> Self {
@@ -130,60 +134,107 @@ macro_rules! field_names {
             /// Classifies a name that is already lower case, as HTTP/2 has them.
             #[must_use]
             pub fn from_lower(name: &[u8]) -> Self {
-                $(if name == $text.as_bytes() { return Self::$variant; })*
-                Self::Other
+                // A match, not a list of comparisons: it becomes a tree over length and bytes.
+                match name { $($bytes => Self::$variant,)* _ => Self::Other }
             }
 
             /// The name in lower case; empty for `Other`.
             #[must_use]
-            pub fn as_str(self) -> &'static str {
+            pub const fn as_str(self) -> &'static str {
                 match self { Self::Other => "", $(Self::$variant => $text),* }
             }
+
+            #[cfg(test)]
+            const ALL: [(Self, &'static str, &'static [u8]); Self::COUNT - 1] =
+                [$((Self::$variant, $text, $bytes)),*];
         }
     };
 }
 
 impl FieldName {
-    const LONGEST: usize = 24;
+    const LONGEST: usize = 27;
 }
 
 field_names! {
-    Host = "host",
-    Connection = "connection",
-    ContentLength = "content-length",
-    TransferEncoding = "transfer-encoding",
-    KeepAlive = "keep-alive",
-    ProxyConnection = "proxy-connection",
-    Upgrade = "upgrade",
-    Te = "te",
-    Trailer = "trailer",
-    Expect = "expect",
-    Http2Settings = "http2-settings",
-    Cookie = "cookie",
-    SetCookie = "set-cookie",
-    ContentType = "content-type",
-    ContentEncoding = "content-encoding",
-    CacheControl = "cache-control",
-    AcceptEncoding = "accept-encoding",
-    Etag = "etag",
-    Vary = "vary",
-    Location = "location",
-    Date = "date",
-    Authorization = "authorization",
-    SecWebSocketKey = "sec-websocket-key",
-    SecWebSocketAccept = "sec-websocket-accept",
-    SecWebSocketVersion = "sec-websocket-version",
+    Host = "host" b"host",
+    Connection = "connection" b"connection",
+    ContentLength = "content-length" b"content-length",
+    TransferEncoding = "transfer-encoding" b"transfer-encoding",
+    KeepAlive = "keep-alive" b"keep-alive",
+    ProxyConnection = "proxy-connection" b"proxy-connection",
+    Upgrade = "upgrade" b"upgrade",
+    Te = "te" b"te",
+    Trailer = "trailer" b"trailer",
+    Expect = "expect" b"expect",
+    Http2Settings = "http2-settings" b"http2-settings",
+    Cookie = "cookie" b"cookie",
+    SetCookie = "set-cookie" b"set-cookie",
+    ContentType = "content-type" b"content-type",
+    ContentEncoding = "content-encoding" b"content-encoding",
+    CacheControl = "cache-control" b"cache-control",
+    AcceptEncoding = "accept-encoding" b"accept-encoding",
+    Etag = "etag" b"etag",
+    Vary = "vary" b"vary",
+    Location = "location" b"location",
+    Date = "date" b"date",
+    Authorization = "authorization" b"authorization",
+    SecWebSocketKey = "sec-websocket-key" b"sec-websocket-key",
+    SecWebSocketAccept = "sec-websocket-accept" b"sec-websocket-accept",
+    SecWebSocketVersion = "sec-websocket-version" b"sec-websocket-version",
+    Accept = "accept" b"accept",
+    AcceptCharset = "accept-charset" b"accept-charset",
+    AcceptLanguage = "accept-language" b"accept-language",
+    AcceptRanges = "accept-ranges" b"accept-ranges",
+    AccessControlAllowOrigin = "access-control-allow-origin" b"access-control-allow-origin",
+    Age = "age" b"age",
+    Allow = "allow" b"allow",
+    ContentDisposition = "content-disposition" b"content-disposition",
+    ContentLanguage = "content-language" b"content-language",
+    ContentLocation = "content-location" b"content-location",
+    ContentRange = "content-range" b"content-range",
+    Expires = "expires" b"expires",
+    From = "from" b"from",
+    IfMatch = "if-match" b"if-match",
+    IfModifiedSince = "if-modified-since" b"if-modified-since",
+    IfNoneMatch = "if-none-match" b"if-none-match",
+    IfRange = "if-range" b"if-range",
+    IfUnmodifiedSince = "if-unmodified-since" b"if-unmodified-since",
+    LastModified = "last-modified" b"last-modified",
+    Link = "link" b"link",
+    MaxForwards = "max-forwards" b"max-forwards",
+    ProxyAuthenticate = "proxy-authenticate" b"proxy-authenticate",
+    ProxyAuthorization = "proxy-authorization" b"proxy-authorization",
+    Range = "range" b"range",
+    Referer = "referer" b"referer",
+    Refresh = "refresh" b"refresh",
+    RetryAfter = "retry-after" b"retry-after",
+    Server = "server" b"server",
+    StrictTransportSecurity = "strict-transport-security" b"strict-transport-security",
+    UserAgent = "user-agent" b"user-agent",
+    Via = "via" b"via",
+    WwwAuthenticate = "www-authenticate" b"www-authenticate",
+    XForwardedFor = "x-forwarded-for" b"x-forwarded-for",
 }
 
 /// One field line: spans of its name and value, and its classification.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Where the name stands in the arena, in the letter case it was received with.
+    /// Where the name stands in the arena; in lower case when it was received, any case when a rule wrote it.
     pub name: Span,
     /// Where the value stands, without surrounding white space.
     pub value: Span,
     /// Which field it is.
     pub id: FieldName,
+    /// The sender forbade compression contexts to remember it (RFC 7541 section 7.1.3).
+    pub sensitive: bool,
+}
+
+impl Field {
+    /// A field line of the usual kind.
+    #[must_use]
+    pub fn new(name: Span, value: Span, id: FieldName) -> Self {
+        Self { name, value, id, sensitive: false }
+    }
 }
 
 /// A header or trailer section: field lines in order, duplicates kept, over one arena.
@@ -206,6 +257,13 @@ impl Fields {
     pub fn clear(&mut self) {
         self.arena.clear();
         self.list.clear();
+    }
+
+    /// Makes this section the same as another; keeps the allocations.
+    pub fn copy_from(&mut self, other: &Self) {
+        self.clear();
+        self.arena.extend_from_slice(&other.arena);
+        self.list.extend_from_slice(&other.list);
     }
 
     /// The bytes of a span.
@@ -237,13 +295,13 @@ impl Fields {
         let id = FieldName::from_bytes(name);
         let name = self.store(name);
         let value = self.store(value);
-        self.list.push(Field { name, value, id });
+        self.list.push(Field::new(name, value, id));
     }
 
     /// Appends a field line whose bytes are in the arena already.
     pub fn push_spans(&mut self, name: Span, value: Span) {
         let id = FieldName::from_bytes(self.bytes(name));
-        self.list.push(Field { name, value, id });
+        self.list.push(Field::new(name, value, id));
     }
 
     /// Appends a classified field line whose bytes are in the arena already.
@@ -256,7 +314,7 @@ impl Fields {
         let id = FieldName::from_bytes(name);
         let name = self.store(name);
         let value = self.store(value);
-        self.list.insert(at.min(self.list.len()), Field { name, value, id });
+        self.list.insert(at.min(self.list.len()), Field::new(name, value, id));
     }
 
     /// Number of field lines.
@@ -280,6 +338,11 @@ impl Fields {
     #[must_use]
     pub fn list(&self) -> &[Field] {
         &self.list
+    }
+
+    /// Makes the value of line `at` another span of the arena.
+    pub fn set_value_span(&mut self, at: usize, value: Span) {
+        self.list[at].value = value;
     }
 
     /// Name of line `at`.
@@ -350,6 +413,30 @@ impl Fields {
         before - self.list.len()
     }
 
+    /// Keeps the lines for which `keep` holds.
+    pub fn retain_fields(&mut self, keep: impl FnMut(&Field) -> bool) {
+        self.list.retain(keep);
+    }
+
+    /// Puts received bytes under lines that were pushed with spans into them: names become lower case and
+    /// are classified; the line breaks of folded values become spaces (RFC 9112 section 5.2).
+    pub(crate) fn fill_received(&mut self, bytes: &[u8], folded: bool) {
+        self.arena.clear();
+        self.arena.extend_from_slice(bytes);
+        for field in &mut self.list {
+            let name = &mut self.arena[field.name.range()];
+            name.make_ascii_lowercase();
+            field.id = FieldName::from_lower(name);
+            if folded {
+                for byte in &mut self.arena[field.value.range()] {
+                    if matches!(byte, b'\r' | b'\n') {
+                        *byte = b' ';
+                    }
+                }
+            }
+        }
+    }
+
     /// Removes all lines with this name and appends one.
     pub fn set(&mut self, name: &[u8], value: &[u8]) {
         self.remove_named(name);
@@ -385,6 +472,13 @@ pub struct Request {
 }
 
 impl Request {
+    /// Empties the message; keeps its allocations.
+    pub fn clear(&mut self) {
+        let mut fields = std::mem::take(&mut self.fields);
+        fields.clear();
+        *self = Self { fields, ..Self::default() };
+    }
+
     /// The method's bytes.
     #[must_use]
     pub fn method_bytes(&self) -> &[u8] {
@@ -503,6 +597,13 @@ impl Response {
         Self { fields, status, reason, version: Version::Http11 }
     }
 
+    /// Empties the message; keeps its allocations.
+    pub fn clear(&mut self) {
+        let mut fields = std::mem::take(&mut self.fields);
+        fields.clear();
+        *self = Self { fields, ..Self::default() };
+    }
+
     /// The reason phrase's bytes.
     #[must_use]
     pub fn reason_bytes(&self) -> &[u8] {
@@ -554,6 +655,19 @@ mod tests {
         request.set_uri(b"https://h/old?x");
         request.set_path_and_query(b"/new");
         assert_eq!(request.uri_bytes(), b"https://h/new");
+    }
+
+    #[test]
+    fn field_names_are_classified() {
+        for (id, text, bytes) in FieldName::ALL {
+            assert_eq!(text.as_bytes(), bytes);
+            assert!(text.len() <= FieldName::LONGEST, "{text}");
+            assert_eq!(FieldName::from_lower(bytes), id);
+            assert_eq!(FieldName::from_bytes(text.to_ascii_uppercase().as_bytes()), id);
+            assert_eq!(id.as_str(), text);
+        }
+        assert_eq!(FieldName::from_bytes(b""), FieldName::Other);
+        assert_eq!(FieldName::from_bytes(&[b'x'; 100]), FieldName::Other);
     }
 
     #[test]

@@ -1,1 +1,100 @@
-//! weir-proxy
+//! The data plane.  A request's way is the list of files below, in this order:
+//!
+//! ```text
+//! client bytes > accept > connection > exchange > request_rules > route > pick > connect > forward > server bytes
+//! client bytes < connection < finish < compression < forward < response_rules < server bytes
+//! ```
+//!
+//! One thread runs one event loop; a connection stays on the thread that accepted it.  What threads share
+//! ([`state`]) is read without locks.
+
+// The comments keep the stages in the order of the request.
+
+pub mod process;
+
+pub mod listeners;
+
+mod accept;
+
+mod connection;
+
+mod exchange;
+
+mod request_rules;
+
+mod route;
+
+mod services;
+
+mod request_head;
+
+mod pick;
+
+mod balance_key;
+
+mod cookie;
+
+mod connect;
+
+mod forward;
+
+mod response_rules;
+
+mod compression;
+
+mod finish;
+
+mod errors;
+
+mod log;
+
+mod tcp;
+
+// Both edges and what they stand on.
+
+mod edge;
+
+mod buffer;
+
+mod h2_settings;
+
+mod proxy_header;
+
+mod forwarded;
+
+mod pool;
+
+mod takeover;
+
+mod server_tls;
+
+// State.
+
+pub mod counters;
+
+pub mod state;
+
+mod farm;
+
+mod queue;
+
+pub mod stick_table;
+
+mod stick_track;
+
+mod stick_rules;
+
+mod load;
+
+mod worker;
+
+mod environment;
+
+// Beside the traffic.
+
+pub mod check;
+
+mod resolve;
+
+pub use process::{Process, Services, StartError};
+pub use state::Shared;

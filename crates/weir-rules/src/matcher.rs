@@ -33,11 +33,13 @@ pub enum Method {
 }
 
 /// All methods in the order of [`Method`].
-#[rustfmt::skip]
 pub(crate) static METHODS: &[Matcher] = &[
     Matcher { name: "found", doc: "The value exists." },
     Matcher { name: "bool", doc: "The value is true or a number other than 0." },
-    Matcher { name: "int", doc: "The number is one of the values or ranges, or compares with eq, ge, gt, le, lt." },
+    Matcher {
+        name: "int",
+        doc: "The number is one of the values or ranges, or compares with eq, ge, gt, le, lt.",
+    },
     Matcher { name: "ip", doc: "The address is one of the addresses or in one of the networks." },
     Matcher { name: "bin", doc: "The bytes equal one of the hexadecimal blocks." },
     Matcher { name: "len", doc: "The length is one of the numbers or ranges." },
@@ -45,7 +47,10 @@ pub(crate) static METHODS: &[Matcher] = &[
     Matcher { name: "beg", doc: "The string begins with one of the values." },
     Matcher { name: "sub", doc: "The string contains one of the values." },
     Matcher { name: "dir", doc: "The string contains one of the values between slashes." },
-    Matcher { name: "dom", doc: "The string contains one of the values between dots, slashes, colons or question marks." },
+    Matcher {
+        name: "dom",
+        doc: "The string contains one of the values between dots, slashes, colons or question marks.",
+    },
     Matcher { name: "end", doc: "The string ends with one of the values." },
     Matcher { name: "reg", doc: "The string matches one of the regular expressions." },
 ];

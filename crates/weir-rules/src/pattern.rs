@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use arc_swap::ArcSwap;
 
-use crate::matcher::{Operator, Patterns, Rules, Source};
+use crate::matcher::{METHODS, Operator, Patterns, Rules, Source};
 use crate::pcre;
 use crate::value::{Type, Value, parse_ip, strict_int};
 use crate::{Diagnostic, Scope, Word};
@@ -51,6 +51,17 @@ struct State {
     entries: Vec<PatternEntry>,
     next_id: u64,
     views: Vec<Arc<PatternView>>,
+}
+
+/// What one use of a pattern file finds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lookup {
+    /// Name of the matching method.
+    pub method: &'static str,
+    /// Letters match in both cases.
+    pub ignore_case: bool,
+    /// The entry found.
+    pub entry: Option<PatternEntry>,
 }
 
 /// A pattern file compiled for one use.
@@ -206,6 +217,18 @@ impl PatternFile {
         lock(&self.state).change(|state| state.push(key, value))
     }
 
+    /// Adds many entries at once, or none.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn extend(&self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), String> {
+        lock(&self.state).change(|state| {
+            for (key, value) in entries {
+                state.push(key, value);
+            }
+        })
+    }
+
     /// Adds an entry unless there is one with this key (`add-acl`).
     ///
     /// # Errors
@@ -290,6 +313,21 @@ impl PatternFile {
         let view = state.views.first()?;
         let at = view.compiled.load().patterns.find(&Value::text(text))?;
         state.entries.get(at).cloned()
+    }
+
+    /// What a look-up of this text finds in each use of the file (`get map`, `get acl`).
+    #[must_use]
+    pub fn lookups(&self, text: &[u8]) -> Vec<Lookup> {
+        let state = lock(&self.state);
+        let look = |view: &Arc<PatternView>| {
+            let at = view.compiled.load().patterns.find(&Value::text(text));
+            Lookup {
+                method: METHODS[view.rules.method as usize].name,
+                ignore_case: view.rules.ignore_case,
+                entry: at.and_then(|at| state.entries.get(at).cloned()),
+            }
+        };
+        state.views.iter().map(look).collect()
     }
 
     /// The file compiled for a use; uses alike share one.

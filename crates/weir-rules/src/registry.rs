@@ -197,10 +197,8 @@ pub struct Entry {
 
 type Table<T> = LazyLock<HashMap<&'static str, &'static T>>;
 
-#[rustfmt::skip]
 static FETCHES: Table<Fetch> =
     LazyLock::new(|| crate::fetch::families().into_iter().flatten().map(|f| (f.name, f)).collect());
-#[rustfmt::skip]
 static CONVERTERS: Table<Converter> =
     LazyLock::new(|| crate::convert::families().into_iter().flatten().map(|c| (c.name, c)).collect());
 

@@ -514,8 +514,9 @@ pub trait StickTable {
     fn contains(&self, _key: &[u8]) -> bool {
         false
     }
-    /// Starts tracking an entry, creating it: counts a session and a concurrent connection.
-    fn track(&self, key: &[u8]) -> bool {
+    /// Starts tracking an entry, creating it: counts a connection, and a request when an `http-request` rule
+    /// does it.  The data plane ends it with the transaction or the session.
+    fn track(&self, key: &[u8], _request: bool) -> bool {
         self.touch(key)
     }
 }

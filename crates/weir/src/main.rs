@@ -1,2 +1,113 @@
-//! The binary.
-fn main() {}
+//! Weir, an edge load balancer that reads HAProxy's configuration language.
+//!
+//! Owns the choice of a personality: under the name `haproxy`, or with single-dash options, the command line
+//! is HAProxy's; otherwise it is sub-commands.  The files behind it stand in the order of a start: command
+//! line, configuration, privileges, serving, supervision.
+
+mod command_line;
+mod subcommand;
+
+mod start;
+
+mod configuration;
+
+mod listeners;
+
+mod privileges;
+
+mod serve;
+
+mod administration;
+
+mod master;
+
+mod fleet;
+
+mod master_cli;
+
+mod daemon;
+
+mod respawn;
+
+mod channel;
+
+mod demo;
+mod manual;
+
+mod condition;
+mod console;
+mod pid_file;
+mod service_manager;
+mod signals;
+mod version;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::process::ExitCode;
+
+use command_line::{Refusal, Request};
+use console::Console;
+
+/// A configuration or a command line that cannot be used.
+pub(crate) const EXIT_INVALID: u8 = 1;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os();
+    let name = words.next().unwrap_or_default();
+    let words: Vec<OsString> = words.collect();
+    if speaks_haproxy(&name, words.first().map(OsString::as_os_str)) {
+        compatible(words)
+    } else {
+        subcommand::run(words)
+    }
+}
+
+/// Whether the command line is HAProxy's.
+fn speaks_haproxy(name: &OsStr, first: Option<&OsStr>) -> bool {
+    let base = name.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let first = first.map(OsStr::as_bytes).unwrap_or_default();
+    let dashed = first.starts_with(b"-") && !matches!(first, b"-h" | b"--help" | b"-V" | b"--version");
+    base == b"haproxy" || dashed
+}
+
+/// The command line of HAProxy.
+fn compatible(words: Vec<OsString>) -> ExitCode {
+    match command_line::parse(words) {
+        Ok(Request::Version) => console::print(&version::short()),
+        Ok(Request::LongVersion) => console::print(&version::long()),
+        Ok(Request::Condition(text)) => return condition::evaluate(&text),
+        Ok(Request::Run(options)) => return start::start(*options),
+        Err(refusal) => {
+            let console = Console::default();
+            match refusal {
+                Refusal::Usage(_) => {
+                    console::complain(&version::short());
+                    console.alert(&refusal.to_string());
+                    console::complain(command_line::USAGE);
+                }
+                Refusal::Value(..) | Refusal::NotImplemented(_) => console.alert(&refusal.to_string()),
+            }
+            return ExitCode::from(EXIT_INVALID);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn personality() {
+        let check = |name: &str, first: Option<&str>, expected| {
+            assert_eq!(speaks_haproxy(OsStr::new(name), first.map(OsStr::new)), expected, "{name} {first:?}");
+        };
+        check("haproxy", None, true);
+        check("/usr/sbin/haproxy", Some("run"), true);
+        check("weir", None, false);
+        check("weir", Some("demo"), false);
+        check("weir", Some("--help"), false);
+        check("weir", Some("-vv"), true);
+        check("./weir", Some("-f"), true);
+    }
+}

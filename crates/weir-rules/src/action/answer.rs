@@ -12,13 +12,30 @@ const SYNTAX: &str = "[status CODE] [content-type TYPE] [default-errorfiles | er
 /// Most fields of 103 responses kept for one request.
 const MAX_EARLY_HINTS: usize = 100;
 
-#[rustfmt::skip]
 pub(super) static ACTIONS: &[ActionEntry] = &[
     action("auth", REQUEST, "auth [realm REALM]", "Asks for user name and password.", parse_auth),
-    action("deny", REQUEST | RESPONSE, SYNTAX, "Refuses with 403 (502 for responses) or another answer.", parse_reply),
-    action("early-hint", REQUEST, "early-hint NAME FMT", "Sends a field in a 103 response before the real one.", parse_hint),
+    action(
+        "deny",
+        REQUEST | RESPONSE,
+        SYNTAX,
+        "Refuses with 403 (502 for responses) or another answer.",
+        parse_reply,
+    ),
+    action(
+        "early-hint",
+        REQUEST,
+        "early-hint NAME FMT",
+        "Sends a field in a 103 response before the real one.",
+        parse_hint,
+    ),
     action("return", REQUEST | RESPONSE, SYNTAX, "Answers with 200 or another answer.", parse_reply),
-    action("tarpit", REQUEST, SYNTAX, "Keeps the client waiting, then refuses with 500 or another answer.", parse_reply),
+    action(
+        "tarpit",
+        REQUEST,
+        SYNTAX,
+        "Keeps the client waiting, then refuses with 500 or another answer.",
+        parse_reply,
+    ),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

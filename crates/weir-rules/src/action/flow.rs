@@ -10,20 +10,55 @@ use crate::scope::Target;
 use crate::vars::VarName;
 use crate::{Diagnostic, Scope, Txn};
 
-#[rustfmt::skip]
 pub(super) static ACTIONS: &[ActionEntry] = &[
     action("accept", TCP, "accept", "Accepts; later rules of the set are skipped.", parse_end),
     action("allow", HTTP, "allow", "Allows; later rules of the set are skipped.", parse_end),
     action("close", RES_CONTENT, "close", "Closes the server's connection.", parse_end),
-    action("do-resolve", CONTENT | REQUEST, "do-resolve(VAR,RESOLVERS[,ipv4|ipv6]) EXPR", "Resolves a name and keeps the address in a variable.", parse_resolve),
+    action(
+        "do-resolve",
+        CONTENT | REQUEST,
+        "do-resolve(VAR,RESOLVERS[,ipv4|ipv6]) EXPR",
+        "Resolves a name and keeps the address in a variable.",
+        parse_resolve,
+    ),
     action("pause", REQUEST | RESPONSE, "pause { TIME | EXPR }", "Waits.", parse_pause),
-    action("reject", CONNECTION | SESSION | CONTENT | RES_CONTENT | REQUEST, "reject", "Closes the connection without an answer.", parse_end),
-    action("silent-drop", TCP | REQUEST | RESPONSE, "silent-drop [rst-ttl TTL]", "Drops the connection without telling the client.", parse_silent),
-    action("strict-mode", REQUEST | RESPONSE | AFTER, "strict-mode { on | off }", "Whether a rewrite that fails ends in an error.", parse_strict),
+    action(
+        "reject",
+        CONNECTION | SESSION | CONTENT | RES_CONTENT | REQUEST,
+        "reject",
+        "Closes the connection without an answer.",
+        parse_end,
+    ),
+    action(
+        "silent-drop",
+        TCP | REQUEST | RESPONSE,
+        "silent-drop [rst-ttl TTL]",
+        "Drops the connection without telling the client.",
+        parse_silent,
+    ),
+    action(
+        "strict-mode",
+        REQUEST | RESPONSE | AFTER,
+        "strict-mode { on | off }",
+        "Whether a rewrite that fails ends in an error.",
+        parse_strict,
+    ),
     action("switch-mode", CONTENT, "switch-mode http [proto NAME]", "Goes on as HTTP.", parse_switch),
     action("use-service", CONTENT | REQUEST, "use-service NAME", "Lets a service answer.", parse_service),
-    action("wait-for-body", REQUEST | RESPONSE, "wait-for-body time TIME [at-least SIZE]", "Waits for the message's body.", parse_body),
-    action("wait-for-handshake", REQUEST, "wait-for-handshake", "Waits for the end of the TLS handshake.", parse_handshake),
+    action(
+        "wait-for-body",
+        REQUEST | RESPONSE,
+        "wait-for-body time TIME [at-least SIZE]",
+        "Waits for the message's body.",
+        parse_body,
+    ),
+    action(
+        "wait-for-handshake",
+        REQUEST,
+        "wait-for-handshake",
+        "Waits for the end of the TLS handshake.",
+        parse_handshake,
+    ),
 ];
 
 type Parsed = Result<Box<dyn Action>, Vec<Diagnostic>>;

@@ -13,18 +13,71 @@ use crate::log_format::Style;
 use crate::reply::check_name;
 use crate::{Diagnostic, LogFormat, Scope, Txn, pcre, status};
 
-#[rustfmt::skip]
 pub(super) static ACTIONS: &[ActionEntry] = &[
     action("add-header", HTTP, "add-header NAME FMT", "Adds a field.", parse_header),
-    action("add-headers-bin", HTTP, "add-headers-bin EXPR [prefix TEXT]", "Adds fields given in binary form.", parse_bin),
-    action("capture", CONTENT | HTTP, "capture EXPR { len LENGTH | id SLOT }", "Keeps a value for the log.", parse_capture),
-    action("del-header", HTTP, "del-header NAME [-m str|beg|end|sub|reg]", "Removes fields by name.", parse_del),
-    action("del-headers-bin", HTTP, "del-headers-bin EXPR [-m str|beg|end|sub]", "Removes fields named in binary form.", parse_bin),
-    action("replace-header", HTTP, "replace-header NAME REGEX FMT", "Replaces whole field lines that match.", parse_replace),
-    action("replace-value", HTTP, "replace-value NAME REGEX FMT", "Replaces comma-separated values that match.", parse_replace),
-    action("set-header", HTTP, "set-header NAME FMT", "Sets a field, removing those of the same name.", parse_header),
-    action("set-headers-bin", HTTP, "set-headers-bin EXPR [prefix TEXT]", "Sets fields given in binary form.", parse_bin),
-    action("set-status", RESPONSE | AFTER, "set-status CODE [reason TEXT]", "Sets the response's status.", parse_status),
+    action(
+        "add-headers-bin",
+        HTTP,
+        "add-headers-bin EXPR [prefix TEXT]",
+        "Adds fields given in binary form.",
+        parse_bin,
+    ),
+    action(
+        "capture",
+        CONTENT | HTTP,
+        "capture EXPR { len LENGTH | id SLOT }",
+        "Keeps a value for the log.",
+        parse_capture,
+    ),
+    action(
+        "del-header",
+        HTTP,
+        "del-header NAME [-m str|beg|end|sub|reg]",
+        "Removes fields by name.",
+        parse_del,
+    ),
+    action(
+        "del-headers-bin",
+        HTTP,
+        "del-headers-bin EXPR [-m str|beg|end|sub]",
+        "Removes fields named in binary form.",
+        parse_bin,
+    ),
+    action(
+        "replace-header",
+        HTTP,
+        "replace-header NAME REGEX FMT",
+        "Replaces whole field lines that match.",
+        parse_replace,
+    ),
+    action(
+        "replace-value",
+        HTTP,
+        "replace-value NAME REGEX FMT",
+        "Replaces comma-separated values that match.",
+        parse_replace,
+    ),
+    action(
+        "set-header",
+        HTTP,
+        "set-header NAME FMT",
+        "Sets a field, removing those of the same name.",
+        parse_header,
+    ),
+    action(
+        "set-headers-bin",
+        HTTP,
+        "set-headers-bin EXPR [prefix TEXT]",
+        "Sets fields given in binary form.",
+        parse_bin,
+    ),
+    action(
+        "set-status",
+        RESPONSE | AFTER,
+        "set-status CODE [reason TEXT]",
+        "Sets the response's status.",
+        parse_status,
+    ),
 ];
 
 type Parsed = Result<Box<dyn Action>, Vec<Diagnostic>>;

@@ -8,10 +8,21 @@ use crate::log_format::Style;
 use crate::pattern::{PatternFile, PatternFiles};
 use crate::{Diagnostic, LogFormat, Scope, Txn};
 
-#[rustfmt::skip]
 pub(super) static ACTIONS: &[ActionEntry] = &[
-    action("add-acl", REQUEST | RESPONSE, "add-acl(FILE) FMT", "Adds a pattern to an ACL file in memory.", parse),
-    action("del-acl", REQUEST | RESPONSE, "del-acl(FILE) FMT", "Removes a pattern from an ACL file in memory.", parse),
+    action(
+        "add-acl",
+        REQUEST | RESPONSE,
+        "add-acl(FILE) FMT",
+        "Adds a pattern to an ACL file in memory.",
+        parse,
+    ),
+    action(
+        "del-acl",
+        REQUEST | RESPONSE,
+        "del-acl(FILE) FMT",
+        "Removes a pattern from an ACL file in memory.",
+        parse,
+    ),
     action("del-map", HTTP, "del-map(FILE) FMT", "Removes a key from a map in memory.", parse),
     action("set-map", HTTP, "set-map(FILE) KEY-FMT VALUE-FMT", "Sets a key of a map in memory.", parse),
 ];

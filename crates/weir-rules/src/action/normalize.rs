@@ -7,7 +7,6 @@ use crate::convert::codec::{is_unreserved, push_hex};
 use crate::pcre::hex_byte;
 use crate::{Diagnostic, Scope, Txn, reply};
 
-#[rustfmt::skip]
 pub(super) static ACTIONS: &[ActionEntry] = &[action(
     "normalize-uri",
     REQUEST,

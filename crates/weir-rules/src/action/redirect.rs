@@ -11,7 +11,6 @@ use crate::log_format::Style;
 use crate::reply::Reply;
 use crate::{Diagnostic, LogFormat, Scope, Txn};
 
-#[rustfmt::skip]
 pub(super) static ACTIONS: &[ActionEntry] = &[action(
     "redirect",
     REQUEST | RESPONSE,

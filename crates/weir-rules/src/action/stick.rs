@@ -11,17 +11,58 @@ use crate::{Diagnostic, Scope, Txn, Word};
 
 const TRACK: u8 = CONNECTION | SESSION | CONTENT | REQUEST | RESPONSE;
 
-#[rustfmt::skip]
 pub(super) static ACTIONS: &[ActionEntry] = &[
-    action("sc-add-gpc", ALL, "sc-add-gpc(INDEX,SLOT) { NUMBER | EXPR }", "Adds to a general purpose counter.", parse_change),
-    action("sc-inc-gpc", ALL, "sc-inc-gpc(INDEX,SLOT)", "Increments a general purpose counter.", parse_change),
+    action(
+        "sc-add-gpc",
+        ALL,
+        "sc-add-gpc(INDEX,SLOT) { NUMBER | EXPR }",
+        "Adds to a general purpose counter.",
+        parse_change,
+    ),
+    action(
+        "sc-inc-gpc",
+        ALL,
+        "sc-inc-gpc(INDEX,SLOT)",
+        "Increments a general purpose counter.",
+        parse_change,
+    ),
     action("sc-inc-gpc0", ALL, "sc-inc-gpc0(SLOT)", "Increments general purpose counter 0.", parse_change),
     action("sc-inc-gpc1", ALL, "sc-inc-gpc1(SLOT)", "Increments general purpose counter 1.", parse_change),
-    action("sc-set-gpt", ALL, "sc-set-gpt(INDEX,SLOT) { NUMBER | EXPR }", "Sets a general purpose tag.", parse_change),
-    action("sc-set-gpt0", ALL, "sc-set-gpt0(SLOT) { NUMBER | EXPR }", "Sets general purpose tag 0.", parse_change),
-    action("track-sc0", TRACK, "track-sc0 EXPR [table NAME]", "Tracks an entry in the first slot.", parse_track),
-    action("track-sc1", TRACK, "track-sc1 EXPR [table NAME]", "Tracks an entry in the second slot.", parse_track),
-    action("track-sc2", TRACK, "track-sc2 EXPR [table NAME]", "Tracks an entry in the third slot.", parse_track),
+    action(
+        "sc-set-gpt",
+        ALL,
+        "sc-set-gpt(INDEX,SLOT) { NUMBER | EXPR }",
+        "Sets a general purpose tag.",
+        parse_change,
+    ),
+    action(
+        "sc-set-gpt0",
+        ALL,
+        "sc-set-gpt0(SLOT) { NUMBER | EXPR }",
+        "Sets general purpose tag 0.",
+        parse_change,
+    ),
+    action(
+        "track-sc0",
+        TRACK,
+        "track-sc0 EXPR [table NAME]",
+        "Tracks an entry in the first slot.",
+        parse_track,
+    ),
+    action(
+        "track-sc1",
+        TRACK,
+        "track-sc1 EXPR [table NAME]",
+        "Tracks an entry in the second slot.",
+        parse_track,
+    ),
+    action(
+        "track-sc2",
+        TRACK,
+        "track-sc2 EXPR [table NAME]",
+        "Tracks an entry in the third slot.",
+        parse_track,
+    ),
 ];
 
 #[derive(Debug)]
@@ -43,7 +84,7 @@ impl Action for Track {
             return Step::Wait(super::WaitFor::MoreData);
         }
         let Some(key) = value.and_then(|v| table.key_type().key(v)) else { return Step::Next };
-        if !table.track(&key) {
+        if !table.track(&key, phase == Phase::HttpRequest) {
             return Step::Next;
         }
         let entry = Some(Tracked { table: index, key });

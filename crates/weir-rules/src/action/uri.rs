@@ -9,11 +9,28 @@ use crate::log_format::Style;
 use crate::reply::is_token;
 use crate::{Diagnostic, LogFormat, Scope, Txn, pcre, vars};
 
-#[rustfmt::skip]
 pub(super) static ACTIONS: &[ActionEntry] = &[
-    action("replace-path", REQUEST, "replace-path REGEX FMT", "Replaces the path when it matches.", parse_replace),
-    action("replace-pathq", REQUEST, "replace-pathq REGEX FMT", "Replaces path and query when they match.", parse_replace),
-    action("replace-uri", REQUEST, "replace-uri REGEX FMT", "Replaces the URI when it matches.", parse_replace),
+    action(
+        "replace-path",
+        REQUEST,
+        "replace-path REGEX FMT",
+        "Replaces the path when it matches.",
+        parse_replace,
+    ),
+    action(
+        "replace-pathq",
+        REQUEST,
+        "replace-pathq REGEX FMT",
+        "Replaces path and query when they match.",
+        parse_replace,
+    ),
+    action(
+        "replace-uri",
+        REQUEST,
+        "replace-uri REGEX FMT",
+        "Replaces the URI when it matches.",
+        parse_replace,
+    ),
     action("set-method", REQUEST, "set-method FMT", "Sets the method.", parse_set),
     action("set-path", REQUEST, "set-path FMT", "Sets the path and keeps the query.", parse_set),
     action("set-pathq", REQUEST, "set-pathq FMT", "Sets path and query.", parse_set),

@@ -7,10 +7,15 @@ use crate::log_format::Style;
 use crate::vars::{SetCondition, VarName, VarScope};
 use crate::{Diagnostic, LogFormat, Scope, Txn};
 
-#[rustfmt::skip]
 pub(super) static ACTIONS: &[ActionEntry] = &[
     action("set-var", ALL, "set-var(NAME[,CONDITION...]) EXPR", "Sets a variable to a sample.", parse_set),
-    action("set-var-fmt", ALL, "set-var-fmt(NAME[,CONDITION...]) FMT", "Sets a variable to a string.", parse_set),
+    action(
+        "set-var-fmt",
+        ALL,
+        "set-var-fmt(NAME[,CONDITION...]) FMT",
+        "Sets a variable to a string.",
+        parse_set,
+    ),
     action("unset-var", ALL, "unset-var(NAME)", "Unsets a variable.", parse_unset),
 ];
 

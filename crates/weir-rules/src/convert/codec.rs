@@ -12,26 +12,81 @@ use crate::pcre::hex_byte;
 use crate::registry::{Converter, converter};
 use crate::value::{Type, Value};
 
-#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
-    converter("b64dec", NONE, Type::Str, Type::Bin, "Decodes base64.", b64dec).examples(&[("str(YWJj),b64dec", Some("abc"))]),
-    converter("base2", NONE, Type::Bin, Type::Str, "Eight binary digits per byte.", base2).examples(&[("str(A),base2", Some("01000001"))]),
-    converter("base64", NONE, Type::Bin, Type::Str, "Encodes as base64.", base64_encode).examples(&[("str(a),base64", Some("YQ=="))]),
-    converter("be2dec", args(2, &[K::Str, K::Int, K::Int]), Type::Bin, Type::Str, "Big-endian chunks as decimal numbers.", to_dec)
-        .examples(&[("bin(01020304050607),be2dec(:,2)", Some("258:772:1286:7")), ("bin(01020304050607),be2dec(-,2,1)", Some("258-772-1286")),
-            ("bin(01020304050607),be2dec(,2,1)", Some("2587721286")), ("bin(7f000001),be2dec(.,1)", Some("127.0.0.1"))]),
-    converter("be2hex", args(0, &[K::Str, K::Int, K::Int]), Type::Bin, Type::Str, "Chunks as hexadecimal digits.", be2hex)
-        .examples(&[("bin(01020304050607),be2hex", Some("01020304050607")), ("bin(01020304050607),be2hex(:,2)", Some("0102:0304:0506:07")),
-            ("bin(01020304050607),be2hex(--,2,1)", Some("0102--0304--0506")), ("bin(0102030405060708),be2hex(,3,1)", Some("010203040506"))]),
-    converter("hex", NONE, Type::Bin, Type::Str, "Two hexadecimal digits per byte.", hex).examples(&[("str(abc),hex", Some("616263")), ("int(5),hex", Some("0000000000000005"))]),
-    converter("le2dec", args(2, &[K::Str, K::Int, K::Int]), Type::Bin, Type::Str, "Little-endian chunks as decimal numbers.", to_dec)
-        .examples(&[("bin(01020304050607),le2dec(:,2)", Some("513:1027:1541:7")), ("bin(7f000001),le2dec(.,1)", Some("127.0.0.1"))]),
-    converter("ub64dec", NONE, Type::Str, Type::Str, "Decodes base64url.", ub64dec).examples(&[("str(YWJj),ub64dec", Some("abc"))]),
-    converter("ub64enc", NONE, Type::Str, Type::Str, "Encodes as base64url without padding.", ub64enc).examples(&[("str(a),ub64enc", Some("YQ"))]),
-    converter("url_dec", args(0, &[K::Int]), Type::Str, Type::Str, "Decodes percent-encoding; 1 also decodes + everywhere.", url_dec)
-        .examples(&[("str(a%20b+c?d+e),url_dec", Some("a b+c?d e")), ("str(a+b),url_dec(1)", Some("a b")), ("str(a%2),url_dec", None)]),
-    converter("url_enc", args(0, &[K::OneOf(&["query"])]), Type::Str, Type::Str, "Percent-encodes all but unreserved characters.", url_enc)
-        .examples(&[("str(a b&c/%),url_enc", Some("a%20b%26c%2F%25"))]),
+    converter("b64dec", NONE, Type::Str, Type::Bin, "Decodes base64.", b64dec)
+        .examples(&[("str(YWJj),b64dec", Some("abc"))]),
+    converter("base2", NONE, Type::Bin, Type::Str, "Eight binary digits per byte.", base2)
+        .examples(&[("str(A),base2", Some("01000001"))]),
+    converter("base64", NONE, Type::Bin, Type::Str, "Encodes as base64.", base64_encode)
+        .examples(&[("str(a),base64", Some("YQ=="))]),
+    converter(
+        "be2dec",
+        args(2, &[K::Str, K::Int, K::Int]),
+        Type::Bin,
+        Type::Str,
+        "Big-endian chunks as decimal numbers.",
+        to_dec,
+    )
+    .examples(&[
+        ("bin(01020304050607),be2dec(:,2)", Some("258:772:1286:7")),
+        ("bin(01020304050607),be2dec(-,2,1)", Some("258-772-1286")),
+        ("bin(01020304050607),be2dec(,2,1)", Some("2587721286")),
+        ("bin(7f000001),be2dec(.,1)", Some("127.0.0.1")),
+    ]),
+    converter(
+        "be2hex",
+        args(0, &[K::Str, K::Int, K::Int]),
+        Type::Bin,
+        Type::Str,
+        "Chunks as hexadecimal digits.",
+        be2hex,
+    )
+    .examples(&[
+        ("bin(01020304050607),be2hex", Some("01020304050607")),
+        ("bin(01020304050607),be2hex(:,2)", Some("0102:0304:0506:07")),
+        ("bin(01020304050607),be2hex(--,2,1)", Some("0102--0304--0506")),
+        ("bin(0102030405060708),be2hex(,3,1)", Some("010203040506")),
+    ]),
+    converter("hex", NONE, Type::Bin, Type::Str, "Two hexadecimal digits per byte.", hex)
+        .examples(&[("str(abc),hex", Some("616263")), ("int(5),hex", Some("0000000000000005"))]),
+    converter(
+        "le2dec",
+        args(2, &[K::Str, K::Int, K::Int]),
+        Type::Bin,
+        Type::Str,
+        "Little-endian chunks as decimal numbers.",
+        to_dec,
+    )
+    .examples(&[
+        ("bin(01020304050607),le2dec(:,2)", Some("513:1027:1541:7")),
+        ("bin(7f000001),le2dec(.,1)", Some("127.0.0.1")),
+    ]),
+    converter("ub64dec", NONE, Type::Str, Type::Str, "Decodes base64url.", ub64dec)
+        .examples(&[("str(YWJj),ub64dec", Some("abc"))]),
+    converter("ub64enc", NONE, Type::Str, Type::Str, "Encodes as base64url without padding.", ub64enc)
+        .examples(&[("str(a),ub64enc", Some("YQ"))]),
+    converter(
+        "url_dec",
+        args(0, &[K::Int]),
+        Type::Str,
+        Type::Str,
+        "Decodes percent-encoding; 1 also decodes + everywhere.",
+        url_dec,
+    )
+    .examples(&[
+        ("str(a%20b+c?d+e),url_dec", Some("a b+c?d e")),
+        ("str(a+b),url_dec(1)", Some("a b")),
+        ("str(a%2),url_dec", None),
+    ]),
+    converter(
+        "url_enc",
+        args(0, &[K::OneOf(&["query"])]),
+        Type::Str,
+        Type::Str,
+        "Percent-encodes all but unreserved characters.",
+        url_enc,
+    )
+    .examples(&[("str(a b&c/%),url_enc", Some("a%20b%26c%2F%25"))]),
 ];
 
 const STANDARD: GeneralPurpose = GeneralPurpose::new(

@@ -10,22 +10,63 @@ use crate::{Diagnostic, Scope, Txn};
 
 use super::codec::decode_base64;
 
-#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
-    converter("digest", args(1, &[K::Str]), Type::Bin, Type::Bin, "Message digest by name: md5, sha1, sha256, sha3-256, ...", digest_value)
-        .prepare(prepare_digest)
-        .examples(&[("str(abc),digest(md5),hex", Some("900150983CD24FB0D6963F7D28E17F72")),
-            ("str(abc),digest(sha256),hex", Some("BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD"))]),
-    converter("hmac", args(2, &[K::Str, K::StrOrVar]), Type::Bin, Type::Bin, "Message authentication code by digest and base64 key.", hmac_value)
-        .prepare(prepare_hmac)
-        .examples(&[("str(abc),hmac(sha256,a2V5),hex", Some("9C196E32DC0175F86F4B1CB89289D6619DE6BEE699E4C378E68309ED97A1A6AB"))]),
-    converter("secure_memcmp", args(1, &[K::Var]), Type::Str, Type::Bool, "Compares with a variable in constant time.", secure_memcmp)
-        .examples(&[("str(hello),secure_memcmp(txn.greeting)", Some("1")), ("str(x),secure_memcmp(txn.greeting)", Some("0"))]),
+    converter(
+        "digest",
+        args(1, &[K::Str]),
+        Type::Bin,
+        Type::Bin,
+        "Message digest by name: md5, sha1, sha256, sha3-256, ...",
+        digest_value,
+    )
+    .prepare(prepare_digest)
+    .examples(&[
+        ("str(abc),digest(md5),hex", Some("900150983CD24FB0D6963F7D28E17F72")),
+        (
+            "str(abc),digest(sha256),hex",
+            Some("BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD"),
+        ),
+    ]),
+    converter(
+        "hmac",
+        args(2, &[K::Str, K::StrOrVar]),
+        Type::Bin,
+        Type::Bin,
+        "Message authentication code by digest and base64 key.",
+        hmac_value,
+    )
+    .prepare(prepare_hmac)
+    .examples(&[(
+        "str(abc),hmac(sha256,a2V5),hex",
+        Some("9C196E32DC0175F86F4B1CB89289D6619DE6BEE699E4C378E68309ED97A1A6AB"),
+    )]),
+    converter(
+        "secure_memcmp",
+        args(1, &[K::Var]),
+        Type::Str,
+        Type::Bool,
+        "Compares with a variable in constant time.",
+        secure_memcmp,
+    )
+    .examples(&[
+        ("str(hello),secure_memcmp(txn.greeting)", Some("1")),
+        ("str(x),secure_memcmp(txn.greeting)", Some("0")),
+    ]),
     converter("sha1", NONE, Type::Bin, Type::Bin, "SHA-1 digest.", sha)
         .examples(&[("str(abc),sha1,hex", Some("A9993E364706816ABA3E25717850C26C9CD0D89D"))]),
-    converter("sha2", args(0, &[K::Int]), Type::Bin, Type::Bin, "SHA-2 digest of 224, 256, 384 or 512 bits.", sha)
-        .prepare(prepare_sha2)
-        .examples(&[("str(abc),sha2,hex", Some("BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD"))]),
+    converter(
+        "sha2",
+        args(0, &[K::Int]),
+        Type::Bin,
+        Type::Bin,
+        "SHA-2 digest of 224, 256, 384 or 512 bits.",
+        sha,
+    )
+    .prepare(prepare_sha2)
+    .examples(&[(
+        "str(abc),sha2,hex",
+        Some("BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD"),
+    )]),
 ];
 
 /// Digests by OpenSSL's names; the place in the list is the argument.

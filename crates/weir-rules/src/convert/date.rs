@@ -12,23 +12,80 @@ use crate::value::{Type, Value};
 const FORMAT: &[K] = &[K::Str, K::Int];
 const UNIT: K = K::OneOf(&["s", "ms", "us"]);
 
-#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
-    converter("date", NONE, Type::Str, Type::Int, "An HTTP date as seconds since 1970.", from_http)
-        .examples(&[("str('Sun, 06 Nov 1994 08:49:37 GMT'),date", Some("784111777")),
-            ("str('Sunday, 06-Nov-94 08:49:37 GMT'),date", Some("784111777")), ("str('Sun Nov  6 08:49:37 1994'),date", Some("784111777"))]),
-    converter("http_date", args(0, &[K::Int, UNIT]), Type::Int, Type::Str, "A date in HTTP's form.", http_date)
-        .examples(&[("int(1700000000),http_date", Some("Tue, 14 Nov 2023 22:13:20 GMT")),
-            ("int(1700000000123),http_date(0,ms)", Some("Tue, 14 Nov 2023 22:13:20.123 GMT"))]),
-    converter("ltime", args(1, FORMAT), Type::Int, Type::Str, "A date in seconds as local time by strftime.", format_date),
-    converter("ms_ltime", args(1, FORMAT), Type::Int, Type::Str, "A date in milliseconds as local time by strftime.", format_date),
-    converter("ms_utime", args(1, FORMAT), Type::Int, Type::Str, "A date in milliseconds as UTC by strftime; %3N are milliseconds.", format_date)
-        .examples(&[("int(1700000000123),ms_utime(\"%Y/%m/%d %H:%M:%S.%3N\")", Some("2023/11/14 22:13:20.123"))]),
-    converter("us_ltime", args(1, FORMAT), Type::Int, Type::Str, "A date in microseconds as local time by strftime.", format_date),
-    converter("us_utime", args(1, FORMAT), Type::Int, Type::Str, "A date in microseconds as UTC by strftime; %6N are microseconds.", format_date)
-        .examples(&[("int(1700000000123456),us_utime(%6N)", Some("123456"))]),
-    converter("utime", args(1, FORMAT), Type::Int, Type::Str, "A date in seconds as UTC by strftime.", format_date)
-        .examples(&[("int(1700000000),utime(%Y%m%d%H%M%S)", Some("20231114221320")), ("int(1700000000),utime(%d/%b/%Y:%H:%M:%S %z)", Some("14/Nov/2023:22:13:20 +0000"))]),
+    converter("date", NONE, Type::Str, Type::Int, "An HTTP date as seconds since 1970.", from_http).examples(
+        &[
+            ("str('Sun, 06 Nov 1994 08:49:37 GMT'),date", Some("784111777")),
+            ("str('Sunday, 06-Nov-94 08:49:37 GMT'),date", Some("784111777")),
+            ("str('Sun Nov  6 08:49:37 1994'),date", Some("784111777")),
+        ],
+    ),
+    converter(
+        "http_date",
+        args(0, &[K::Int, UNIT]),
+        Type::Int,
+        Type::Str,
+        "A date in HTTP's form.",
+        http_date,
+    )
+    .examples(&[
+        ("int(1700000000),http_date", Some("Tue, 14 Nov 2023 22:13:20 GMT")),
+        ("int(1700000000123),http_date(0,ms)", Some("Tue, 14 Nov 2023 22:13:20.123 GMT")),
+    ]),
+    converter(
+        "ltime",
+        args(1, FORMAT),
+        Type::Int,
+        Type::Str,
+        "A date in seconds as local time by strftime.",
+        format_date,
+    ),
+    converter(
+        "ms_ltime",
+        args(1, FORMAT),
+        Type::Int,
+        Type::Str,
+        "A date in milliseconds as local time by strftime.",
+        format_date,
+    ),
+    converter(
+        "ms_utime",
+        args(1, FORMAT),
+        Type::Int,
+        Type::Str,
+        "A date in milliseconds as UTC by strftime; %3N are milliseconds.",
+        format_date,
+    )
+    .examples(&[("int(1700000000123),ms_utime(\"%Y/%m/%d %H:%M:%S.%3N\")", Some("2023/11/14 22:13:20.123"))]),
+    converter(
+        "us_ltime",
+        args(1, FORMAT),
+        Type::Int,
+        Type::Str,
+        "A date in microseconds as local time by strftime.",
+        format_date,
+    ),
+    converter(
+        "us_utime",
+        args(1, FORMAT),
+        Type::Int,
+        Type::Str,
+        "A date in microseconds as UTC by strftime; %6N are microseconds.",
+        format_date,
+    )
+    .examples(&[("int(1700000000123456),us_utime(%6N)", Some("123456"))]),
+    converter(
+        "utime",
+        args(1, FORMAT),
+        Type::Int,
+        Type::Str,
+        "A date in seconds as UTC by strftime.",
+        format_date,
+    )
+    .examples(&[
+        ("int(1700000000),utime(%Y%m%d%H%M%S)", Some("20231114221320")),
+        ("int(1700000000),utime(%d/%b/%Y:%H:%M:%S %z)", Some("14/Nov/2023:22:13:20 +0000")),
+    ]),
 ];
 
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];

@@ -9,11 +9,24 @@ use crate::{Diagnostic, Scope, Txn};
 
 use super::string::slice;
 
-#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
-    converter("fix_is_valid", NONE, Type::Bin, Type::Bool, "Whether the bytes start with a valid FIX message.", fix_is_valid),
-    converter("fix_tag_value", args(1, &[K::Str]), Type::Bin, Type::Bin, "Value of a tag of a FIX message, by number or name.", fix_tag_value)
-        .prepare(prepare_tag),
+    converter(
+        "fix_is_valid",
+        NONE,
+        Type::Bin,
+        Type::Bool,
+        "Whether the bytes start with a valid FIX message.",
+        fix_is_valid,
+    ),
+    converter(
+        "fix_tag_value",
+        args(1, &[K::Str]),
+        Type::Bin,
+        Type::Bin,
+        "Value of a tag of a FIX message, by number or name.",
+        fix_tag_value,
+    )
+    .prepare(prepare_tag),
 ];
 
 /// Delimits fields.

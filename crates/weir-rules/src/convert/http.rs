@@ -8,21 +8,74 @@ use crate::{Txn, pcre};
 
 use super::string::slice;
 
-#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
-    converter("fe_exists", NONE, Type::Str, Type::Bool, "Whether there is a frontend of this name.", fe_exists),
-    converter("host_only", NONE, Type::Str, Type::Str, "A Host value without its port.", host_only)
-        .examples(&[("str(www.example.com:80),host_only", Some("www.example.com")), ("str([::1]:80),host_only", Some("[::1]")), ("str(a),host_only", Some("a"))]),
-    converter("language", args(1, &[K::Str, K::Str]), Type::Str, Type::Str, "The preferred one of a list of languages.", language)
-        .examples(&[("str(fr;q=0.5),language(fr;en)", Some("fr")), ("str(\"en-US, fr;q=0.9\"),language(fr;en,de)", Some("en")), ("str(x),language(fr;en,de)", Some("de")), ("str(x),language(fr)", None)]),
+    converter(
+        "fe_exists",
+        NONE,
+        Type::Str,
+        Type::Bool,
+        "Whether there is a frontend of this name.",
+        fe_exists,
+    ),
+    converter("host_only", NONE, Type::Str, Type::Str, "A Host value without its port.", host_only).examples(
+        &[
+            ("str(www.example.com:80),host_only", Some("www.example.com")),
+            ("str([::1]:80),host_only", Some("[::1]")),
+            ("str(a),host_only", Some("a")),
+        ],
+    ),
+    converter(
+        "language",
+        args(1, &[K::Str, K::Str]),
+        Type::Str,
+        Type::Str,
+        "The preferred one of a list of languages.",
+        language,
+    )
+    .examples(&[
+        ("str(fr;q=0.5),language(fr;en)", Some("fr")),
+        ("str(\"en-US, fr;q=0.9\"),language(fr;en,de)", Some("en")),
+        ("str(x),language(fr;en,de)", Some("de")),
+        ("str(x),language(fr)", None),
+    ]),
     converter("nbsrv", NONE, Type::Str, Type::Int, "Usable servers of the backend of this name.", nbsrv),
-    converter("param", args(1, &[K::Str, K::Str]), Type::Str, Type::Str, "A parameter by name, between & or another delimiter.", param)
-        .examples(&[("str(a=b&c=d&a=r),param(a)", Some("b")), ("str(a&b=c),param(a)", Some("")), ("str(a=&b&c=a),param(b)", Some("")),
-            ("str(a=1;b=2;c=4),param(b,;)", Some("2")), ("str(a=1),param(z)", None)]),
+    converter(
+        "param",
+        args(1, &[K::Str, K::Str]),
+        Type::Str,
+        Type::Str,
+        "A parameter by name, between & or another delimiter.",
+        param,
+    )
+    .examples(&[
+        ("str(a=b&c=d&a=r),param(a)", Some("b")),
+        ("str(a&b=c),param(a)", Some("")),
+        ("str(a=&b&c=a),param(b)", Some("")),
+        ("str(a=1;b=2;c=4),param(b,;)", Some("2")),
+        ("str(a=1),param(z)", None),
+    ]),
     converter("port_only", NONE, Type::Str, Type::Int, "The port of a Host value, 0 without.", port_only)
-        .examples(&[("str(www.example.com:80),port_only", Some("80")), ("str([::1]:81),port_only", Some("81")), ("str(a),port_only", Some("0"))]),
-    converter("srv_is_up", NONE, Type::Str, Type::Bool, "Whether the server [backend/]name is up.", server_figure),
-    converter("srv_queue", NONE, Type::Str, Type::Int, "Queued requests of the server [backend/]name.", server_figure),
+        .examples(&[
+            ("str(www.example.com:80),port_only", Some("80")),
+            ("str([::1]:81),port_only", Some("81")),
+            ("str(a),port_only", Some("0")),
+        ]),
+    converter(
+        "srv_is_up",
+        NONE,
+        Type::Str,
+        Type::Bool,
+        "Whether the server [backend/]name is up.",
+        server_figure,
+    ),
+    converter(
+        "srv_queue",
+        NONE,
+        Type::Str,
+        Type::Int,
+        "Queued requests of the server [backend/]name.",
+        server_figure,
+    ),
 ];
 
 fn fe_exists<'a>(value: Value<'a>, _: &'a Args, txn: &'a Txn) -> Option<Value<'a>> {

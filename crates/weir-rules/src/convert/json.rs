@@ -8,14 +8,44 @@ use crate::json_path::{Json, JsonPath, unescape};
 use crate::registry::{Converter, converter};
 use crate::value::{Type, Value, leading_int};
 
-#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
-    converter("json", args(0, &[K::OneOf(&["ascii", "utf8", "utf8s", "utf8p", "utf8ps"])]), Type::Str, Type::Str, "Escapes for a JSON string.", json)
-        .examples(&[("str(\"a\\\"b/c\"),json", Some("a\\\"b\\/c"))]),
-    converter("json_query", args(1, &[K::JsonPath, K::OneOf(&["int"])]), Type::Str, Type::Any, "The value at a JSONPath.", json_query)
-        .examples(&[("str('{\"a\":[1,\"x\"]}'),json_query($.a[1])", Some("x")), ("str('{\"a\":4}'),json_query('$.a','int'),add(1)", Some("5"))]),
-    converter("jwt_header_query", args(0, &[K::JsonPath, K::OneOf(&["int"])]), Type::Str, Type::Any, "The header of a JSON Web Token, or a value in it.", jwt_query),
-    converter("jwt_payload_query", args(0, &[K::JsonPath, K::OneOf(&["int"])]), Type::Str, Type::Any, "The payload of a JSON Web Token, or a value in it.", jwt_query),
+    converter(
+        "json",
+        args(0, &[K::OneOf(&["ascii", "utf8", "utf8s", "utf8p", "utf8ps"])]),
+        Type::Str,
+        Type::Str,
+        "Escapes for a JSON string.",
+        json,
+    )
+    .examples(&[("str(\"a\\\"b/c\"),json", Some("a\\\"b\\/c"))]),
+    converter(
+        "json_query",
+        args(1, &[K::JsonPath, K::OneOf(&["int"])]),
+        Type::Str,
+        Type::Any,
+        "The value at a JSONPath.",
+        json_query,
+    )
+    .examples(&[
+        ("str('{\"a\":[1,\"x\"]}'),json_query($.a[1])", Some("x")),
+        ("str('{\"a\":4}'),json_query('$.a','int'),add(1)", Some("5")),
+    ]),
+    converter(
+        "jwt_header_query",
+        args(0, &[K::JsonPath, K::OneOf(&["int"])]),
+        Type::Str,
+        Type::Any,
+        "The header of a JSON Web Token, or a value in it.",
+        jwt_query,
+    ),
+    converter(
+        "jwt_payload_query",
+        args(0, &[K::JsonPath, K::OneOf(&["int"])]),
+        Type::Str,
+        Type::Any,
+        "The payload of a JSON Web Token, or a value in it.",
+        jwt_query,
+    ),
 ];
 
 /// How bytes that are no characters are treated.

@@ -15,7 +15,6 @@ macro_rules! maps {
     )*] };
 }
 
-#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = maps! {
     "map", Str, Str, "The value of the key that equals the string.";
     "map_str", Str, Str, "The value of the key that equals the string.";

@@ -5,11 +5,24 @@ use crate::registry::{Converter, converter};
 use crate::value::{Type, Value};
 use crate::{Diagnostic, Scope, Txn};
 
-#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
-    converter("mqtt_field_value", args(2, &[K::Str, K::Str]), Type::Bin, Type::Bin, "A field or property of an MQTT packet.", mqtt_field_value)
-        .prepare(prepare_field),
-    converter("mqtt_is_valid", NONE, Type::Bin, Type::Bool, "Whether the bytes are a valid MQTT packet.", mqtt_is_valid),
+    converter(
+        "mqtt_field_value",
+        args(2, &[K::Str, K::Str]),
+        Type::Bin,
+        Type::Bin,
+        "A field or property of an MQTT packet.",
+        mqtt_field_value,
+    )
+    .prepare(prepare_field),
+    converter(
+        "mqtt_is_valid",
+        NONE,
+        Type::Bin,
+        Type::Bool,
+        "Whether the bytes are a valid MQTT packet.",
+        mqtt_is_valid,
+    ),
 ];
 
 const CONNECT: u8 = 1;

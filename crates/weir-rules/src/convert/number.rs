@@ -11,14 +11,17 @@ use crate::value::{Type, Value};
 const OPERAND: ArgSpec = args(1, &[K::IntOrVar]);
 const OPTIONAL: ArgSpec = args(0, &[K::Int]);
 
-#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
-    converter("add", OPERAND, Type::Int, Type::Int, "Adds a number or variable.", arithmetic)
-        .examples(&[("int(2),add(3)", Some("5")), ("int(9223372036854775807),add(1)", Some("9223372036854775807"))]),
+    converter("add", OPERAND, Type::Int, Type::Int, "Adds a number or variable.", arithmetic).examples(&[
+        ("int(2),add(3)", Some("5")),
+        ("int(9223372036854775807),add(1)", Some("9223372036854775807")),
+    ]),
     converter("and", OPERAND, Type::Int, Type::Int, "Bitwise and with a number or variable.", arithmetic)
         .examples(&[("int(6),and(3)", Some("2"))]),
-    converter("bool", NONE, Type::Int, Type::Bool, "True for numbers other than 0.", truth).examples(&[("int(7),bool", Some("1"))]),
-    converter("cpl", NONE, Type::Int, Type::Int, "All bits inverted.", unary).examples(&[("int(5),cpl", Some("-6"))]),
+    converter("bool", NONE, Type::Int, Type::Bool, "True for numbers other than 0.", truth)
+        .examples(&[("int(7),bool", Some("1"))]),
+    converter("cpl", NONE, Type::Int, Type::Int, "All bits inverted.", unary)
+        .examples(&[("int(5),cpl", Some("-6"))]),
     converter("crc32", OPTIONAL, Type::Bin, Type::Int, "CRC32 of the bytes; 1 spreads it.", hash32)
         .examples(&[("str(a),crc32", Some("3904355907")), ("str(a),crc32(1)", Some("1288200982"))]),
     converter("crc32c", OPTIONAL, Type::Bin, Type::Int, "CRC32C of the bytes; 1 spreads it.", hash32)
@@ -27,20 +30,45 @@ pub(crate) static CONVERTERS: &[Converter] = &[
         .examples(&[("int(-7),div(2)", Some("-3")), ("int(7),div(0)", Some("9223372036854775807"))]),
     converter("djb2", OPTIONAL, Type::Bin, Type::Int, "DJB2 hash of the bytes; 1 spreads it.", hash32)
         .examples(&[("str(a),djb2", Some("177670")), ("str(a),djb2(1)", Some("3548763807"))]),
-    converter("even", NONE, Type::Int, Type::Bool, "True for even numbers.", truth).examples(&[("int(3),even", Some("0"))]),
+    converter("even", NONE, Type::Int, Type::Bool, "True for even numbers.", truth)
+        .examples(&[("int(3),even", Some("0"))]),
     converter("hex2i", NONE, Type::Bin, Type::Int, "Hexadecimal digits as a number.", hex2i)
         .examples(&[("str(ff),hex2i", Some("255"))]),
     converter("htonl", NONE, Type::Int, Type::Bin, "The number as 4 bytes, big end first.", htonl),
-    converter("ipmask", args(1, &[K::Mask4, K::Mask6]), Type::Ip, Type::Ip, "The address with the bits outside the mask cleared.", ipmask)
-        .examples(&[("ipv4(1.2.3.4),ipmask(24)", Some("1.2.3.0")), ("str(1.2.3.4),ipmask(16)", Some("1.2.0.0")),
-            ("ipv6(2001:db8::1),ipmask(24,32)", Some("2001:db8::")), ("ipv6(2001:db8::1),ipmask(24)", None)]),
-    converter("mod", OPERAND, Type::Int, Type::Int, "Remainder of the division by a number or variable.", arithmetic)
-        .examples(&[("int(-7),mod(3)", Some("-1")), ("int(7),mod(0)", Some("0"))]),
+    converter(
+        "ipmask",
+        args(1, &[K::Mask4, K::Mask6]),
+        Type::Ip,
+        Type::Ip,
+        "The address with the bits outside the mask cleared.",
+        ipmask,
+    )
+    .examples(&[
+        ("ipv4(1.2.3.4),ipmask(24)", Some("1.2.3.0")),
+        ("str(1.2.3.4),ipmask(16)", Some("1.2.0.0")),
+        ("ipv6(2001:db8::1),ipmask(24,32)", Some("2001:db8::")),
+        ("ipv6(2001:db8::1),ipmask(24)", None),
+    ]),
+    converter(
+        "mod",
+        OPERAND,
+        Type::Int,
+        Type::Int,
+        "Remainder of the division by a number or variable.",
+        arithmetic,
+    )
+    .examples(&[("int(-7),mod(3)", Some("-1")), ("int(7),mod(0)", Some("0"))]),
     converter("mul", OPERAND, Type::Int, Type::Int, "Multiplies by a number or variable.", arithmetic)
-        .examples(&[("int(3),mul(-4)", Some("-12")), ("int(9223372036854775807),mul(2)", Some("9223372036854775807"))]),
-    converter("neg", NONE, Type::Int, Type::Int, "The number with the other sign.", unary).examples(&[("int(-5),neg", Some("5"))]),
-    converter("not", NONE, Type::Int, Type::Bool, "True for 0.", truth).examples(&[("int(0),not", Some("1"))]),
-    converter("odd", NONE, Type::Int, Type::Bool, "True for odd numbers.", truth).examples(&[("int(3),odd", Some("1"))]),
+        .examples(&[
+            ("int(3),mul(-4)", Some("-12")),
+            ("int(9223372036854775807),mul(2)", Some("9223372036854775807")),
+        ]),
+    converter("neg", NONE, Type::Int, Type::Int, "The number with the other sign.", unary)
+        .examples(&[("int(-5),neg", Some("5"))]),
+    converter("not", NONE, Type::Int, Type::Bool, "True for 0.", truth)
+        .examples(&[("int(0),not", Some("1"))]),
+    converter("odd", NONE, Type::Int, Type::Bool, "True for odd numbers.", truth)
+        .examples(&[("int(3),odd", Some("1"))]),
     converter("or", OPERAND, Type::Int, Type::Int, "Bitwise or with a number or variable.", arithmetic)
         .examples(&[("int(6),or(1)", Some("7"))]),
     converter("sdbm", OPTIONAL, Type::Bin, Type::Int, "SDBM hash of the bytes; 1 spreads it.", hash32)
@@ -49,14 +77,27 @@ pub(crate) static CONVERTERS: &[Converter] = &[
         .examples(&[("int(2),sub(3)", Some("-1"))]),
     converter("wt6", OPTIONAL, Type::Bin, Type::Int, "WT6 hash of the bytes; 1 spreads it.", hash32)
         .examples(&[("str(a),wt6", Some("1900802597")), ("str(hello world),wt6", Some("1866899626"))]),
-    converter("xor", OPERAND, Type::Int, Type::Int, "Bitwise exclusive or with a number or variable.", arithmetic)
-        .examples(&[("int(6),xor(3)", Some("5"))]),
+    converter(
+        "xor",
+        OPERAND,
+        Type::Int,
+        Type::Int,
+        "Bitwise exclusive or with a number or variable.",
+        arithmetic,
+    )
+    .examples(&[("int(6),xor(3)", Some("5"))]),
     converter("xxh3", OPTIONAL, Type::Bin, Type::Int, "XXH3 hash of the bytes, 64 bits, with a seed.", xxh)
-        .examples(&[("str(a),xxh3", Some("-1817709641818812897")), ("str(hello),xxh3(7)", Some("2263127920094649883"))]),
+        .examples(&[
+            ("str(a),xxh3", Some("-1817709641818812897")),
+            ("str(hello),xxh3(7)", Some("2263127920094649883")),
+        ]),
     converter("xxh32", OPTIONAL, Type::Bin, Type::Int, "XXH32 hash of the bytes, with a seed.", xxh)
         .examples(&[("str(a),xxh32", Some("1426945110"))]),
     converter("xxh64", OPTIONAL, Type::Bin, Type::Int, "XXH64 hash of the bytes, with a seed.", xxh)
-        .examples(&[("str(a),xxh64", Some("-3292477735350538661")), ("str(hello world),xxh64(5)", Some("-8449769890646105876"))]),
+        .examples(&[
+            ("str(a),xxh64", Some("-3292477735350538661")),
+            ("str(hello world),xxh64(5)", Some("-8449769890646105876")),
+        ]),
 ];
 
 /// The number of argument `at`: a constant, or a variable's value.

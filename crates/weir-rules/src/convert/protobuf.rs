@@ -5,14 +5,31 @@ use crate::registry::{Converter, converter};
 use crate::value::{Type, Value};
 use crate::{Diagnostic, Scope, Txn};
 
-#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
-    converter("protobuf", args(1, &[K::Str, K::Str]), Type::Bin, Type::Any, "A field of a protocol buffers message, raw or as a number.", field)
-        .prepare(prepare)
-        .examples(&[("bin(08960112050a03616263),protobuf(1,int32)", Some("150")), ("bin(08960112050a03616263),protobuf(2.1)", Some("abc")), ("bin(0896),protobuf(1)", None)]),
-    converter("ungrpc", args(1, &[K::Str, K::Str]), Type::Bin, Type::Any, "A field of a gRPC message, raw or as a number.", field)
-        .prepare(prepare)
-        .examples(&[("bin(0000000003089601),ungrpc(1,uint64)", Some("150"))]),
+    converter(
+        "protobuf",
+        args(1, &[K::Str, K::Str]),
+        Type::Bin,
+        Type::Any,
+        "A field of a protocol buffers message, raw or as a number.",
+        field,
+    )
+    .prepare(prepare)
+    .examples(&[
+        ("bin(08960112050a03616263),protobuf(1,int32)", Some("150")),
+        ("bin(08960112050a03616263),protobuf(2.1)", Some("abc")),
+        ("bin(0896),protobuf(1)", None),
+    ]),
+    converter(
+        "ungrpc",
+        args(1, &[K::Str, K::Str]),
+        Type::Bin,
+        Type::Any,
+        "A field of a gRPC message, raw or as a number.",
+        field,
+    )
+    .prepare(prepare)
+    .examples(&[("bin(0000000003089601),ungrpc(1,uint64)", Some("150"))]),
 ];
 
 /// Types a field can be read as; the place in the list is the argument.

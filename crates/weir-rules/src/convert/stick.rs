@@ -17,7 +17,6 @@ macro_rules! tables {
     ] };
 }
 
-#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = tables! {
     "bytes_in_rate", TABLE, "Rate of bytes received";
     "bytes_out_rate", TABLE, "Rate of bytes sent";

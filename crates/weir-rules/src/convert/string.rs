@@ -13,39 +13,134 @@ use super::number::operand;
 
 const PART: &[K] = &[K::Int, K::Str, K::Int];
 
-#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
-    converter("bytes", args(1, &[K::IntOrVar, K::IntOrVar]), Type::Bin, Type::Bin, "Bytes from an offset on, at most as many as asked for.", bytes)
-        .examples(&[("str(012345),bytes(1,3)", Some("123")), ("str(012345),bytes(0)", Some("012345")), ("str(hello),bytes(9)", Some(""))]),
+    converter(
+        "bytes",
+        args(1, &[K::IntOrVar, K::IntOrVar]),
+        Type::Bin,
+        Type::Bin,
+        "Bytes from an offset on, at most as many as asked for.",
+        bytes,
+    )
+    .examples(&[
+        ("str(012345),bytes(1,3)", Some("123")),
+        ("str(012345),bytes(0)", Some("012345")),
+        ("str(hello),bytes(9)", Some("")),
+    ]),
     converter("cut_crlf", NONE, Type::Str, Type::Str, "The string up to its first line end.", cut_crlf),
-    converter("field", args(2, PART), Type::Str, Type::Str, "Field by number between delimiters; empty fields count.", part)
-        .examples(&[("str(f1_f2_f3__f5),field(5,_)", Some("f5")), ("str(f1_f2_f3__f5),field(2,_,0)", Some("f2_f3__f5")),
-            ("str(f1_f2_f3__f5),field(2,_,2)", Some("f2_f3")), ("str(f1_f2_f3__f5),field(-2,_,3)", Some("f2_f3_")),
-            ("str(f1_f2_f3__f5),field(-3,_,0)", Some("f1_f2_f3")), ("str(f1_f2_f3__f5),field(4,_)", Some(""))]),
-    converter("has_ctl", args(0, &[K::Int]), Type::Bin, Type::Bool, "Whether the bytes have control characters, or those of a mask.", has_ctl),
-    converter("iif", args(2, &[K::Str, K::Str]), Type::Bool, Type::Str, "One string for true, another for false.", iif)
-        .examples(&[("bool(1),iif(yes,no)", Some("yes")), ("bool(0),iif(yes,)", Some(""))]),
-    converter("length", NONE, Type::Str, Type::Int, "Length in bytes.", length).examples(&[("str(abc),length", Some("3"))]),
-    converter("lower", NONE, Type::Str, Type::Str, "In lower case.", lower).examples(&[("str(aBc),lower", Some("abc"))]),
-    converter("ltrim", args(1, &[K::Str]), Type::Str, Type::Str, "Without leading characters of a set.", trim)
-        .examples(&[("str(xxabxx),ltrim(x)", Some("abxx"))]),
-    converter("regsub", args(2, &[K::Regex, K::Str, K::Str]), Type::Str, Type::Str, "Replaces what a regular expression matches; flags g and i.", regsub)
-        .examples(&[("str(foobar),regsub(o,0,g)", Some("f00bar")), ("str(foobar),regsub(o,0)", Some("f0obar")),
-            ("str(foobar),regsub(\"(o+)(b)\",\"\\2\\1\")", Some("fbooar")), ("str(FOO),regsub(o,x,gi)", Some("Fxx"))]),
+    converter(
+        "field",
+        args(2, PART),
+        Type::Str,
+        Type::Str,
+        "Field by number between delimiters; empty fields count.",
+        part,
+    )
+    .examples(&[
+        ("str(f1_f2_f3__f5),field(5,_)", Some("f5")),
+        ("str(f1_f2_f3__f5),field(2,_,0)", Some("f2_f3__f5")),
+        ("str(f1_f2_f3__f5),field(2,_,2)", Some("f2_f3")),
+        ("str(f1_f2_f3__f5),field(-2,_,3)", Some("f2_f3_")),
+        ("str(f1_f2_f3__f5),field(-3,_,0)", Some("f1_f2_f3")),
+        ("str(f1_f2_f3__f5),field(4,_)", Some("")),
+    ]),
+    converter(
+        "has_ctl",
+        args(0, &[K::Int]),
+        Type::Bin,
+        Type::Bool,
+        "Whether the bytes have control characters, or those of a mask.",
+        has_ctl,
+    ),
+    converter(
+        "iif",
+        args(2, &[K::Str, K::Str]),
+        Type::Bool,
+        Type::Str,
+        "One string for true, another for false.",
+        iif,
+    )
+    .examples(&[("bool(1),iif(yes,no)", Some("yes")), ("bool(0),iif(yes,)", Some(""))]),
+    converter("length", NONE, Type::Str, Type::Int, "Length in bytes.", length)
+        .examples(&[("str(abc),length", Some("3"))]),
+    converter("lower", NONE, Type::Str, Type::Str, "In lower case.", lower)
+        .examples(&[("str(aBc),lower", Some("abc"))]),
+    converter(
+        "ltrim",
+        args(1, &[K::Str]),
+        Type::Str,
+        Type::Str,
+        "Without leading characters of a set.",
+        trim,
+    )
+    .examples(&[("str(xxabxx),ltrim(x)", Some("abxx"))]),
+    converter(
+        "regsub",
+        args(2, &[K::Regex, K::Str, K::Str]),
+        Type::Str,
+        Type::Str,
+        "Replaces what a regular expression matches; flags g and i.",
+        regsub,
+    )
+    .examples(&[
+        ("str(foobar),regsub(o,0,g)", Some("f00bar")),
+        ("str(foobar),regsub(o,0)", Some("f0obar")),
+        ("str(foobar),regsub(\"(o+)(b)\",\"\\2\\1\")", Some("fbooar")),
+        ("str(FOO),regsub(o,x,gi)", Some("Fxx")),
+    ]),
     converter("reverse", NONE, Type::Str, Type::Str, "Byte by byte from the end.", reverse)
         .examples(&[("str(example.com),reverse", Some("moc.elpmaxe"))]),
-    converter("reverse_dom", NONE, Type::Str, Type::Str, "A host name with its labels from the end.", reverse_dom)
-        .examples(&[("str(mail.example.com),reverse_dom", Some("com.example.mail")), ("str(example.com.),reverse_dom", Some("com.example")), ("str(a..b),reverse_dom", None)]),
-    converter("rtrim", args(1, &[K::Str]), Type::Str, Type::Str, "Without trailing characters of a set.", trim)
-        .examples(&[("str(xxabxx),rtrim(x)", Some("xxab"))]),
-    converter("strcmp", args(1, &[K::Var]), Type::Str, Type::Int, "Compares with a variable: 0 when equal, else the sign of the order.", strcmp)
-        .examples(&[("str(hello),strcmp(txn.greeting)", Some("0")), ("str(x),strcmp(txn.none)", None)]),
-    converter("upper", NONE, Type::Str, Type::Str, "In upper case.", upper).examples(&[("str(aBc),upper", Some("ABC"))]),
-    converter("word", args(2, PART), Type::Str, Type::Str, "Word by number between delimiters; empty words do not count.", part)
-        .examples(&[("str(f1_f2_f3__f5),word(4,_)", Some("f5")), ("str(f1_f2_f3__f5),word(5,_)", None),
-            ("str(f1_f2_f3__f5),word(2,_,0)", Some("f2_f3__f5")), ("str(f1_f2_f3__f5),word(3,_,2)", Some("f3__f5")),
-            ("str(f1_f2_f3__f5),word(-2,_,3)", Some("f1_f2_f3")), ("str(f1_f2_f3__f5),word(-3,_,0)", Some("f1_f2")),
-            ("str(/f1/f2/f3/f4),word(1,/)", Some("f1")), ("str(/f1////f2/f3/f4),word(1,/)", Some("f1"))]),
+    converter(
+        "reverse_dom",
+        NONE,
+        Type::Str,
+        Type::Str,
+        "A host name with its labels from the end.",
+        reverse_dom,
+    )
+    .examples(&[
+        ("str(mail.example.com),reverse_dom", Some("com.example.mail")),
+        ("str(example.com.),reverse_dom", Some("com.example")),
+        ("str(a..b),reverse_dom", None),
+    ]),
+    converter(
+        "rtrim",
+        args(1, &[K::Str]),
+        Type::Str,
+        Type::Str,
+        "Without trailing characters of a set.",
+        trim,
+    )
+    .examples(&[("str(xxabxx),rtrim(x)", Some("xxab"))]),
+    converter(
+        "strcmp",
+        args(1, &[K::Var]),
+        Type::Str,
+        Type::Int,
+        "Compares with a variable: 0 when equal, else the sign of the order.",
+        strcmp,
+    )
+    .examples(&[("str(hello),strcmp(txn.greeting)", Some("0")), ("str(x),strcmp(txn.none)", None)]),
+    converter("upper", NONE, Type::Str, Type::Str, "In upper case.", upper)
+        .examples(&[("str(aBc),upper", Some("ABC"))]),
+    converter(
+        "word",
+        args(2, PART),
+        Type::Str,
+        Type::Str,
+        "Word by number between delimiters; empty words do not count.",
+        part,
+    )
+    .examples(&[
+        ("str(f1_f2_f3__f5),word(4,_)", Some("f5")),
+        ("str(f1_f2_f3__f5),word(5,_)", None),
+        ("str(f1_f2_f3__f5),word(2,_,0)", Some("f2_f3__f5")),
+        ("str(f1_f2_f3__f5),word(3,_,2)", Some("f3__f5")),
+        ("str(f1_f2_f3__f5),word(-2,_,3)", Some("f1_f2_f3")),
+        ("str(f1_f2_f3__f5),word(-3,_,0)", Some("f1_f2")),
+        ("str(/f1/f2/f3/f4),word(1,/)", Some("f1")),
+        ("str(/f1////f2/f3/f4),word(1,/)", Some("f1")),
+    ]),
 ];
 
 /// A part of a string without a copy when the string is borrowed.

@@ -20,7 +20,6 @@ use super::crypto::secret;
 const CBC: &[K] = &[K::Int, K::StrOrVar, K::StrOrVar, K::StrOrVar];
 const GCM: &[K] = &[K::Int, K::StrOrVar, K::StrOrVar, K::StrOrVar, K::StrOrVar];
 
-#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
     converter("aes_cbc_dec", args(3, CBC), Type::Bin, Type::Bin, "Decrypts AES-CBC: bits, nonce, key (base64).", aes_cbc).prepare(prepare_aes),
     converter("aes_cbc_enc", args(3, CBC), Type::Bin, Type::Bin, "Encrypts with AES-CBC: bits, nonce, key (base64).", aes_cbc).prepare(prepare_aes)

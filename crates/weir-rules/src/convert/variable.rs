@@ -7,22 +7,85 @@ use crate::value::{Type, Value};
 use crate::vars::{SetCondition, VarName};
 use crate::{Diagnostic, Scope, Txn};
 
-#[rustfmt::skip]
 pub(crate) static CONVERTERS: &[Converter] = &[
-    converter("add_item", args(1, &[K::Str, K::Var, K::Str]), Type::Str, Type::Str, "Appends a delimiter, a variable and a suffix where there is something to append.", add_item)
-        .prepare(prepare_add_item)
-        .examples(&[("str(a),add_item(\",\",txn.greeting)", Some("a,hello")), ("str(),add_item(\",\",txn.greeting)", Some("hello")),
-            ("str(a),add_item(\",\",txn.none)", Some("a")), ("str(a),add_item(\",\",,x)", Some("a,x"))]),
-    converter("capture-req", args(1, &[K::Int]), Type::Str, Type::Str, "Stores the string in a request capture slot.", capture),
-    converter("capture-res", args(1, &[K::Int]), Type::Str, Type::Str, "Stores the string in a response capture slot.", capture),
-    converter("concat", args(0, &[K::Str, K::Var, K::Str]), Type::Str, Type::Str, "Appends a string, a variable and a string.", concat)
-        .examples(&[("str(a),concat(<,txn.greeting,>)", Some("a<hello>")), ("str(a),concat(x,txn.none,y)", Some("axy")), ("str(a),concat", Some("a"))]),
-    converter("debug", args(0, &[K::Str, K::Str]), Type::Any, Type::Any, "Passes the value on; nothing is printed.", pass),
-    converter("set-var", args(1, &[K::Var]), Type::Any, Type::Any, "Sets a variable under conditions and passes the value on.", set_var)
-        .prepare(prepare_set_var),
-    converter("unset-var", args(1, &[K::Var]), Type::Any, Type::Any, "Unsets a variable and passes the value on.", unset_var),
-    converter("when", args(1, &[K::Str, K::Str]), Type::Any, Type::Any, "Passes the value on under a condition.", when)
-        .prepare(prepare_when),
+    converter(
+        "add_item",
+        args(1, &[K::Str, K::Var, K::Str]),
+        Type::Str,
+        Type::Str,
+        "Appends a delimiter, a variable and a suffix where there is something to append.",
+        add_item,
+    )
+    .prepare(prepare_add_item)
+    .examples(&[
+        ("str(a),add_item(\",\",txn.greeting)", Some("a,hello")),
+        ("str(),add_item(\",\",txn.greeting)", Some("hello")),
+        ("str(a),add_item(\",\",txn.none)", Some("a")),
+        ("str(a),add_item(\",\",,x)", Some("a,x")),
+    ]),
+    converter(
+        "capture-req",
+        args(1, &[K::Int]),
+        Type::Str,
+        Type::Str,
+        "Stores the string in a request capture slot.",
+        capture,
+    ),
+    converter(
+        "capture-res",
+        args(1, &[K::Int]),
+        Type::Str,
+        Type::Str,
+        "Stores the string in a response capture slot.",
+        capture,
+    ),
+    converter(
+        "concat",
+        args(0, &[K::Str, K::Var, K::Str]),
+        Type::Str,
+        Type::Str,
+        "Appends a string, a variable and a string.",
+        concat,
+    )
+    .examples(&[
+        ("str(a),concat(<,txn.greeting,>)", Some("a<hello>")),
+        ("str(a),concat(x,txn.none,y)", Some("axy")),
+        ("str(a),concat", Some("a")),
+    ]),
+    converter(
+        "debug",
+        args(0, &[K::Str, K::Str]),
+        Type::Any,
+        Type::Any,
+        "Passes the value on; nothing is printed.",
+        pass,
+    ),
+    converter(
+        "set-var",
+        args(1, &[K::Var]),
+        Type::Any,
+        Type::Any,
+        "Sets a variable under conditions and passes the value on.",
+        set_var,
+    )
+    .prepare(prepare_set_var),
+    converter(
+        "unset-var",
+        args(1, &[K::Var]),
+        Type::Any,
+        Type::Any,
+        "Unsets a variable and passes the value on.",
+        unset_var,
+    ),
+    converter(
+        "when",
+        args(1, &[K::Str, K::Str]),
+        Type::Any,
+        Type::Any,
+        "Passes the value on under a condition.",
+        when,
+    )
+    .prepare(prepare_when),
 ];
 
 /// Text of argument `at` or nothing.

@@ -25,7 +25,6 @@ macro_rules! header_fetches {
 }
 
 /// `req.hdr` and its kin under all their names.
-#[rustfmt::skip]
 pub(crate) static HEADERS: &[Fetch] = header_fetches! {
     "req.", N::RequestHead, "req", "request";
     "", N::RequestHead, "req", "request";
@@ -34,7 +33,6 @@ pub(crate) static HEADERS: &[Fetch] = header_fetches! {
 };
 
 /// The other HTTP fetches.
-#[rustfmt::skip]
 pub(crate) static FETCHES: &[Fetch] = &[
     fetch("base", NONE, Type::Str, N::RequestHead, "Host and path.", base)
         .examples(&[("base", Some("www.example.com/a/b.html"))]),
@@ -42,98 +40,515 @@ pub(crate) static FETCHES: &[Fetch] = &[
     fetch("base32+src", NONE, Type::Bin, N::RequestHead, "base32 and the client's address.", base32),
     fetch("baseq", NONE, Type::Str, N::RequestHead, "Host, path and query.", base)
         .examples(&[("baseq", Some("www.example.com/a/b.html?x=1&y=two"))]),
-    fetch("capture.req.hdr", args(1, &[K::Int]), Type::Str, N::RequestKept, "A captured request value by slot.", capture),
+    fetch(
+        "capture.req.hdr",
+        args(1, &[K::Int]),
+        Type::Str,
+        N::RequestKept,
+        "A captured request value by slot.",
+        capture,
+    ),
     fetch("capture.req.method", NONE, Type::Str, N::RequestKept, "The request's method, also later.", method),
-    fetch("capture.req.uri", NONE, Type::Str, N::RequestKept, "The request's path and query as received, also later.", capture_uri),
-    fetch("capture.req.ver", NONE, Type::Str, N::RequestKept, "The request's version as HTTP/1.1, also later.", capture_ver),
-    fetch("capture.res.hdr", args(1, &[K::Int]), Type::Str, N::RequestKept, "A captured response value by slot.", capture),
-    fetch("capture.res.ver", NONE, Type::Str, N::ResponseKept, "The response's version as HTTP/1.1.", capture_ver),
-    fetch("cook", args(0, &[K::Str]), Type::Str, N::RequestHead, "Value of a request cookie: the last of that name.", cook).variant("req").multi(),
-    fetch("cook_cnt", args(0, &[K::Str]), Type::Int, N::RequestHead, "Number of request cookies of that name.", cook_cnt).variant("req"),
-    fetch("cook_val", args(0, &[K::Str]), Type::Int, N::RequestHead, "Value of a request cookie as a number.", cook_val).variant("req").multi(),
-    fetch("cookie", args(0, &[K::Str]), Type::Str, N::RequestHead, "Value of a cookie of the message at hand.", cook).variant("req").multi(),
-    fetch("http_auth", args(1, &[K::UserList]), Type::Bool, N::RequestHead, "Whether the credentials are those of a user of the list.", http_auth),
-    fetch("http_auth_bearer", args(0, &[K::Str]), Type::Str, N::RequestHead, "Token of the Bearer scheme.", http_auth_bearer),
-    fetch("http_auth_group", args(1, &[K::UserList]), Type::Str, N::RequestHead, "The authenticated user; in ACLs its groups.", http_auth_group).multi(),
+    fetch(
+        "capture.req.uri",
+        NONE,
+        Type::Str,
+        N::RequestKept,
+        "The request's path and query as received, also later.",
+        capture_uri,
+    ),
+    fetch(
+        "capture.req.ver",
+        NONE,
+        Type::Str,
+        N::RequestKept,
+        "The request's version as HTTP/1.1, also later.",
+        capture_ver,
+    ),
+    fetch(
+        "capture.res.hdr",
+        args(1, &[K::Int]),
+        Type::Str,
+        N::RequestKept,
+        "A captured response value by slot.",
+        capture,
+    ),
+    fetch(
+        "capture.res.ver",
+        NONE,
+        Type::Str,
+        N::ResponseKept,
+        "The response's version as HTTP/1.1.",
+        capture_ver,
+    ),
+    fetch(
+        "cook",
+        args(0, &[K::Str]),
+        Type::Str,
+        N::RequestHead,
+        "Value of a request cookie: the last of that name.",
+        cook,
+    )
+    .variant("req")
+    .multi(),
+    fetch(
+        "cook_cnt",
+        args(0, &[K::Str]),
+        Type::Int,
+        N::RequestHead,
+        "Number of request cookies of that name.",
+        cook_cnt,
+    )
+    .variant("req"),
+    fetch(
+        "cook_val",
+        args(0, &[K::Str]),
+        Type::Int,
+        N::RequestHead,
+        "Value of a request cookie as a number.",
+        cook_val,
+    )
+    .variant("req")
+    .multi(),
+    fetch(
+        "cookie",
+        args(0, &[K::Str]),
+        Type::Str,
+        N::RequestHead,
+        "Value of a cookie of the message at hand.",
+        cook,
+    )
+    .variant("req")
+    .multi(),
+    fetch(
+        "http_auth",
+        args(1, &[K::UserList]),
+        Type::Bool,
+        N::RequestHead,
+        "Whether the credentials are those of a user of the list.",
+        http_auth,
+    ),
+    fetch(
+        "http_auth_bearer",
+        args(0, &[K::Str]),
+        Type::Str,
+        N::RequestHead,
+        "Token of the Bearer scheme.",
+        http_auth_bearer,
+    ),
+    fetch(
+        "http_auth_group",
+        args(1, &[K::UserList]),
+        Type::Str,
+        N::RequestHead,
+        "The authenticated user; in ACLs its groups.",
+        http_auth_group,
+    )
+    .multi(),
     fetch("http_auth_pass", NONE, Type::Str, N::RequestHead, "Password of the Basic scheme.", http_auth_part)
         .examples(&[("http_auth_pass", Some("secret"))]),
     fetch("http_auth_type", NONE, Type::Str, N::RequestHead, "Authentication scheme.", http_auth_part)
         .examples(&[("http_auth_type", Some("Basic"))]),
-    fetch("http_auth_user", NONE, Type::Str, N::RequestHead, "User name of the Basic scheme.", http_auth_part)
-        .examples(&[("http_auth_user", Some("joe"))]),
-    fetch("http_first_req", NONE, Type::Bool, N::RequestKept, "Whether this is the connection's first request.", http_first_req),
-    fetch("method", NONE, Type::Method, N::RequestHead, "The request's method.", method).examples(&[("method", Some("GET"))]),
+    fetch(
+        "http_auth_user",
+        NONE,
+        Type::Str,
+        N::RequestHead,
+        "User name of the Basic scheme.",
+        http_auth_part,
+    )
+    .examples(&[("http_auth_user", Some("joe"))]),
+    fetch(
+        "http_first_req",
+        NONE,
+        Type::Bool,
+        N::RequestKept,
+        "Whether this is the connection's first request.",
+        http_first_req,
+    ),
+    fetch("method", NONE, Type::Method, N::RequestHead, "The request's method.", method)
+        .examples(&[("method", Some("GET"))]),
     fetch("path", NONE, Type::Str, N::RequestHead, "Path without host and query.", path)
         .examples(&[("path", Some("/a/b.html"))]),
     fetch("pathq", NONE, Type::Str, N::RequestHead, "Path with query.", path)
         .examples(&[("pathq", Some("/a/b.html?x=1&y=two"))]),
-    fetch("query", args(0, &[K::OneOf(&["with_qm"])]), Type::Str, N::RequestHead, "Query, without its question mark unless with_qm is given.", query)
-        .examples(&[("query", Some("x=1&y=two")), ("query(with_qm)", Some("?x=1&y=two"))]),
+    fetch(
+        "query",
+        args(0, &[K::OneOf(&["with_qm"])]),
+        Type::Str,
+        N::RequestHead,
+        "Query, without its question mark unless with_qm is given.",
+        query,
+    )
+    .examples(&[("query", Some("x=1&y=two")), ("query(with_qm)", Some("?x=1&y=two"))]),
     fetch("req.body", NONE, Type::Bin, N::RequestBody, "Bytes of the request's body received so far.", body),
-    fetch("req.body_len", NONE, Type::Int, N::RequestBody, "Number of bytes of the request's body received so far.", body_len),
-    fetch("req.body_param", args(0, &[K::Str, K::OneOf(&["i"])]), Type::Str, N::RequestBody, "A parameter of a form in the request's body.", body_param).multi(),
-    fetch("req.body_size", NONE, Type::Int, N::RequestBody, "Announced length of the request's body.", body_size),
-    fetch("req.cook", args(0, &[K::Str]), Type::Str, N::RequestHead, "Value of a request cookie: the last of that name.", cook).variant("req").multi()
-        .examples(&[("req.cook(id)", Some("7")), ("req.cook(none)", None)]),
-    fetch("req.cook_cnt", args(0, &[K::Str]), Type::Int, N::RequestHead, "Number of request cookies of that name.", cook_cnt).variant("req")
-        .examples(&[("req.cook_cnt", Some("2"))]),
-    fetch("req.cook_names", args(0, &[K::Str]), Type::Str, N::RequestHead, "Names of all request cookies.", cook_names).variant("req")
-        .examples(&[("req.cook_names", Some("id,theme"))]),
-    fetch("req.cook_val", args(0, &[K::Str]), Type::Int, N::RequestHead, "Value of a request cookie as a number.", cook_val).variant("req").multi(),
-    fetch("req.fhdr", args(0, NAME), Type::Str, N::RequestHead, "A whole field line of the request.", fhdr).variant("req").multi()
+    fetch(
+        "req.body_len",
+        NONE,
+        Type::Int,
+        N::RequestBody,
+        "Number of bytes of the request's body received so far.",
+        body_len,
+    ),
+    fetch(
+        "req.body_param",
+        args(0, &[K::Str, K::OneOf(&["i"])]),
+        Type::Str,
+        N::RequestBody,
+        "A parameter of a form in the request's body.",
+        body_param,
+    )
+    .multi(),
+    fetch(
+        "req.body_size",
+        NONE,
+        Type::Int,
+        N::RequestBody,
+        "Announced length of the request's body.",
+        body_size,
+    ),
+    fetch(
+        "req.cook",
+        args(0, &[K::Str]),
+        Type::Str,
+        N::RequestHead,
+        "Value of a request cookie: the last of that name.",
+        cook,
+    )
+    .variant("req")
+    .multi()
+    .examples(&[("req.cook(id)", Some("7")), ("req.cook(none)", None)]),
+    fetch(
+        "req.cook_cnt",
+        args(0, &[K::Str]),
+        Type::Int,
+        N::RequestHead,
+        "Number of request cookies of that name.",
+        cook_cnt,
+    )
+    .variant("req")
+    .examples(&[("req.cook_cnt", Some("2"))]),
+    fetch(
+        "req.cook_names",
+        args(0, &[K::Str]),
+        Type::Str,
+        N::RequestHead,
+        "Names of all request cookies.",
+        cook_names,
+    )
+    .variant("req")
+    .examples(&[("req.cook_names", Some("id,theme"))]),
+    fetch(
+        "req.cook_val",
+        args(0, &[K::Str]),
+        Type::Int,
+        N::RequestHead,
+        "Value of a request cookie as a number.",
+        cook_val,
+    )
+    .variant("req")
+    .multi(),
+    fetch("req.fhdr", args(0, NAME), Type::Str, N::RequestHead, "A whole field line of the request.", fhdr)
+        .variant("req")
+        .multi()
         .examples(&[("req.fhdr(accept)", Some("text/html, image/png"))]),
-    fetch("req.fhdr_cnt", args(0, &[K::Str]), Type::Int, N::RequestHead, "Number of field lines of the request.", fhdr_cnt).variant("req"),
-    fetch("req.hdr_names", args(0, &[K::Str]), Type::Str, N::RequestHead, "Names of all request fields.", hdr_names).variant("req"),
-    fetch("req.hdrs", NONE, Type::Str, N::RequestHead, "All request fields as lines, with the empty one.", hdrs).variant("req"),
-    fetch("req.hdrs_bin", NONE, Type::Bin, N::RequestHead, "All request fields in binary form.", hdrs_bin).variant("req"),
+    fetch(
+        "req.fhdr_cnt",
+        args(0, &[K::Str]),
+        Type::Int,
+        N::RequestHead,
+        "Number of field lines of the request.",
+        fhdr_cnt,
+    )
+    .variant("req"),
+    fetch(
+        "req.hdr_names",
+        args(0, &[K::Str]),
+        Type::Str,
+        N::RequestHead,
+        "Names of all request fields.",
+        hdr_names,
+    )
+    .variant("req"),
+    fetch(
+        "req.hdrs",
+        NONE,
+        Type::Str,
+        N::RequestHead,
+        "All request fields as lines, with the empty one.",
+        hdrs,
+    )
+    .variant("req"),
+    fetch("req.hdrs_bin", NONE, Type::Bin, N::RequestHead, "All request fields in binary form.", hdrs_bin)
+        .variant("req"),
     fetch("req.proto_http", NONE, Type::Bool, N::RequestHead, "Whether the request is HTTP.", proto_http),
     fetch("req_proto_http", NONE, Type::Bool, N::RequestHead, "Whether the request is HTTP.", proto_http),
-    fetch("req.timer.hdr", NONE, Type::Int, N::RequestKept, "Time to receive the request's head, ms (%TR).", super::connection::timer),
-    fetch("req.timer.idle", NONE, Type::Int, N::RequestKept, "Idle time before the request, ms (%Ti).", super::connection::timer),
-    fetch("req.timer.queue", NONE, Type::Int, N::RequestKept, "Time in queues, ms (%Tw).", super::connection::timer),
-    fetch("req.timer.tq", NONE, Type::Int, N::RequestKept, "Th + Ti + TR, ms (%Tq).", super::connection::timer),
-    fetch("req.ver", NONE, Type::Str, N::RequestKept, "The request's version as 1.1.", ver).variant("req").examples(&[("req.ver", Some("1.1"))]),
+    fetch(
+        "req.timer.hdr",
+        NONE,
+        Type::Int,
+        N::RequestKept,
+        "Time to receive the request's head, ms (%TR).",
+        super::connection::timer,
+    ),
+    fetch(
+        "req.timer.idle",
+        NONE,
+        Type::Int,
+        N::RequestKept,
+        "Idle time before the request, ms (%Ti).",
+        super::connection::timer,
+    ),
+    fetch(
+        "req.timer.queue",
+        NONE,
+        Type::Int,
+        N::RequestKept,
+        "Time in queues, ms (%Tw).",
+        super::connection::timer,
+    ),
+    fetch(
+        "req.timer.tq",
+        NONE,
+        Type::Int,
+        N::RequestKept,
+        "Th + Ti + TR, ms (%Tq).",
+        super::connection::timer,
+    ),
+    fetch("req.ver", NONE, Type::Str, N::RequestKept, "The request's version as 1.1.", ver)
+        .variant("req")
+        .examples(&[("req.ver", Some("1.1"))]),
     fetch("req_ver", NONE, Type::Str, N::RequestKept, "The request's version as 1.1.", ver).variant("req"),
-    fetch("request_date", args(0, &[DATE_UNIT]), Type::Int, N::RequestKept, "Date of the request's first byte, in s, ms or us since 1970.", request_date),
-    fetch("res.body", NONE, Type::Bin, N::ResponseBody, "Bytes of the response's body received so far.", body),
-    fetch("res.body_len", NONE, Type::Int, N::ResponseBody, "Number of bytes of the response's body received so far.", body_len),
-    fetch("res.body_size", NONE, Type::Int, N::ResponseBody, "Announced length of the response's body.", body_size),
-    fetch("res.cache_hit", NONE, Type::Bool, N::ResponseKept, "Whether the response came out of a cache.", cache_hit),
-    fetch("res.cache_name", NONE, Type::Str, N::ResponseKept, "Name of the cache the response came out of.", cache_name),
+    fetch(
+        "request_date",
+        args(0, &[DATE_UNIT]),
+        Type::Int,
+        N::RequestKept,
+        "Date of the request's first byte, in s, ms or us since 1970.",
+        request_date,
+    ),
+    fetch(
+        "res.body",
+        NONE,
+        Type::Bin,
+        N::ResponseBody,
+        "Bytes of the response's body received so far.",
+        body,
+    ),
+    fetch(
+        "res.body_len",
+        NONE,
+        Type::Int,
+        N::ResponseBody,
+        "Number of bytes of the response's body received so far.",
+        body_len,
+    ),
+    fetch(
+        "res.body_size",
+        NONE,
+        Type::Int,
+        N::ResponseBody,
+        "Announced length of the response's body.",
+        body_size,
+    ),
+    fetch(
+        "res.cache_hit",
+        NONE,
+        Type::Bool,
+        N::ResponseKept,
+        "Whether the response came out of a cache.",
+        cache_hit,
+    ),
+    fetch(
+        "res.cache_name",
+        NONE,
+        Type::Str,
+        N::ResponseKept,
+        "Name of the cache the response came out of.",
+        cache_name,
+    ),
     fetch("res.comp", NONE, Type::Bool, N::ResponseKept, "Whether the response is compressed here.", comp),
-    fetch("res.comp_algo", NONE, Type::Str, N::ResponseKept, "Algorithm the response is compressed with here.", comp_algo),
-    fetch("res.cook", args(0, &[K::Str]), Type::Str, N::ResponseHead, "Value of a response cookie: the last of that name.", cook).variant("res").multi(),
-    fetch("res.cook_cnt", args(0, &[K::Str]), Type::Int, N::ResponseHead, "Number of response cookies of that name.", cook_cnt).variant("res"),
-    fetch("res.cook_names", args(0, &[K::Str]), Type::Str, N::ResponseHead, "Names of all response cookies.", cook_names).variant("res"),
-    fetch("res.cook_val", args(0, &[K::Str]), Type::Int, N::ResponseHead, "Value of a response cookie as a number.", cook_val).variant("res").multi(),
-    fetch("res.fhdr", args(0, NAME), Type::Str, N::ResponseHead, "A whole field line of the response.", fhdr).variant("res").multi(),
-    fetch("res.fhdr_cnt", args(0, &[K::Str]), Type::Int, N::ResponseHead, "Number of field lines of the response.", fhdr_cnt).variant("res"),
-    fetch("res.hdr_names", args(0, &[K::Str]), Type::Str, N::ResponseHead, "Names of all response fields.", hdr_names).variant("res"),
-    fetch("res.hdrs", NONE, Type::Str, N::ResponseHead, "All response fields as lines, with the empty one.", hdrs).variant("res"),
-    fetch("res.hdrs_bin", NONE, Type::Bin, N::ResponseHead, "All response fields in binary form.", hdrs_bin).variant("res"),
-    fetch("res.timer.hdr", NONE, Type::Int, N::ResponseKept, "Time until the response's head, ms (%Tr).", super::connection::timer),
+    fetch(
+        "res.comp_algo",
+        NONE,
+        Type::Str,
+        N::ResponseKept,
+        "Algorithm the response is compressed with here.",
+        comp_algo,
+    ),
+    fetch(
+        "res.cook",
+        args(0, &[K::Str]),
+        Type::Str,
+        N::ResponseHead,
+        "Value of a response cookie: the last of that name.",
+        cook,
+    )
+    .variant("res")
+    .multi(),
+    fetch(
+        "res.cook_cnt",
+        args(0, &[K::Str]),
+        Type::Int,
+        N::ResponseHead,
+        "Number of response cookies of that name.",
+        cook_cnt,
+    )
+    .variant("res"),
+    fetch(
+        "res.cook_names",
+        args(0, &[K::Str]),
+        Type::Str,
+        N::ResponseHead,
+        "Names of all response cookies.",
+        cook_names,
+    )
+    .variant("res"),
+    fetch(
+        "res.cook_val",
+        args(0, &[K::Str]),
+        Type::Int,
+        N::ResponseHead,
+        "Value of a response cookie as a number.",
+        cook_val,
+    )
+    .variant("res")
+    .multi(),
+    fetch("res.fhdr", args(0, NAME), Type::Str, N::ResponseHead, "A whole field line of the response.", fhdr)
+        .variant("res")
+        .multi(),
+    fetch(
+        "res.fhdr_cnt",
+        args(0, &[K::Str]),
+        Type::Int,
+        N::ResponseHead,
+        "Number of field lines of the response.",
+        fhdr_cnt,
+    )
+    .variant("res"),
+    fetch(
+        "res.hdr_names",
+        args(0, &[K::Str]),
+        Type::Str,
+        N::ResponseHead,
+        "Names of all response fields.",
+        hdr_names,
+    )
+    .variant("res"),
+    fetch(
+        "res.hdrs",
+        NONE,
+        Type::Str,
+        N::ResponseHead,
+        "All response fields as lines, with the empty one.",
+        hdrs,
+    )
+    .variant("res"),
+    fetch("res.hdrs_bin", NONE, Type::Bin, N::ResponseHead, "All response fields in binary form.", hdrs_bin)
+        .variant("res"),
+    fetch(
+        "res.timer.hdr",
+        NONE,
+        Type::Int,
+        N::ResponseKept,
+        "Time until the response's head, ms (%Tr).",
+        super::connection::timer,
+    ),
     fetch("res.ver", NONE, Type::Str, N::ResponseHead, "The response's version as 1.1.", ver).variant("res"),
     fetch("resp_ver", NONE, Type::Str, N::ResponseHead, "The response's version as 1.1.", ver).variant("res"),
-    fetch("scook", args(0, &[K::Str]), Type::Str, N::ResponseHead, "Value of a response cookie: the last of that name.", cook).variant("res").multi(),
-    fetch("scook_cnt", args(0, &[K::Str]), Type::Int, N::ResponseHead, "Number of response cookies of that name.", cook_cnt).variant("res"),
-    fetch("scook_val", args(0, &[K::Str]), Type::Int, N::ResponseHead, "Value of a response cookie as a number.", cook_val).variant("res").multi(),
-    fetch("server_status", NONE, Type::Int, N::ResponseKept, "Status as received from the server.", server_status),
-    fetch("set-cookie", args(0, &[K::Str]), Type::Str, N::ResponseHead, "Value of a response cookie: the last of that name.", cook).variant("res").multi(),
+    fetch(
+        "scook",
+        args(0, &[K::Str]),
+        Type::Str,
+        N::ResponseHead,
+        "Value of a response cookie: the last of that name.",
+        cook,
+    )
+    .variant("res")
+    .multi(),
+    fetch(
+        "scook_cnt",
+        args(0, &[K::Str]),
+        Type::Int,
+        N::ResponseHead,
+        "Number of response cookies of that name.",
+        cook_cnt,
+    )
+    .variant("res"),
+    fetch(
+        "scook_val",
+        args(0, &[K::Str]),
+        Type::Int,
+        N::ResponseHead,
+        "Value of a response cookie as a number.",
+        cook_val,
+    )
+    .variant("res")
+    .multi(),
+    fetch(
+        "server_status",
+        NONE,
+        Type::Int,
+        N::ResponseKept,
+        "Status as received from the server.",
+        server_status,
+    ),
+    fetch(
+        "set-cookie",
+        args(0, &[K::Str]),
+        Type::Str,
+        N::ResponseHead,
+        "Value of a response cookie: the last of that name.",
+        cook,
+    )
+    .variant("res")
+    .multi(),
     fetch("status", NONE, Type::Int, N::ResponseHead, "Status of the response.", status),
     fetch("txn.status", NONE, Type::Int, N::RequestKept, "Status as logged.", txn_status),
-    fetch("txn.timer.total", NONE, Type::Int, N::RequestKept, "Active time of the request, ms (%Ta).", super::connection::timer),
+    fetch(
+        "txn.timer.total",
+        NONE,
+        Type::Int,
+        N::RequestKept,
+        "Active time of the request, ms (%Ta).",
+        super::connection::timer,
+    ),
     fetch("unique-id", NONE, Type::Str, N::RequestKept, "The request's unique ID.", unique_id),
     fetch("url", NONE, Type::Str, N::RequestHead, "The request target as received.", url)
         .examples(&[("url", Some("/a/b.html?x=1&y=two"))]),
     fetch("url32", NONE, Type::Int, N::RequestHead, "A 32-bit hash of host and URL.", url32),
     fetch("url32+src", NONE, Type::Bin, N::RequestHead, "url32 and the client's address.", url32),
     fetch("url_ip", NONE, Type::Ip, N::RequestHead, "Address in an absolute URL.", url_ip),
-    fetch("url_param", args(0, &[K::Str, K::Str, K::OneOf(&["i"])]), Type::Str, N::RequestHead, "A parameter of the query.", urlp).multi(),
+    fetch(
+        "url_param",
+        args(0, &[K::Str, K::Str, K::OneOf(&["i"])]),
+        Type::Str,
+        N::RequestHead,
+        "A parameter of the query.",
+        urlp,
+    )
+    .multi(),
     fetch("url_port", NONE, Type::Int, N::RequestHead, "Port in an absolute URL with an address.", url_port),
-    fetch("urlp", args(0, &[K::Str, K::Str, K::OneOf(&["i"])]), Type::Str, N::RequestHead, "A parameter of the query.", urlp).multi()
-        .examples(&[("urlp(y)", Some("two")), ("urlp(Y,,i)", Some("two")), ("urlp(z)", None)]),
-    fetch("urlp_val", args(0, &[K::Str, K::Str, K::OneOf(&["i"])]), Type::Int, N::RequestHead, "A parameter of the query as a number.", urlp_val).multi()
-        .examples(&[("urlp_val(x)", Some("1"))]),
+    fetch(
+        "urlp",
+        args(0, &[K::Str, K::Str, K::OneOf(&["i"])]),
+        Type::Str,
+        N::RequestHead,
+        "A parameter of the query.",
+        urlp,
+    )
+    .multi()
+    .examples(&[("urlp(y)", Some("two")), ("urlp(Y,,i)", Some("two")), ("urlp(z)", None)]),
+    fetch(
+        "urlp_val",
+        args(0, &[K::Str, K::Str, K::OneOf(&["i"])]),
+        Type::Int,
+        N::RequestHead,
+        "A parameter of the query as a number.",
+        urlp_val,
+    )
+    .multi()
+    .examples(&[("urlp_val(x)", Some("1"))]),
 ];
 
 /// Fields of the message that a keyword's variant names.

@@ -27,7 +27,6 @@ macro_rules! counters {
     )*] };
 }
 
-#[rustfmt::skip]
 pub(crate) static FETCHES: &[Fetch] = counters! {
     "bytes_in_rate" => "Rate of bytes received",
     "bytes_out_rate" => "Rate of bytes sent",
@@ -78,7 +77,6 @@ macro_rules! per_slot {
     ] };
 }
 
-#[rustfmt::skip]
 pub(crate) static SRC_FETCHES: &[Fetch] = per_slot! {
     "tracked", TABLE, COUNTER, Type::Bool, "Whether a counter is being tracked.", is_tracked;
     "trackers", TABLE, COUNTER, Type::Int, "Connections that track the entry at the moment.", tracked;

@@ -1,0 +1,59 @@
+//! Commands about frontends and backends as a whole.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_proxy::Shared;
+
+use super::{Answer, Request, Session};
+
+/// The frontend that a word names, by name or `#number`.
+pub(crate) fn named(shared: &Shared, word: &str) -> Result<usize, Answer> {
+    if word.is_empty() {
+        return Err(Answer::error("A frontend name is expected."));
+    }
+    let found = match word.strip_prefix('#') {
+        Some(number) => {
+            let number = number.parse::<u32>().ok();
+            shared.config.proxies.iter().position(|p| p.frontend && Some(p.id) == number)
+        }
+        None => shared.proxy_index(word, false),
+    };
+    found.ok_or_else(|| Answer::error("No such frontend."))
+}
+
+/// `disable frontend <frontend>`
+pub(crate) fn disable(session: &mut Session, request: &Request) -> Answer {
+    let index = match named(&session.shared, request.word(2)) {
+        Ok(index) => index,
+        Err(refused) => return refused,
+    };
+    if session.shared.proxies[index].disabled.swap(true, Relaxed) {
+        return Answer::error("All sockets are already disabled.");
+    }
+    Answer::Done
+}
+
+/// `enable frontend <frontend>`
+pub(crate) fn enable(session: &mut Session, request: &Request) -> Answer {
+    let index = match named(&session.shared, request.word(2)) {
+        Ok(index) => index,
+        Err(refused) => return refused,
+    };
+    if !session.shared.proxies[index].disabled.swap(false, Relaxed) {
+        return Answer::error("All sockets are already enabled.");
+    }
+    Answer::Done
+}
+
+/// `shutdown frontend <frontend>`: the listening sockets would have to be closed for good.
+pub(crate) fn shutdown(session: &mut Session, request: &Request) -> Answer {
+    match named(&session.shared, request.word(2)) {
+        Ok(_) => Answer::missing("shutdown frontend"),
+        Err(refused) => refused,
+    }
+}
+
+/// `enable|disable dynamic-cookie`, `set dynamic-cookie-key`
+pub(crate) fn dynamic_cookie_missing(_: &mut Session, _: &Request) -> Answer {
+    Answer::missing("dynamic cookies")
+}

@@ -1,0 +1,163 @@
+//! Commands about the process: its version, environment, threads, memory, counters.
+
+use std::fmt::Write as _;
+
+use jiff::Zoned;
+
+use super::{Answer, Request, Session};
+
+/// `show version`
+pub(crate) fn version(session: &mut Session, _: &Request) -> Answer {
+    Answer::info(session.version.to_string())
+}
+
+/// `show env [<var>]`
+pub(crate) fn env(_: &mut Session, request: &Request) -> Answer {
+    let asked = request.word(2);
+    let mut text = String::new();
+    for (name, value) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if asked.is_empty() || *name == *asked {
+            // Writing to memory cannot fail.
+            writeln!(text, "{name}={}", value.to_string_lossy()).unwrap_or_default();
+        }
+    }
+    if text.is_empty() && !asked.is_empty() {
+        Answer::error("Variable not found")
+    } else {
+        Answer::Data(text)
+    }
+}
+
+/// `show errors`: invalid messages are refused, but not kept.
+pub(crate) fn errors(_: &mut Session, _: &Request) -> Answer {
+    let now = Zoned::now();
+    Answer::Data(format!("Total events captured on [{}] : 0\n", now.strftime("%d/%b/%Y:%H:%M:%S.%3f")))
+}
+
+/// `get var <name>`
+pub(crate) fn get_var(session: &mut Session, request: &Request) -> Answer {
+    let written = request.word(2);
+    if written.is_empty() {
+        return Answer::error("Missing process-wide variable identifier.");
+    }
+    let name = written.strip_prefix("proc.").unwrap_or_default().as_bytes();
+    let vars = session.shared.proc_vars.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    match vars.iter().find(|(known, _)| **known == *name && !name.is_empty()) {
+        Some((_, value)) => Answer::info(format!("{written}: value={value:?}")),
+        None => Answer::error("Variable not found."),
+    }
+}
+
+/// `clear counters [all]`
+pub(crate) fn clear_counters(session: &mut Session, request: &Request) -> Answer {
+    let all = request.word(2) == "all";
+    if all && session.level < weir_config::model::AdminLevel::Admin {
+        return Answer::error("Permission denied");
+    }
+    let shared = &session.shared;
+    for proxy in &shared.proxies {
+        for level in [&proxy.front_current, &proxy.back_current] {
+            level.clear_max();
+        }
+        for rate in [&proxy.session_rate, &proxy.connection_rate, &proxy.request_rate, &proxy.backend_rate] {
+            rate.clear_max();
+        }
+        if all {
+            proxy.front.clear();
+            proxy.back.clear();
+        }
+        for server in proxy.servers.load().iter() {
+            server.served.clear_max();
+            server.rate.clear_max();
+            if all {
+                server.counters.clear();
+            }
+        }
+    }
+    shared.connection_rate.clear_max();
+    shared.tls_rate.clear_max();
+    Answer::Done
+}
+
+/// `show threads`
+pub(crate) fn threads(session: &mut Session, _: &Request) -> Answer {
+    let mut text = String::new();
+    for thread in 0..session.shared.threads {
+        let busy = session.shared.load.of(thread).cpu_percent;
+        // Writing to memory cannot fail.
+        writeln!(text, "  Thread {} : name=worker-{thread} cpu={busy}%", thread + 1).unwrap_or_default();
+    }
+    Answer::Data(text)
+}
+
+/// `show activity`
+pub(crate) fn activity(session: &mut Session, _: &Request) -> Answer {
+    use std::sync::atomic::Ordering::Relaxed;
+    let shared = &session.shared;
+    let busy: Vec<u32> = (0..shared.threads).map(|t| u32::from(shared.load.of(t).cpu_percent)).collect();
+    let columns: Vec<String> = busy.iter().map(ToString::to_string).collect();
+    let average = busy.iter().sum::<u32>() / u32::try_from(busy.len().max(1)).unwrap_or(1);
+    let now = jiff::Timestamp::now();
+    Answer::Data(format!(
+        "thread_id: 1 (1..{})\ndate_now: {}.{:06}\ncpu_pct: {average} [ {} ]\naccepted: {}\nrequests: {}\n",
+        shared.threads,
+        now.as_second(),
+        now.subsec_microsecond() + now.subsec_millisecond() * 1000,
+        columns.join(" "),
+        shared.total_connections.load(Relaxed),
+        shared.total_requests.load(Relaxed),
+    ))
+}
+
+/// `show pools`: memory comes from the system's allocator, there are no pools of its own.
+pub(crate) fn pools(_: &mut Session, _: &Request) -> Answer {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut text = "No pools: memory comes from the system's allocator.\n".to_owned();
+    for line in
+        status.lines().filter(|l| l.starts_with("VmRSS") || l.starts_with("VmHWM") || l.starts_with("VmSize"))
+    {
+        text.push_str("  ");
+        text.push_str(line);
+        text.push('\n');
+    }
+    Answer::Data(text)
+}
+
+/// Most descriptors listed.
+const MAX_LISTED_DESCRIPTORS: usize = 10_000;
+
+/// `show fd [<num>]`, as the kernel names them.
+pub(crate) fn descriptors(_: &mut Session, request: &Request) -> Answer {
+    let asked = request.word(2).parse::<u32>().ok();
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
+        return Answer::error("The system does not list file descriptors.");
+    };
+    let mut found: Vec<(u32, String)> = entries
+        .take(MAX_LISTED_DESCRIPTORS)
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let number = entry.file_name().to_str()?.parse().ok()?;
+            let what = std::fs::read_link(entry.path()).ok()?;
+            Some((number, what.display().to_string()))
+        })
+        .filter(|(number, _)| asked.is_none_or(|asked| asked == *number))
+        .collect();
+    found.sort();
+    let mut text = String::new();
+    for (number, what) in found {
+        // Writing to memory cannot fail.
+        writeln!(text, "{number:>7} : {what}").unwrap_or_default();
+    }
+    Answer::Data(text)
+}
+
+/// `show cache`: there are none.
+pub(crate) fn cache(_: &mut Session, _: &Request) -> Answer {
+    Answer::Done
+}
+
+/// Lists that are always empty, because there is nothing of the kind.
+pub(crate) fn nothing(_: &mut Session, _: &Request) -> Answer {
+    Answer::Done
+}

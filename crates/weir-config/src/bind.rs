@@ -1,0 +1,810 @@
+//! `bind` lines and everything that listens like one: stats sockets, peers, log forwarders (section 5.1).
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use weir_rules::{Diagnostic, Pos, Word};
+
+use crate::address::{self, Host, Port, Transport};
+use crate::args::{self, Args, Parsed, choice, fail, fail_hint};
+use crate::keywords::{self, Found, How, Keyword, Places, keyword};
+use crate::model::{AdminLevel, Bind, BindAddr, Global, SslBind, UnixBind, Verify};
+use crate::server::protocol;
+use crate::tls;
+
+/// Most sockets one line may open.
+const MOST_SOCKETS: usize = 65536;
+
+/// Most threads a `thread` set may name.
+const MOST_THREADS: usize = 4096;
+
+/// Words of a bind line being read.
+pub(crate) struct BindDraft<'a> {
+    pub(crate) bind: Bind,
+    pub(crate) ssl: SslBind,
+    pub(crate) ssl_on: bool,
+    global: &'a Global,
+    word: Pos,
+}
+
+/// Reads addresses and words: one `Bind` for each address and port.
+pub(crate) fn parse(args: &mut Args<'_>, global: &Global) -> Parsed<Vec<Bind>> {
+    let addresses = args.need("an address such as :80 or 10.0.0.1:443")?;
+    let mut draft = BindDraft::new(global, addresses.pos);
+    let mut found = expand(addresses)?;
+    draft.words(args)?;
+    let prototype = draft.finish();
+    for bind in &mut found {
+        *bind = Bind {
+            addr: bind.addr.clone(),
+            datagram: bind.datagram || prototype.datagram,
+            ..prototype.clone()
+        };
+    }
+    Ok(found)
+}
+
+/// Reads words only (`default-bind` of peers).
+pub(crate) fn parse_words(args: &mut Args<'_>, global: &Global) -> Parsed<Bind> {
+    let mut draft = BindDraft::new(global, args.keyword_pos);
+    draft.words(args)?;
+    Ok(draft.finish())
+}
+
+/// The addresses of a word between commas; port ranges give one for each port.
+fn expand(word: &Word) -> Parsed<Vec<Bind>> {
+    let mut found = Vec::new();
+    for text in word.as_str().split(',') {
+        let parsed = address::parse(text).map_err(|message| vec![Diagnostic::error(word.pos, message)])?;
+        let datagram = parsed.transport == Some(Transport::Datagram);
+        let mut add = |addr| found.push(Bind { datagram, ..empty(addr, word.pos) });
+        match (&parsed.host, parsed.port) {
+            (Host::Any | Host::Ip(_), Port::Fixed(port)) => add_inet(&parsed, port..=port, &mut add),
+            (Host::Any | Host::Ip(_), Port::Range(low, high)) => add_inet(&parsed, low..=high, &mut add),
+            (Host::Name(name), Port::Fixed(port)) => add(BindAddr::Name(name.clone(), port)),
+            (Host::Any | Host::Ip(_) | Host::Name(_), Port::Absent) => {
+                return fail_hint(
+                    word.pos,
+                    format!("missing port number in '{text}'"),
+                    "write for instance ':80'",
+                );
+            }
+            (Host::Any | Host::Ip(_) | Host::Name(_), Port::Offset(_) | Port::Range(..)) => {
+                return fail(word.pos, format!("'{text}' is no port to listen on"));
+            }
+            (Host::Unix(path), _) => add(BindAddr::Unix(path.clone())),
+            (Host::Abstract(name), _) => add(BindAddr::Abstract(name.clone())),
+            (Host::Fd(fd), _) => add(BindAddr::Fd(*fd)),
+            (Host::Sockpair(fd), _) => add(BindAddr::Sockpair(*fd)),
+            (Host::Reverse(name), _) => add(BindAddr::Reverse(name.clone())),
+        }
+        if found.len() > MOST_SOCKETS {
+            return fail(word.pos, format!("more than {MOST_SOCKETS} sockets on one line"));
+        }
+    }
+    Ok(found)
+}
+
+fn add_inet(parsed: &address::Address, ports: std::ops::RangeInclusive<u16>, add: &mut impl FnMut(BindAddr)) {
+    let Some(ip) = parsed.ip() else { return };
+    for port in ports {
+        add(BindAddr::Inet(SocketAddr::new(ip, port)));
+    }
+}
+
+fn empty(addr: BindAddr, pos: Pos) -> Bind {
+    Bind {
+        addr,
+        name: None,
+        id: 0,
+        pos,
+        ssl: None,
+        accept_proxy: false,
+        accept_netscaler_cip: false,
+        proto: None,
+        maxconn: 0,
+        backlog: None,
+        interface: None,
+        v4v6: false,
+        v6only: false,
+        transparent: false,
+        defer_accept: false,
+        tfo: false,
+        mss: None,
+        nice: 0,
+        tcp_ut: None,
+        unix: UnixBind::default(),
+        level: AdminLevel::default(),
+        expose_fd_listeners: false,
+        severity_output: None,
+        threads: Vec::new(),
+        disabled: false,
+        datagram: false,
+        namespace: None,
+        shards: 1,
+        guid_prefix: None,
+        nbconn: 1,
+        idle_ping: None,
+        label: None,
+    }
+}
+
+impl<'a> BindDraft<'a> {
+    fn new(global: &'a Global, pos: Pos) -> Self {
+        let mut bind = empty(BindAddr::Fd(-1), pos);
+        bind.unix = global.unix_bind.clone();
+        Self { bind, ssl: global.ssl_default_bind.clone(), ssl_on: false, global, word: pos }
+    }
+
+    fn words(&mut self, args: &mut Args<'_>) -> Parsed {
+        while let Some(word) = args.peek() {
+            let one = std::slice::from_ref(word);
+            let Found::Here(keyword, _) = keywords::find(one, Places::BIND) else {
+                return Err(vec![keywords::unknown(one, Places::BIND, "a bind line")]);
+            };
+            args.skip(1);
+            self.word = word.pos;
+            match keyword.how {
+                How::Bind(parse) => parse(self, args)?,
+                How::NoEffect(_) => {
+                    if keyword.arguments.starts_with('<') {
+                        args.value_of(word, keyword.arguments)?;
+                    }
+                }
+                How::Removed(reason) => {
+                    return fail_hint(word.pos, format!("'{}' is no longer supported", keyword.name), reason);
+                }
+                _ => return Err(keywords::not_yet(word, keyword.name)),
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Bind {
+        if self.ssl_on {
+            self.bind.ssl = Some(self.ssl);
+        }
+        self.bind
+    }
+
+    fn file(&self, args: &mut Args<'_>, base: Option<&std::path::PathBuf>) -> Parsed<std::path::PathBuf> {
+        Ok(tls::in_base(args.need("a file name")?, base))
+    }
+
+    fn other(&mut self, name: &str, args: &mut Args<'_>) -> Parsed {
+        let value = args.text("a value")?;
+        self.ssl.others.push(format!("{name} {value}"));
+        Ok(())
+    }
+}
+
+/// `thread [GROUP/]SET[,...]`: numbers from 1 in the whole process; odd, even and all are left to the listener.
+fn threads(word: &Word) -> Parsed<Vec<usize>> {
+    let mut found = Vec::new();
+    for part in word.as_str().split(',') {
+        let set = part.split_once('/').map_or(part, |(_, set)| set);
+        match set {
+            "all" => return Ok(Vec::new()),
+            "odd" | "even" => {
+                let first = if set == "odd" { 1 } else { 2 };
+                found.extend((first..=MOST_THREADS).step_by(2));
+            }
+            _ => {
+                let (low, high) = set.split_once('-').unwrap_or((set, set));
+                let high = if high.is_empty() { "4096" } else { high };
+                match (low.parse::<usize>(), high.parse::<usize>()) {
+                    (Ok(low), Ok(high)) if low >= 1 && low <= high && high <= MOST_THREADS => {
+                        found.extend(low..=high);
+                    }
+                    _ => {
+                        return fail(
+                            word.pos,
+                            format!("'{part}' is not a set of threads such as 1-4, odd or all"),
+                        );
+                    }
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn mode(word: &Word) -> Parsed<u32> {
+    u32::from_str_radix(&word.as_str(), 8)
+        .ok()
+        .filter(|mode| *mode <= 0o7777)
+        .map_or_else(|| fail(word.pos, "a mode of three octal digits was expected, as in 660"), Ok)
+}
+
+const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, how: How) -> Keyword {
+    keyword(name, Places::BIND, arguments, doc, how)
+}
+
+/// Words of bind lines.
+pub(crate) const KEYWORDS: &[Keyword] = &[
+    entry("accept-netscaler-cip", "<magic>", "Expects the NetScaler client IP header", How::NotYet),
+    entry(
+        "accept-proxy",
+        "",
+        "Expects the PROXY protocol",
+        How::Bind(|d, _| {
+            d.bind.accept_proxy = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "allow-0rtt",
+        "",
+        "Accepts early data",
+        How::Bind(|d, _| {
+            d.ssl.allow_0rtt = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "alpn",
+        "<protocols>",
+        "Protocols offered to clients, the best first",
+        How::Bind(|d, a| {
+            d.ssl.alpn = Some(args::list(a.need("protocol names between commas")?));
+            d.ssl.no_alpn = false;
+            Ok(())
+        }),
+    ),
+    entry(
+        "backlog",
+        "<backlog>",
+        "Connections waiting to be accepted",
+        How::Bind(|d, a| {
+            d.bind.backlog = Some(a.number(0..=i32::MAX as u32)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "ca-file",
+        "<file>",
+        "Authorities that client certificates are verified with",
+        How::Bind(|d, a| {
+            d.ssl.ca_file = Some(d.file(a, d.global.ca_base.as_ref())?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "ca-ignore-err",
+        "<errors>",
+        "Verification errors of authorities that are ignored",
+        How::Bind(|d, a| {
+            d.ssl.ca_ignore_err = Some(a.text("error numbers or 'all'")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "ca-sign-file",
+        "<file>",
+        "Authority that generated certificates are signed with",
+        How::Bind(|d, a| {
+            d.ssl.ca_sign_file = Some(d.file(a, d.global.ca_base.as_ref())?);
+            Ok(())
+        }),
+    ),
+    entry("ca-sign-pass", "<passphrase>", "Passphrase of the signing key", How::NotYet),
+    entry(
+        "ca-verify-file",
+        "<file>",
+        "Authorities used to verify and not sent to clients",
+        How::Bind(|d, a| {
+            d.ssl.ca_verify_file = Some(d.file(a, d.global.ca_base.as_ref())?);
+            Ok(())
+        }),
+    ),
+    entry("cc", "<algo>", "Congestion control algorithm", How::NotYet),
+    entry(
+        "ciphers",
+        "<ciphers>",
+        "Cipher suites up to TLS 1.2",
+        How::Bind(|d, a| {
+            d.ssl.ciphers = Some(a.text("cipher names")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "ciphersuites",
+        "<suites>",
+        "Cipher suites of TLS 1.3",
+        How::Bind(|d, a| {
+            d.ssl.ciphersuites = Some(a.text("cipher suite names")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "client-sigalgs",
+        "<sigalgs>",
+        "Signature algorithms of client certificates",
+        How::Bind(|d, a| d.other("client-sigalgs", a)),
+    ),
+    entry(
+        "crl-file",
+        "<file>",
+        "Revoked client certificates",
+        How::Bind(|d, a| {
+            d.ssl.crl_file = Some(d.file(a, d.global.ca_base.as_ref())?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "crt",
+        "<cert>",
+        "Certificate and key, or a folder of them",
+        How::Bind(|d, a| {
+            let file = d.file(a, d.global.crt_base.as_ref())?;
+            d.ssl.crt.push(file);
+            Ok(())
+        }),
+    ),
+    entry(
+        "crt-ignore-err",
+        "<errors>",
+        "Verification errors of client certificates that are ignored",
+        How::Bind(|d, a| {
+            d.ssl.crt_ignore_err = Some(a.text("error numbers or 'all'")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "crt-list",
+        "<file>",
+        "List of certificates with their filters",
+        How::Bind(|d, a| {
+            let file = d.file(a, None)?;
+            d.ssl.crt_list.push(file);
+            Ok(())
+        }),
+    ),
+    entry(
+        "default-crt",
+        "<cert>",
+        "Certificate for clients that name no known host",
+        How::Bind(|d, a| {
+            let file = d.file(a, d.global.crt_base.as_ref())?;
+            d.ssl.default_crt.push(file);
+            Ok(())
+        }),
+    ),
+    entry(
+        "curves",
+        "<curves>",
+        "Key exchange groups",
+        How::Bind(|d, a| {
+            d.ssl.curves = Some(a.text("group names")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "defer-accept",
+        "",
+        "Accepts when the first data is there",
+        How::Bind(|d, _| {
+            d.bind.defer_accept = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "ecdhe",
+        "<curve>",
+        "One key exchange group",
+        How::Bind(|d, a| {
+            d.ssl.curves = Some(a.text("a group's name")?);
+            Ok(())
+        }),
+    ),
+    entry("ech", "<dir>", "Encrypted client hello", How::NotYet),
+    entry(
+        "expose-fd",
+        "listeners",
+        "Hands the listening sockets to a new process",
+        How::Bind(|d, a| {
+            let word = a.need("'listeners'")?;
+            choice(word, "kind of descriptors", &[("listeners", ())])?;
+            d.bind.expose_fd_listeners = true;
+            Ok(())
+        }),
+    ),
+    entry("force-sslv3", "", "SSLv3 only", How::Removed("SSLv3 is not supported by the TLS library")),
+    entry("force-tlsv10", "", "TLS 1.0 only", How::Bind(|d, _| force(d, "force-tlsv10"))),
+    entry("force-tlsv11", "", "TLS 1.1 only", How::Bind(|d, _| force(d, "force-tlsv11"))),
+    entry("force-tlsv12", "", "TLS 1.2 only", How::Bind(|d, _| force(d, "force-tlsv12"))),
+    entry("force-tlsv13", "", "TLS 1.3 only", How::Bind(|d, _| force(d, "force-tlsv13"))),
+    entry(
+        "generate-certificates",
+        "",
+        "Makes certificates for the names clients ask for",
+        How::Bind(|d, _| {
+            d.ssl.generate_certificates = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "gid",
+        "<gid>",
+        "Group of the unix socket, by number",
+        How::Bind(|d, a| {
+            d.bind.unix.gid = Some(a.number(0..=u32::MAX)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "group",
+        "<group>",
+        "Group of the unix socket",
+        How::Bind(|d, a| {
+            d.bind.unix.group = Some(a.text("a group's name")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "guid-prefix",
+        "<string>",
+        "Start of the listeners' identifiers",
+        How::Bind(|d, a| {
+            d.bind.guid_prefix = Some(a.text("an identifier")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "id",
+        "<id>",
+        "Number of the socket in statistics",
+        How::Bind(|d, a| {
+            d.bind.id = a.number(1..=i32::MAX as u32)?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "idle-ping",
+        "<delay>",
+        "Probes an idle connection after this time",
+        How::Bind(|d, a| {
+            d.bind.idle_ping = Some(a.time()?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "interface",
+        "<interface>",
+        "Accepts from this network interface only",
+        How::Bind(|d, a| {
+            d.bind.interface = Some(a.text("an interface's name")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "ktls",
+        "<on|off>",
+        "TLS in the kernel",
+        How::NoEffect("TLS records are always made in the process"),
+    ),
+    entry(
+        "label",
+        "<label>",
+        "Label in statistics",
+        How::Bind(|d, a| {
+            d.bind.label = Some(a.text("a label")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "level",
+        "<level>",
+        "Rights of clients of a stats socket: user, operator, admin",
+        How::Bind(|d, a| {
+            let known = [
+                ("user", AdminLevel::User),
+                ("operator", AdminLevel::Operator),
+                ("admin", AdminLevel::Admin),
+            ];
+            d.bind.level = choice(a.need("a level")?, "level", &known)?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "maxconn",
+        "<maxconn>",
+        "Most connections at a time",
+        How::Bind(|d, a| {
+            d.bind.maxconn = a.number(0..=usize::MAX)?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "mode",
+        "<mode>",
+        "Rights of the unix socket, octal",
+        How::Bind(|d, a| {
+            d.bind.unix.mode = Some(mode(a.need("a mode such as 660")?)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "mss",
+        "<maxseg>",
+        "Longest TCP segment",
+        How::Bind(|d, a| {
+            d.bind.mss = Some(a.number(-65535..=65535)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "name",
+        "<name>",
+        "Name in statistics and logs",
+        How::Bind(|d, a| {
+            d.bind.name = Some(a.text("a name")?.into());
+            Ok(())
+        }),
+    ),
+    entry(
+        "namespace",
+        "<name>",
+        "Network namespace to listen in",
+        How::Bind(|d, a| {
+            d.bind.namespace = Some(a.text("a namespace's name")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "nbconn",
+        "<nbconn>",
+        "Connections a reverse listener keeps open",
+        How::Bind(|d, a| {
+            d.bind.nbconn = a.number(1..=i32::MAX as u32)?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "nice",
+        "<nice>",
+        "Priority of its clients, -1024 to 1024",
+        How::Bind(|d, a| {
+            d.bind.nice = a.number(-1024..=1024)?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "no-alpn",
+        "",
+        "Offers no protocols",
+        How::Bind(|d, _| {
+            d.ssl.alpn = None;
+            d.ssl.no_alpn = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "no-ca-names",
+        "",
+        "Does not send the names of authorities",
+        How::Bind(|d, _| {
+            d.ssl.others.push("no-ca-names".into());
+            Ok(())
+        }),
+    ),
+    entry("no-sslv3", "", "No SSLv3", How::NoEffect("SSLv3 is never spoken")),
+    entry(
+        "no-strict-sni",
+        "",
+        "Undoes strict-sni",
+        How::Bind(|d, _| {
+            d.ssl.strict_sni = false;
+            Ok(())
+        }),
+    ),
+    entry(
+        "no-tls-tickets",
+        "",
+        "No session tickets",
+        How::Bind(|d, _| {
+            d.ssl.no_tls_tickets = true;
+            Ok(())
+        }),
+    ),
+    entry("no-tlsv10", "", "No TLS 1.0", How::Bind(|d, _| force(d, "no-tlsv10"))),
+    entry("no-tlsv11", "", "No TLS 1.1", How::Bind(|d, _| force(d, "no-tlsv11"))),
+    entry("no-tlsv12", "", "No TLS 1.2", How::Bind(|d, _| force(d, "no-tlsv12"))),
+    entry("no-tlsv13", "", "No TLS 1.3", How::Bind(|d, _| force(d, "no-tlsv13"))),
+    entry("npn", "<protocols>", "Protocols offered by the predecessor of ALPN", How::Removed("use alpn")),
+    entry(
+        "prefer-client-ciphers",
+        "",
+        "The client's order of cipher suites counts",
+        How::Bind(|d, _| {
+            d.ssl.prefer_client_ciphers = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "proto",
+        "<name>",
+        "Protocol without detection: h1, h2",
+        How::Bind(|d, a| {
+            d.bind.proto = Some(protocol(a.need("a protocol")?)?);
+            Ok(())
+        }),
+    ),
+    entry("quic-cc-algo", "<algo>", "Congestion control of QUIC", How::NotYet),
+    entry("quic-force-retry", "", "QUIC retries always", How::NotYet),
+    entry("quic-socket", "<mode>", "Sockets of QUIC", How::NotYet),
+    entry(
+        "severity-output",
+        "<format>",
+        "Severity in answers of a stats socket: none, number, string",
+        How::Bind(|d, a| {
+            let known = ["none", "number", "string"].map(|format| (format, format));
+            d.bind.severity_output = Some(choice(a.need("a format")?, "format", &known)?.to_owned());
+            Ok(())
+        }),
+    ),
+    entry(
+        "shards",
+        "<shards>",
+        "Sockets that share the address: a number, by-thread, by-group",
+        How::Bind(|d, a| {
+            let word = a.need("a number, by-thread or by-group")?;
+            d.bind.shards = match word.text.as_slice() {
+                b"by-thread" => 0,
+                b"by-group" => 1,
+                _ => args::number(word, 1..=4096)?,
+            };
+            Ok(())
+        }),
+    ),
+    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", How::Bind(|d, a| d.other("sigalgs", a))),
+    entry(
+        "ssl",
+        "",
+        "Speaks TLS",
+        How::Bind(|d, _| {
+            d.ssl_on = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "ssl-max-ver",
+        "<version>",
+        "Highest TLS version",
+        How::Bind(|d, a| {
+            d.ssl.max_ver = Some(tls::version(a.need("a TLS version")?)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "ssl-min-ver",
+        "<version>",
+        "Lowest TLS version",
+        How::Bind(|d, a| {
+            d.ssl.min_ver = Some(tls::version(a.need("a TLS version")?)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "strict-sni",
+        "",
+        "Refuses handshakes for unknown names",
+        How::Bind(|d, _| {
+            d.ssl.strict_sni = true;
+            Ok(())
+        }),
+    ),
+    entry("tcp-md5sig", "<password>", "Signs TCP segments", How::NotYet),
+    entry("tcp-ss", "<mode>", "TCP stack of the kernel", How::NotYet),
+    entry(
+        "tcp-ut",
+        "<delay>",
+        "Longest time without acknowledgement",
+        How::Bind(|d, a| {
+            d.bind.tcp_ut = Some(a.time()?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "tfo",
+        "",
+        "TCP fast open",
+        How::Bind(|d, _| {
+            d.bind.tfo = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "thread",
+        "<set>",
+        "Threads that serve it",
+        How::Bind(|d, a| {
+            d.bind.threads = threads(a.need("a set of threads")?)?;
+            Ok(())
+        }),
+    ),
+    entry("process", "<set>", "Threads that serve it, in the old form", How::Removed("use thread")),
+    entry(
+        "tls-tickets",
+        "",
+        "Undoes no-tls-tickets",
+        How::Bind(|d, _| {
+            d.ssl.no_tls_tickets = false;
+            Ok(())
+        }),
+    ),
+    entry(
+        "tls-ticket-keys",
+        "<file>",
+        "Keys of session tickets",
+        How::Bind(|d, a| {
+            d.ssl.tls_ticket_keys = Some(d.file(a, None)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "transparent",
+        "",
+        "Accepts for addresses that are not local",
+        How::Bind(|d, _| {
+            d.bind.transparent = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "uid",
+        "<uid>",
+        "Owner of the unix socket, by number",
+        How::Bind(|d, a| {
+            d.bind.unix.uid = Some(a.number(0..=u32::MAX)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "user",
+        "<user>",
+        "Owner of the unix socket",
+        How::Bind(|d, a| {
+            d.bind.unix.user = Some(a.text("a user's name")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "v4v6",
+        "",
+        "IPv4 too on an IPv6 socket",
+        How::Bind(|d, _| {
+            d.bind.v4v6 = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "v6only",
+        "",
+        "IPv6 only on an IPv6 socket",
+        How::Bind(|d, _| {
+            d.bind.v6only = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "verify",
+        "<none|optional|required>",
+        "Whether clients must have certificates",
+        How::Bind(|d, a| {
+            let known =
+                [("none", Verify::None), ("optional", Verify::Optional), ("required", Verify::Required)];
+            d.ssl.verify = Some(choice(a.need("none, optional or required")?, "verification", &known)?);
+            Ok(())
+        }),
+    ),
+    entry("ocsp-update", "<on|off>", "Updates the OCSP answers of the certificates", How::NotYet),
+];
+
+fn force(draft: &mut BindDraft<'_>, word: &str) -> Parsed {
+    tls::version_option(word, &mut draft.ssl.min_ver, &mut draft.ssl.max_ver);
+    Ok(())
+}
+
+/// Idle time of a bind's defaults, kept here so that all who make binds agree.
+pub(crate) const DEFAULT_STATS_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,0 +1,542 @@
+//! What can only be seen when everything was read: names, modes, missing parts, numbers.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use weir_rules::scope::{Reference, Target};
+use weir_rules::{Diagnostic, Pos};
+
+use crate::model::{
+    BackendTarget, Balance, BindAddr, Config, LogAddress, LogTarget, Mode, Proto, Proxy, Server, Verify,
+};
+use crate::proxy::NO_PROXY;
+
+/// Longest chain of servers that track each other.
+const LONGEST_TRACK: usize = 64;
+
+/// Everything checked so far and what is wrong with it.
+pub(crate) struct Checker<'a> {
+    pub(crate) proxies: &'a mut [Proxy],
+    pub(crate) config: &'a mut Config,
+    pub(crate) found: Vec<Diagnostic>,
+}
+
+impl Checker<'_> {
+    /// Runs all checks.
+    pub(crate) fn run(&mut self, references: &[Reference]) {
+        self.numbers();
+        self.duplicates();
+        self.modes();
+        self.tracking();
+        self.resolvers();
+        self.references(references);
+        self.global_logs();
+        self.certificates();
+        for index in 0..self.proxies.len() {
+            self.proxy(index);
+        }
+    }
+
+    fn error(&mut self, pos: Pos, message: impl Into<String>) {
+        self.found.push(Diagnostic::error(pos, message));
+    }
+
+    fn warn(&mut self, pos: Pos, message: impl Into<String>) {
+        self.found.push(Diagnostic::warning(pos, message));
+    }
+
+    /// Proxies without an `id` get the next free one, from 2: the first one is the runtime's own.
+    fn numbers(&mut self) {
+        let mut used: BTreeMap<u32, (String, bool, bool)> = BTreeMap::new();
+        let mut problems = Vec::new();
+        for proxy in self.proxies.iter().filter(|proxy| proxy.id != 0) {
+            let taken = used.insert(proxy.id, (proxy.name.to_string(), proxy.frontend, proxy.backend));
+            if let Some((other, ..)) = taken {
+                problems.push(Diagnostic::error(
+                    proxy.pos,
+                    format!("id {} is already used by '{other}'", proxy.id),
+                ));
+            }
+        }
+        self.found.extend(problems);
+        let mut next = 2;
+        for proxy in self.proxies.iter_mut().filter(|proxy| proxy.id == 0) {
+            while used.contains_key(&next) {
+                next += 1;
+            }
+            proxy.id = next;
+            next += 1;
+        }
+    }
+
+    /// A frontend and a backend may share a name; two of one kind may not.
+    fn duplicates(&mut self) {
+        let mut seen: HashMap<(&str, bool), &Proxy> = HashMap::new();
+        let mut problems = Vec::new();
+        for proxy in self.proxies.iter() {
+            for half in [true, false] {
+                if (half && !proxy.frontend) || (!half && !proxy.backend) {
+                    continue;
+                }
+                if let Some(other) = seen.insert((&proxy.name, half), proxy) {
+                    let message = format!(
+                        "{} '{}' has the same name as the {} declared at line {}",
+                        kind(proxy),
+                        proxy.name,
+                        kind(other),
+                        other.pos.line
+                    );
+                    problems.push(Diagnostic::error(proxy.pos, message).hint("use distinct names"));
+                    break;
+                }
+            }
+        }
+        self.found.extend(problems);
+    }
+
+    /// Traffic of a frontend and of the backends it may choose must fit; a TCP frontend may be upgraded to HTTP.
+    fn modes(&mut self) {
+        let mut problems = Vec::new();
+        for proxy in self.proxies.iter().filter(|proxy| proxy.frontend) {
+            let rules = proxy.use_backend.iter().filter_map(|rule| match rule.target {
+                BackendTarget::Known(index) => Some((index, rule.pos, "use_backend")),
+                BackendTarget::Dynamic(_) => None,
+            });
+            let default = proxy.default_backend.map(|index| (index, proxy.pos, "default_backend"));
+            for (index, pos, keyword) in rules.chain(default) {
+                let Some(target) = self.proxies.get(index) else { continue };
+                if std::ptr::eq(target, proxy) {
+                    let message = format!(
+                        "{} '{}': loop detected for {keyword}: '{}'",
+                        kind(proxy),
+                        proxy.name,
+                        target.name
+                    );
+                    problems.push(
+                        Diagnostic::error(pos, message)
+                            .hint("a listen section uses its own servers without any rule"),
+                    );
+                    continue;
+                }
+                let upgrade = proxy.mode == Mode::Tcp && target.mode == Mode::Http;
+                if target.mode != proxy.mode && !upgrade {
+                    let (from, to) = (mode(proxy.mode), mode(target.mode));
+                    let message = format!(
+                        "{from} {} '{}' tries to use incompatible {to} {} '{}' in a '{keyword}' rule (see 'mode')",
+                        kind(proxy),
+                        proxy.name,
+                        kind(target),
+                        target.name
+                    );
+                    problems.push(
+                        Diagnostic::error(pos, message)
+                            .hint(format!("add 'mode {from}' to '{}'", target.name)),
+                    );
+                }
+            }
+        }
+        self.found.extend(problems);
+    }
+
+    fn tracking(&mut self) {
+        if !self.proxies.iter().any(|proxy| proxy.servers.iter().any(|server| server.track.is_some())) {
+            return;
+        }
+        let mut index = TrackIndex::default();
+        for (at, proxy) in self.proxies.iter().enumerate().filter(|(_, proxy)| proxy.backend) {
+            index.backends.entry(&proxy.name).or_insert(at);
+            for (number, server) in proxy.servers.iter().enumerate() {
+                index.servers.insert((at, &server.name), number);
+            }
+        }
+        let mut problems = Vec::new();
+        for (at, proxy) in self.proxies.iter().enumerate() {
+            for server in &proxy.servers {
+                if server.track.is_some()
+                    && let Err(message) = self.track(&index, at, server)
+                {
+                    problems.push(Diagnostic::error(server.pos, message));
+                }
+            }
+        }
+        self.found.extend(problems);
+    }
+
+    /// Follows `track` to a server that is checked.
+    fn track(&self, index: &TrackIndex<'_>, proxy: usize, server: &Server) -> Result<(), String> {
+        if server.check.is_some() || server.agent_check.is_some() {
+            return Err(format!(
+                "server '{}' tracks another one and is checked itself: only one is possible",
+                server.name
+            ));
+        }
+        let (mut proxy, mut current) = (proxy, server);
+        for _ in 0..LONGEST_TRACK {
+            let Some(track) = &current.track else {
+                let checked = current.check.is_some() || current.agent_check.is_some();
+                return if checked {
+                    Ok(())
+                } else {
+                    Err(format!(
+                        "unable to use server '{}' for tracking: its health is not checked",
+                        current.name
+                    ))
+                };
+            };
+            let (backend, name) = track.split_once('/').map_or((None, track.as_str()), |(b, s)| (Some(b), s));
+            if let Some(backend) = backend {
+                let at = index.backends.get(backend);
+                proxy =
+                    *at.ok_or_else(|| format!("unable to find required proxy '{backend}' for tracking"))?;
+            }
+            let number = index
+                .servers
+                .get(&(proxy, name))
+                .ok_or_else(|| format!("unable to find required server '{name}' for tracking"))?;
+            current = &self.proxies[proxy].servers[*number];
+        }
+        Err(format!("server '{}' tracks itself", server.name))
+    }
+
+    fn resolvers(&mut self) {
+        let mut problems = Vec::new();
+        for server in self.proxies.iter().flat_map(|proxy| &proxy.servers) {
+            if let Some(name) = &server.resolvers
+                && name != "default"
+                && !self.config.resolvers.contains_key(name)
+            {
+                problems.push(Diagnostic::error(
+                    server.pos,
+                    format!("unable to find required resolvers '{name}'"),
+                ));
+            }
+        }
+        self.found.extend(problems);
+    }
+
+    fn references(&mut self, references: &[Reference]) {
+        let by_name: HashMap<&str, Vec<&Proxy>> =
+            self.proxies.iter().fold(HashMap::new(), |mut map, proxy| {
+                map.entry(&*proxy.name).or_insert_with(Vec::new).push(proxy);
+                map
+            });
+        let known = |name: &str, wanted: fn(&Proxy) -> bool| {
+            by_name.get(name).is_some_and(|list| list.iter().any(|proxy| wanted(proxy)))
+        };
+        let mut problems = Vec::new();
+        for reference in references {
+            let missing = match &reference.target {
+                Target::Frontend(name) => (name != NO_PROXY && !known(name, |p| p.frontend))
+                    .then(|| format!("unable to find frontend '{name}'")),
+                Target::Backend(name) => (name != NO_PROXY && !known(name, |p| p.backend))
+                    .then(|| format!("unable to find backend '{name}'")),
+                Target::Server { backend, server } => missing_server(&by_name, backend, server),
+                Target::Table { name, data } => self.missing_table(&by_name, name, data.as_deref()),
+                Target::Cache(name) => (!self.config.caches.contains_key(name))
+                    .then(|| format!("unable to find the cache '{name}'")),
+                Target::Resolvers(name) => (name != "default" && !self.config.resolvers.contains_key(name))
+                    .then(|| format!("unable to find resolvers '{name}'")),
+            };
+            problems.extend(missing.map(|message| Diagnostic::error(reference.pos, message)));
+        }
+        self.found.extend(problems);
+    }
+
+    fn missing_table(
+        &self,
+        by_name: &HashMap<&str, Vec<&Proxy>>,
+        name: &str,
+        data: Option<&str>,
+    ) -> Option<String> {
+        if name == NO_PROXY {
+            return Some("a rule of a defaults section must name its table".to_owned());
+        }
+        let of_proxy =
+            by_name.get(name).and_then(|list| list.iter().find_map(|proxy| proxy.stick_table.as_ref()));
+        let of_peers =
+            || self.config.peers.values().flat_map(|peers| &peers.tables).find(|table| table.name == name);
+        let Some(table) = of_proxy.or_else(of_peers) else {
+            return Some(format!("unable to find stick-table '{name}'"));
+        };
+        let data = data?;
+        let stored = table.store.iter().any(|(stored, ..)| stored == data || array_of(data) == Some(stored));
+        (!stored).then(|| format!("stick-table '{name}' does not store '{data}'"))
+    }
+
+    /// `log global` stands for the global list.
+    fn global_logs(&mut self) {
+        let global = self.config.global.logs.clone();
+        let expand = |logs: &mut Vec<LogTarget>| {
+            if logs.iter().any(|log| log.global) {
+                let own = std::mem::take(logs);
+                logs.extend(
+                    own.into_iter().flat_map(|log| if log.global { global.clone() } else { vec![log] }),
+                );
+            }
+        };
+        self.proxies.iter_mut().for_each(|proxy| expand(&mut proxy.logs));
+        self.config.log_forwards.iter_mut().for_each(|forward| expand(&mut forward.logs));
+        self.config.peers.values_mut().for_each(|peers| expand(&mut peers.logs));
+        let mut problems = Vec::new();
+        let forwards = self.config.log_forwards.iter().map(|forward| (forward.pos, &forward.logs));
+        let own = std::iter::once((Pos::default(), &global));
+        for (pos, log) in own.chain(forwards).flat_map(|(pos, logs)| logs.iter().map(move |log| (pos, log))) {
+            match &log.address {
+                LogAddress::Ring(name) if !self.config.rings.contains_key(name) => {
+                    problems.push(Diagnostic::error(
+                        pos,
+                        format!("unable to find ring '{name}' of a 'log' line"),
+                    ));
+                }
+                LogAddress::Backend(name) => {
+                    match self.proxies.iter().find(|p| p.backend && *p.name == **name) {
+                        Some(proxy) if proxy.mode == Mode::Log => {}
+                        Some(_) => problems.push(Diagnostic::error(
+                            pos,
+                            format!("backend '{name}' of a 'log' line must be in 'mode log'"),
+                        )),
+                        None => problems
+                            .push(Diagnostic::error(pos, format!("unable to find log backend '{name}'"))),
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.found.extend(problems);
+    }
+
+    /// A crt-store that describes a certificate must stand before the lines that use it.
+    fn certificates(&mut self) {
+        let mut first_use: HashMap<PathBuf, Pos> = HashMap::new();
+        let binds = self.proxies.iter().flat_map(|proxy| &proxy.binds);
+        for (bind, ssl) in binds.filter_map(|bind| Some((bind, bind.ssl.as_ref()?))) {
+            for path in ssl.crt.iter().chain(&ssl.default_crt) {
+                let pos = first_use.entry(path.clone()).or_insert(bind.pos);
+                *pos = bind.pos.min(*pos);
+            }
+        }
+        for server in self.proxies.iter().flat_map(|proxy| &proxy.servers) {
+            if let Some(path) = &server.ssl_settings.crt {
+                let pos = first_use.entry(path.clone()).or_insert(server.pos);
+                *pos = server.pos.min(*pos);
+            }
+        }
+        let mut problems = Vec::new();
+        for store in &self.config.crt_stores {
+            for load in &store.loads {
+                let name = load.alias.clone().map_or_else(|| load.crt.clone(), PathBuf::from);
+                let named = Path::new(&format!("@{}", store.name)).join(name);
+                let used = if store.name.is_empty() { first_use.get(&load.crt) } else { None };
+                if let Some(pos) = used.or_else(|| first_use.get(&named)).filter(|pos| **pos < load.pos) {
+                    let message = format!(
+                        "certificate '{}' was already used at line {}, before it is described here",
+                        load.crt.display(),
+                        pos.line
+                    );
+                    problems.push(Diagnostic::error(load.pos, message).hint("move the crt-store section up"));
+                }
+            }
+        }
+        self.found.extend(problems);
+    }
+
+    fn proxy(&mut self, index: usize) {
+        self.timeouts(index);
+        self.log_formats(index);
+        self.layer7(index);
+        self.protocols(index);
+        self.tls(index);
+        let proxy = &self.proxies[index];
+        let (pos, name) = (proxy.pos, proxy.name.clone());
+        if proxy.frontend && proxy.mode == Mode::Log {
+            self.error(
+                pos,
+                format!("mode 'log' is for backends, not for {} '{name}'", kind(&self.proxies[index])),
+            );
+        }
+        let proxy = &self.proxies[index];
+        if proxy.frontend && proxy.binds.is_empty() && !proxy.disabled {
+            let message = format!(
+                "{} '{name}' has no 'bind' directive. Please declare it as a backend if this was intended",
+                kind(proxy)
+            );
+            self.warn(pos, message);
+        }
+        let proxy = &self.proxies[index];
+        let reverse = proxy.servers.iter().any(|server| server.addr == crate::model::ServerAddr::Reverse);
+        let inherits = proxy.binds.iter().any(|bind| matches!(bind.addr, BindAddr::Reverse(_)));
+        if inherits && reverse {
+            self.error(pos, format!("'{name}' cannot listen on its own reverse server"));
+        }
+    }
+
+    /// Without timeouts, connections that nobody ends stay for ever.
+    fn timeouts(&mut self, index: usize) {
+        let proxy = &self.proxies[index];
+        if proxy.disabled || !matches!(proxy.mode, Mode::Tcp | Mode::Http) {
+            return;
+        }
+        let t = &proxy.timeouts;
+        let front = proxy.frontend && t.client.is_none() && !proxy.binds.is_empty();
+        let server = t.server.is_none() && (proxy.mode == Mode::Http || t.tunnel.is_none());
+        let back = proxy.backend && !proxy.servers.is_empty() && (t.connect.is_none() || server);
+        if !front && !back {
+            return;
+        }
+        let found = Diagnostic::warning(proxy.pos, format!("missing timeouts for {} '{}'", kind(proxy), proxy.name))
+            .hint("connections that nobody ends would stay: set 'timeout client', 'timeout connect' and 'timeout server'");
+        self.found.push(found);
+    }
+
+    /// HTTP log formats make no sense for TCP.
+    fn log_formats(&mut self, index: usize) {
+        let proxy = &mut self.proxies[index];
+        let options = &mut proxy.options;
+        let http = options.httplog || options.httplog_clf || options.httpslog;
+        if !proxy.frontend || proxy.mode == Mode::Http || !http {
+            return;
+        }
+        let option = if options.httpslog { "httpslog" } else { "httplog" };
+        let clf = options.httplog_clf;
+        (options.httplog, options.httplog_clf, options.httpslog) = (false, false, false);
+        (options.tcplog, options.tcplog_clf) = (!clf, clf);
+        let (pos, name, what) = (proxy.pos, proxy.name.clone(), kind(proxy));
+        self.warn(pos, format!("'option {option}' not usable with {what} '{name}' (needs 'mode http'). Falling back to 'option tcplog'"));
+    }
+
+    /// What needs HTTP is ignored elsewhere, with a warning.
+    fn layer7(&mut self, index: usize) {
+        let proxy = &mut self.proxies[index];
+        if proxy.mode == Mode::Http {
+            return;
+        }
+        let (pos, name, what) = (proxy.pos, proxy.name.clone(), kind(proxy));
+        let mut ignored = Vec::new();
+        for (keyword, empty) in [
+            ("http-request", proxy.http_request.is_empty()),
+            ("http-response", proxy.http_response.is_empty()),
+            ("http-after-response", proxy.http_after_response.is_empty()),
+            ("redirect", proxy.redirect.is_empty()),
+        ] {
+            if !empty {
+                ignored
+                    .push(format!("'{keyword}' rules ignored for {what} '{name}' as they require HTTP mode"));
+            }
+        }
+        let layer7 =
+            matches!(proxy.balance, Balance::Uri { .. } | Balance::UrlParam { .. } | Balance::Hdr { .. });
+        if proxy.backend && layer7 {
+            proxy.balance = Balance::RoundRobin;
+            ignored.push(format!("layer 7 hash not possible for {what} '{name}' (needs 'mode http'). Falling back to round robin"));
+        }
+        if proxy.cookie.take().is_some() {
+            ignored.push(format!("'cookie' will be ignored for {what} '{name}' (needs 'mode http')"));
+        }
+        if proxy.stats.is_some() && !proxy.disabled {
+            ignored.push(format!("'stats' statement ignored for {what} '{name}' as it requires HTTP mode"));
+        }
+        for message in ignored {
+            self.warn(pos, message);
+        }
+    }
+
+    /// HTTP's wire forms are for HTTP proxies.
+    fn protocols(&mut self, index: usize) {
+        let proxy = &self.proxies[index];
+        if proxy.mode == Mode::Http {
+            return;
+        }
+        let http = |proto: Option<Proto>| matches!(proto, Some(Proto::H1 | Proto::H2));
+        let binds = proxy
+            .binds
+            .iter()
+            .filter(|bind| http(bind.proto))
+            .map(|bind| (bind.pos, "a bind line".to_owned()));
+        let servers = proxy.servers.iter().filter(|server| http(server.proto));
+        let servers = servers.map(|server| (server.pos, format!("server '{}'", server.name)));
+        let wrong: Vec<_> = binds.chain(servers).collect();
+        let section = format!("{} '{}'", kind(proxy), proxy.name);
+        for (pos, what) in wrong {
+            let found = Diagnostic::error(
+                pos,
+                format!(
+                    "{section}: the protocol of {what} is not usable in {} mode",
+                    mode(self.proxies[index].mode)
+                ),
+            );
+            self.found.push(found.hint("add 'mode http', or remove 'proto'"));
+        }
+    }
+
+    fn tls(&mut self, index: usize) {
+        let proxy = &self.proxies[index];
+        let mut problems = Vec::new();
+        for bind in &proxy.binds {
+            let Some(ssl) = &bind.ssl else { continue };
+            let certificates = !ssl.crt.is_empty() || !ssl.crt_list.is_empty() || !ssl.default_crt.is_empty();
+            if !certificates && !ssl.generate_certificates {
+                let message = format!(
+                    "no SSL certificate specified for a bind line of {} '{}'",
+                    kind(proxy),
+                    proxy.name
+                );
+                problems.push(Diagnostic::error(bind.pos, message).hint("add 'crt FILE'"));
+            }
+        }
+        for server in &proxy.servers {
+            let Some(ssl) = &server.ssl else { continue };
+            if ssl.verify == Some(Verify::Required) && ssl.ca_file.is_none() {
+                let message = format!(
+                    "server '{}': verify is enabled by default but no CA file is specified",
+                    server.name
+                );
+                problems.push(Diagnostic::error(server.pos, message).hint("add 'ca-file FILE' (or 'ca-file @system-ca'), or 'verify none' where the network is trusted"));
+            }
+        }
+        self.found.extend(problems);
+    }
+}
+
+/// Backends and servers by name, for `track`.
+#[derive(Default)]
+struct TrackIndex<'a> {
+    backends: HashMap<&'a str, usize>,
+    servers: HashMap<(usize, &'a str), usize>,
+}
+
+/// Elements of array types are stored under the array's name: `gpc0` in `gpc(1)`.
+fn array_of(data: &str) -> Option<&'static str> {
+    match data {
+        "gpc0" | "gpc1" => Some("gpc"),
+        "gpc0_rate" | "gpc1_rate" => Some("gpc_rate"),
+        "gpt0" => Some("gpt"),
+        _ => None,
+    }
+}
+
+fn missing_server(by_name: &HashMap<&str, Vec<&Proxy>>, backend: &str, server: &str) -> Option<String> {
+    if backend == NO_PROXY {
+        return Some(format!("a rule of a defaults section must name the backend of server '{server}'"));
+    }
+    let Some(list) = by_name.get(backend) else { return Some(format!("unable to find proxy '{backend}'")) };
+    let found = list.iter().any(|proxy| proxy.servers.iter().any(|s| *s.name == *server));
+    (!found).then(|| format!("unable to find server '{server}' in proxy '{backend}'"))
+}
+
+/// Word for a proxy's kind.
+pub(crate) fn kind(proxy: &Proxy) -> &'static str {
+    match (proxy.frontend, proxy.backend) {
+        (true, true) => "listen",
+        (true, false) => "frontend",
+        _ => "backend",
+    }
+}
+
+fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Tcp => "tcp",
+        Mode::Http => "http",
+        Mode::Log => "log",
+        Mode::Spop => "spop",
+    }
+}

@@ -1,0 +1,443 @@
+//! From files to a checked configuration: the order in which sections are read.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use weir_rules::scope::Reference;
+use weir_rules::{Diagnostic, Shared, Word};
+
+use crate::args::{Args, Parsed, Prefix, fail, fail_hint};
+use crate::check::Checker;
+use crate::diagnostics::Diagnostics;
+use crate::environment::Environment;
+use crate::files;
+use crate::global::GlobalDraft;
+use crate::keywords::{self, Found, How, Places};
+use crate::model::{Config, Global, Proxy, Server};
+use crate::proxy::{self, Finished, ProxyDraft, World};
+use crate::sections::SectionDraft;
+use crate::source::Sources;
+use crate::tree::{self, Line, Section, SectionKind};
+
+/// Longest chain of defaults sections.
+const LONGEST_CHAIN: usize = 64;
+
+/// A configuration that can be run.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// Warnings and notices.
+    pub diagnostics: Diagnostics,
+    /// The environment as the configuration left it.
+    pub environment: Environment,
+}
+
+/// Reads, parses and checks files; folders stand for their `*.cfg` files.
+///
+/// # Errors
+/// Everything that is wrong, warnings included.
+pub fn load(paths: &[PathBuf], env: &Environment) -> Result<Loaded, Box<Diagnostics>> {
+    match Sources::read(paths) {
+        Ok(sources) => load_sources(sources, env),
+        Err(problems) => {
+            let mut diagnostics = Diagnostics::default();
+            diagnostics
+                .extend(problems.into_iter().map(|message| Diagnostic::error(Default::default(), message)));
+            Err(Box::new(diagnostics))
+        }
+    }
+}
+
+/// Parses and checks one text with an empty environment.
+///
+/// # Errors
+/// Everything that is wrong, warnings included.
+pub fn load_str(name: &str, text: &str) -> Result<Loaded, Box<Diagnostics>> {
+    load_sources(Sources::from_text(name, text), &Environment::from_variables([], "localhost"))
+}
+
+/// Parses and checks texts.
+///
+/// # Errors
+/// Everything that is wrong, warnings included.
+pub fn load_sources(sources: Sources, env: &Environment) -> Result<Loaded, Box<Diagnostics>> {
+    let mut diagnostics = Diagnostics::new(sources.clone());
+    let mut env = env.clone();
+    let names: Vec<&str> = sources.files().iter().map(|file| &*file.name).collect();
+    env.set(b"HAPROXY_CFGFILES", names.join(";").as_bytes());
+    let sections = tree::parse(&sources, &mut env, &mut diagnostics);
+    let config = build(&sections, &env, &mut diagnostics);
+    if diagnostics.has_errors() {
+        return Err(Box::new(diagnostics));
+    }
+    Ok(Loaded { config, diagnostics, environment: env })
+}
+
+/// Parses a server line for `add server`: `NAME ADDRESS [words]` after the keyword.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn parse_server(words: &[Word], global: &Global) -> Result<Server, Vec<Diagnostic>> {
+    let read = |path: &Path| files::read(path);
+    let shared = Shared::new(&read);
+    proxy::dynamic_server(words, global, &shared)
+}
+
+fn build(sections: &[Section], env: &Environment, diagnostics: &mut Diagnostics) -> Config {
+    let read = |path: &Path| files::read(path);
+    let mut shared = Shared::new(&read);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    shared.env = env.variables().map(|(name, value)| (text(name), text(value))).collect();
+    let mut found = Vec::new();
+    let mut global = global(sections, &shared, &mut found);
+    global.ssl_server_verify_none |= env.server_verify_none;
+    let local_peer = global.localpeer.clone().unwrap_or_else(|| env.local_peer.clone());
+    let mut config = Config::default();
+    small_sections(sections, &global, &mut shared, &local_peer, &mut config, &mut found);
+    config.patterns = Arc::clone(&shared.files);
+    config.userlists = shared.user_lists.clone();
+    let world = World {
+        shared: &shared,
+        global: &global,
+        backends: backends(sections),
+        rings: config.rings.keys().cloned().collect(),
+        peers: config.peers.keys().cloned().collect(),
+        fcgi_apps: config.fcgi_apps.keys().cloned().collect(),
+        messages: Default::default(),
+    };
+    let (mut proxies, references) = proxies(sections, &world, &mut found);
+    drop(world);
+    config.global = global;
+    let mut checker = Checker { proxies: &mut proxies, config: &mut config, found };
+    checker.run(&references);
+    diagnostics.extend(checker.found);
+    config.proxies = proxies.into_iter().map(Arc::new).collect();
+    config
+}
+
+fn global(sections: &[Section], shared: &Shared<'_>, found: &mut Vec<Diagnostic>) -> Global {
+    let mut draft = GlobalDraft::new(shared);
+    for section in sections.iter().filter(|section| section.kind == SectionKind::Global) {
+        for line in &section.lines {
+            if let Err(problems) = global_line(&mut draft, &line.words) {
+                found.extend(problems);
+            }
+        }
+    }
+    found.append(&mut draft.scope.warnings);
+    draft.global
+}
+
+fn global_line(draft: &mut GlobalDraft<'_>, words: &[Word]) -> Parsed {
+    let (prefix, words) = proxy::prefix(words)?;
+    let (keyword, count) = match keywords::find(words, Places::GLOBAL) {
+        Found::Here(keyword, count) => (keyword, count),
+        Found::Elsewhere(keyword) if keyword.places.meets(Places::PROXIES) => {
+            let message = format!("'{}' is not allowed in the 'global' section", keyword.name);
+            return fail_hint(
+                words[0].pos,
+                message,
+                format!("it may stand in: {}", keyword.places.names().join(", ")),
+            );
+        }
+        _ => return Err(vec![keywords::unknown(words, Places::GLOBAL, "'global' section")]),
+    };
+    if prefix != Prefix::None && !keyword.negatable {
+        return fail(words[0].pos, format!("'no' is not possible before '{}'", keyword.name));
+    }
+    let mut args = Args::new(words, keyword.name, count, prefix);
+    match keyword.how {
+        How::Global(parse) => parse(draft, &mut args),
+        How::NoEffect(_) | How::Tree => Ok(()),
+        How::Removed(reason) => {
+            fail_hint(words[0].pos, format!("'{}' is no longer supported", keyword.name), reason)
+        }
+        _ => Err(vec![Diagnostic::error(
+            args.keyword_pos,
+            format!("'{}' is not implemented yet", keyword.name),
+        )]),
+    }
+}
+
+/// Sections that proxies refer to; user lists and error sections go where rules look for them.
+fn small_sections(
+    sections: &[Section],
+    global: &Global,
+    shared: &mut Shared<'_>,
+    local_peer: &str,
+    config: &mut Config,
+    found: &mut Vec<Diagnostic>,
+) {
+    let mut userlists = BTreeMap::new();
+    let mut http_errors = BTreeMap::new();
+    let mut seen: HashSet<(SectionKind, &str)> = HashSet::new();
+    for section in sections {
+        let kind = section.kind;
+        if kind.is_proxy() || matches!(kind, SectionKind::Global | SectionKind::Defaults) {
+            continue;
+        }
+        let unimplemented =
+            [SectionKind::Program, SectionKind::Acme, SectionKind::LogProfile, SectionKind::Healthcheck];
+        if unimplemented.contains(&kind) {
+            found.push(Diagnostic::error(
+                section.pos,
+                format!("'{}' sections are not implemented yet", kind.word()),
+            ));
+            continue;
+        }
+        if !seen.insert((kind, &section.name)) && kind != SectionKind::Traces {
+            let message = format!("'{}' section '{}' is declared twice", kind.word(), section.name);
+            found.push(Diagnostic::error(section.pos, message).hint("use distinct names"));
+        }
+        let mut draft = SectionDraft::new(section, global, shared, local_peer);
+        draft.run(section, found);
+        let name = section.name.clone();
+        match kind {
+            SectionKind::Userlist => {
+                userlists.insert(name, Arc::new(draft.userlist));
+            }
+            SectionKind::HttpErrors => {
+                http_errors.insert(name, draft.errors);
+            }
+            SectionKind::Cache => {
+                config.caches.insert(name, draft.cache);
+            }
+            SectionKind::Peers => {
+                config.peers.insert(name, draft.peers);
+            }
+            SectionKind::Resolvers => {
+                config.resolvers.insert(name, draft.resolvers);
+            }
+            SectionKind::Ring => {
+                config.rings.insert(name, draft.ring);
+            }
+            SectionKind::LogForward => config.log_forwards.push(draft.log_forward),
+            SectionKind::Mailers => {
+                config.mailers.insert(name, draft.mailers);
+            }
+            SectionKind::FcgiApp => {
+                config.fcgi_apps.insert(name, Arc::new(draft.fcgi));
+            }
+            SectionKind::CrtStore => config.crt_stores.push(draft.crt_store),
+            _ => {}
+        }
+    }
+    shared.user_lists = userlists;
+    shared.http_errors = http_errors;
+}
+
+/// Index of each proxy with a backend's half.
+fn backends(sections: &[Section]) -> HashMap<&str, usize> {
+    let proxies = sections.iter().filter(|section| section.kind.is_proxy()).enumerate();
+    let backends = proxies.filter(|(_, section)| section.kind != SectionKind::Frontend);
+    backends.map(|(index, section)| (section.name.as_str(), index)).collect()
+}
+
+/// The defaults sections that a section starts from, the farthest first.
+struct Chain<'a> {
+    sections: Vec<&'a Section>,
+}
+
+impl<'a> Chain<'a> {
+    fn lines(&self) -> impl Iterator<Item = &'a Line> + '_ {
+        self.sections.iter().flat_map(|section| section.lines.iter())
+    }
+}
+
+fn proxies(
+    sections: &[Section],
+    world: &World<'_>,
+    found: &mut Vec<Diagnostic>,
+) -> (Vec<Proxy>, Vec<Reference>) {
+    let mut proxies = Vec::new();
+    let mut references = Vec::new();
+    let mut defaults = Defaults::default();
+    for section in sections {
+        if section.kind == SectionKind::Defaults {
+            let chain = defaults.add(section, found);
+            references.extend(check_defaults(section, &chain, world, found));
+        } else if section.kind.is_proxy() {
+            let chain = defaults.of(section, found);
+            let finished = read_proxy(section, &chain, world, found);
+            found.extend(finished.found);
+            references.extend(finished.references);
+            proxies.push(finished.proxy);
+        }
+    }
+    defaults.check_users(found);
+    (proxies, references)
+}
+
+fn read_proxy(
+    section: &Section,
+    chain: &Chain<'_>,
+    world: &World<'_>,
+    found: &mut Vec<Diagnostic>,
+) -> Finished {
+    let mode = proxy::mode_of(chain.lines().chain(&section.lines));
+    let mut draft = ProxyDraft::new(section, world, mode);
+    for defaults in &chain.sections {
+        draft.run(&defaults.lines, true, found);
+        draft.proxy.defaults.clone_from(&defaults.name);
+    }
+    draft.run(&section.lines, false, found);
+    draft.finish()
+}
+
+/// A defaults section is read once by itself: what is wrong with it is wrong without any proxy too.
+fn check_defaults(
+    section: &Section,
+    chain: &Chain<'_>,
+    world: &World<'_>,
+    found: &mut Vec<Diagnostic>,
+) -> Vec<Reference> {
+    let mode = proxy::mode_of(chain.lines().chain(&section.lines));
+    let mut draft = ProxyDraft::new(section, world, mode);
+    for defaults in &chain.sections {
+        draft.run(&defaults.lines, true, found);
+    }
+    draft.run(&section.lines, false, found);
+    let finished = draft.finish();
+    found.extend(finished.found);
+    finished.references
+}
+
+/// Defaults sections seen so far.
+#[derive(Default)]
+struct Defaults<'a> {
+    named: HashMap<&'a str, &'a Section>,
+    /// The last one: proxies without `from` start from it.
+    last: Option<&'a Section>,
+    /// Proxies by the rule-bearing defaults section they start from.
+    users: Vec<(&'a Section, &'a Section)>,
+}
+
+impl<'a> Defaults<'a> {
+    /// Adds a section; returns what it starts from itself.
+    fn add(&mut self, section: &'a Section, found: &mut Vec<Diagnostic>) -> Chain<'a> {
+        let chain = match &section.from {
+            Some(from) => self.find(from, found),
+            None => Chain { sections: Vec::new() },
+        };
+        if let Some(parent) = chain.sections.iter().find(|parent| has_rules(parent)) {
+            let from = section.from.as_ref().map_or(section.pos, |from| from.pos);
+            let message = format!(
+                "defaults section '{}' has TCP/HTTP rules, so no other defaults section can start from it",
+                parent.name
+            );
+            found.push(Diagnostic::error(from, message));
+        }
+        if section.name.is_empty()
+            && let Some(line) = section.lines.iter().find(|line| is_rule(line) || line.words[0] == "acl")
+        {
+            let message =
+                format!("'{}' is not allowed in a 'defaults' section without a name", line.words[0].as_str());
+            found.push(Diagnostic::error(line.words[0].pos, message).hint("give the section a name"));
+        }
+        if !section.name.is_empty()
+            && let Some(other) = self.named.insert(&section.name, section)
+        {
+            let message = format!(
+                "defaults section '{}' was already declared at line {}",
+                section.name, other.pos.line
+            );
+            found.push(Diagnostic::warning(section.pos, message));
+        }
+        self.last = Some(section);
+        chain
+    }
+
+    /// What a proxy starts from.
+    fn of(&mut self, section: &'a Section, found: &mut Vec<Diagnostic>) -> Chain<'a> {
+        let chain = match (&section.from, self.last) {
+            (Some(from), _) => self.find(from, found),
+            (None, Some(last)) => self.chain(last, found),
+            (None, None) => Chain { sections: Vec::new() },
+        };
+        if let Some(last) = chain.sections.last().filter(|defaults| has_rules(defaults)) {
+            self.users.push((last, section));
+        }
+        chain
+    }
+
+    fn find(&self, from: &Word, found: &mut Vec<Diagnostic>) -> Chain<'a> {
+        let name = from.as_str();
+        if let Some(section) = self.named.get(&*name) {
+            return self.chain(section, found);
+        }
+        let near = weir_rules::diagnostic::nearest(&name, self.named.keys().copied());
+        let error = Diagnostic::error(from.pos, format!("defaults section '{name}' was not found"));
+        found.push(Diagnostic { hint: near.map(|near| format!("did you mean '{near}'?")), ..error });
+        Chain { sections: Vec::new() }
+    }
+
+    fn chain(&self, section: &'a Section, found: &mut Vec<Diagnostic>) -> Chain<'a> {
+        let mut sections = vec![section];
+        let mut current = section;
+        while let Some(parent) = current.from.as_ref().and_then(|from| self.named.get(&*from.as_str())) {
+            if sections.len() >= LONGEST_CHAIN || std::ptr::eq(*parent, current) {
+                let message = format!("the chain of defaults sections is longer than {LONGEST_CHAIN}");
+                found.push(Diagnostic::error(section.pos, message));
+                break;
+            }
+            sections.push(parent);
+            current = parent;
+        }
+        sections.reverse();
+        Chain { sections }
+    }
+
+    /// Rules of a defaults section must make sense for each section that starts from it.
+    fn check_users(&self, found: &mut Vec<Diagnostic>) {
+        let mut kinds: HashMap<&str, SectionKind> = HashMap::new();
+        for (defaults, user) in &self.users {
+            let name = &defaults.name;
+            let mut refuse = |message: String| found.push(Diagnostic::error(user.pos, message));
+            let first = *kinds.entry(name).or_insert(user.kind);
+            if user.kind == SectionKind::Listen {
+                refuse(format!(
+                    "defaults section '{name}' has TCP/HTTP rules, so a listen section cannot start from it"
+                ));
+            } else if first != user.kind {
+                refuse(format!(
+                    "defaults section '{name}' has TCP/HTTP rules, so not both frontends and backends can start from it"
+                ));
+            }
+            let has = |first: &str, seconds: &[&str]| {
+                defaults.lines.iter().any(|line| {
+                    line.words[0] == first
+                        && line.words.get(1).is_some_and(|second| seconds.contains(&&*second.as_str()))
+                })
+            };
+            if user.kind == SectionKind::Backend && has("tcp-request", &["connection", "session"]) {
+                refuse(format!(
+                    "defaults section '{name}' has 'tcp-request connection' or 'session' rules, so a backend cannot start from it"
+                ));
+            }
+            if user.kind == SectionKind::Frontend && has("tcp-response", &["content"]) {
+                refuse(format!(
+                    "defaults section '{name}' has 'tcp-response content' rules, so a frontend cannot start from it"
+                ));
+            }
+        }
+    }
+}
+
+fn has_rules(section: &Section) -> bool {
+    section.lines.iter().any(is_rule)
+}
+
+/// A line of a rule set, for the limits of defaults sections.
+fn is_rule(line: &Line) -> bool {
+    let rules = [
+        "http-request",
+        "http-response",
+        "http-after-response",
+        "tcp-request",
+        "tcp-response",
+        "quic-initial",
+    ];
+    rules.iter().any(|rule| line.words[0] == *rule)
+}

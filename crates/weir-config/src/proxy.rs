@@ -1,0 +1,990 @@
+//! frontend, backend, listen and defaults sections (section 4 of the manual): the draft of a proxy and its own keywords.
+//!
+//! Lines of a defaults section are run again for each proxy that starts from it, before the proxy's own lines; so
+//! inheritance needs no copying and every value has one place where it is read.
+
+pub(crate) mod balance;
+pub(crate) mod checks;
+pub(crate) mod content;
+pub(crate) mod errors;
+pub(crate) mod logging;
+pub(crate) mod options;
+pub(crate) mod rules;
+pub(crate) mod stats;
+pub(crate) mod stick;
+pub(crate) mod timeouts;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use weir_rules::scope::{ErrorMessage, Reference};
+use weir_rules::{Condition, Diagnostic, LogFormat, Place, Pos, Scope, Shared, Word};
+
+use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
+use crate::bind;
+use crate::keywords::{self, Found, How, Keyword, Places, keyword};
+use crate::model::{
+    BackendTarget, BindAddr, Global, KeepAliveProbes, Mode, Proxy, RetryOn, Server, ServerAddr, UseBackend,
+    UseServer,
+};
+use crate::server::{self, ServerDraft};
+use crate::tree::{Line, Section, SectionKind};
+
+/// What sections may look at while they are read.
+pub(crate) struct World<'a> {
+    pub(crate) shared: &'a Shared<'a>,
+    pub(crate) global: &'a Global,
+    /// Backends (and listens) by name: index into the list of proxies.
+    pub(crate) backends: HashMap<&'a str, usize>,
+    pub(crate) rings: HashSet<String>,
+    pub(crate) peers: HashSet<String>,
+    pub(crate) fcgi_apps: HashSet<String>,
+    /// Error files already parsed: each proxy of a defaults section names the same ones.
+    pub(crate) messages: RefCell<HashMap<Vec<u8>, ErrorMessage>>,
+}
+
+/// A proxy being read.
+pub(crate) struct ProxyDraft<'a> {
+    pub(crate) proxy: Proxy,
+    pub(crate) kind: SectionKind,
+    pub(crate) world: &'a World<'a>,
+    pub(crate) scope: Scope<'a>,
+    /// The line comes from a defaults section.
+    pub(crate) inherited: bool,
+    pub(crate) warnings: Vec<Diagnostic>,
+    /// Start of each server line (`default-server`).
+    default_server: ServerDraft,
+    /// Servers by name, for duplicates and `use-server`.
+    server_names: HashMap<String, usize>,
+    use_servers: Vec<(Word, Option<Condition>)>,
+    /// Index into [`RULE_ORDER`] of the last rule.
+    last_stage: usize,
+    pub(crate) stats: stats::StatsDraft,
+    pub(crate) checks: checks::ChecksDraft,
+}
+
+/// A proxy that was read, and what must still be checked.
+pub(crate) struct Finished {
+    pub(crate) proxy: Proxy,
+    pub(crate) references: Vec<Reference>,
+    pub(crate) found: Vec<Diagnostic>,
+}
+
+/// Rule sets in the order they run in.
+const RULE_ORDER: &[&str] = &[
+    "tcp-request connection",
+    "tcp-request session",
+    "tcp-request content",
+    "monitor fail",
+    "http-request",
+    "redirect",
+    "use_backend",
+    "use-server",
+];
+
+/// Name of the pseudo proxy that rules of a defaults section see: references to it name no proxy at all.
+pub(crate) const NO_PROXY: &str = "<defaults>";
+
+impl<'a> ProxyDraft<'a> {
+    pub(crate) fn new(section: &Section, world: &'a World<'a>, mode: Mode) -> Self {
+        let kind = section.kind;
+        let name = if kind == SectionKind::Defaults { NO_PROXY } else { section.name.as_str() };
+        let mut scope = Scope::new(world.shared, name);
+        scope.frontend = kind != SectionKind::Backend;
+        scope.backend = kind != SectionKind::Frontend;
+        scope.http = mode == Mode::Http;
+        let proxy = Proxy {
+            name: section.name.as_str().into(),
+            pos: section.pos,
+            frontend: matches!(kind, SectionKind::Frontend | SectionKind::Listen),
+            backend: matches!(kind, SectionKind::Backend | SectionKind::Listen),
+            mode,
+            retries: 3,
+            max_keep_alive_queue: -1,
+            retry_on: RetryOn { conn_failure: true, ..RetryOn::default() },
+            ..Proxy::default()
+        };
+        Self {
+            proxy,
+            kind,
+            world,
+            scope,
+            inherited: false,
+            warnings: Vec::new(),
+            default_server: ServerDraft::new(world.global),
+            server_names: HashMap::new(),
+            use_servers: Vec::new(),
+            last_stage: 0,
+            stats: stats::StatsDraft::default(),
+            checks: checks::ChecksDraft::default(),
+        }
+    }
+
+    /// Runs lines: those of a defaults section, or the proxy's own.
+    pub(crate) fn run(&mut self, lines: &[Line], inherited: bool, found: &mut Vec<Diagnostic>) {
+        self.inherited = inherited;
+        self.checks.start(inherited);
+        self.scope.acls.clear();
+        for line in lines.iter().filter(|line| line.words[0] == "acl") {
+            if let Err(problems) = self.scope.define_acl(&line.words[1..]) {
+                found.extend(problems);
+            }
+        }
+        for line in lines {
+            if let Err(problems) = self.line(&line.words) {
+                found.extend(problems);
+            }
+        }
+    }
+
+    fn line(&mut self, words: &[Word]) -> Parsed {
+        let (prefix, words) = prefix(words)?;
+        let place = Places::of(self.kind);
+        let section = self.section();
+        let (keyword, count) = match keywords::find(words, place) {
+            Found::Here(keyword, count) => (keyword, count),
+            Found::Elsewhere(keyword) if self.inherited && keyword.places.meets(Places::DEFAULTS) => {
+                return Ok(());
+            }
+            Found::Elsewhere(keyword) if keyword.places.meets(Places::PROXIES) => {
+                return self.misplaced(keyword, &words[0]);
+            }
+            // Said once, for the defaults section itself.
+            _ if self.inherited => return Ok(()),
+            _ => return Err(vec![keywords::unknown(words, place, &section)]),
+        };
+        if prefix != Prefix::None && !keyword.negatable {
+            let word = if prefix == Prefix::No { "no" } else { "default" };
+            return fail(words[0].pos, format!("'{word}' is not possible before '{}'", keyword.name));
+        }
+        let mut args = Args::new(words, keyword.name, count, prefix);
+        self.order(keyword.name, &args);
+        match keyword.how {
+            How::Proxy(parse) => parse(self, &mut args),
+            How::NoEffect(_) => Ok(()),
+            How::Removed(reason) => {
+                fail_hint(words[0].pos, format!("'{}' is no longer supported", keyword.name), reason)
+            }
+            _ => Err(vec![Diagnostic::error(
+                args.keyword_pos,
+                format!("'{}' is not implemented yet", keyword.name),
+            )]),
+        }
+    }
+
+    /// Rule sets run in a fixed order; a line that stands after a later set's lines is probably misunderstood.
+    fn order(&mut self, keyword: &str, args: &Args<'_>) {
+        let Some(stage) = RULE_ORDER.iter().position(|name| *name == keyword) else { return };
+        if self.inherited {
+            return;
+        }
+        if stage < self.last_stage {
+            let later = RULE_ORDER[self.last_stage];
+            let message =
+                format!("a '{keyword}' rule placed after a '{later}' rule will still be processed before");
+            self.warnings.push(Diagnostic::warning(args.keyword_pos, message));
+        } else {
+            self.last_stage = stage;
+        }
+    }
+
+    /// A keyword of the other half of a proxy: HAProxy ignores it with a warning.
+    fn misplaced(&mut self, keyword: &Keyword, word: &Word) -> Parsed {
+        let places = keyword.places.names().join(", ");
+        let front = Places::FRONTEND.or(Places::LISTEN);
+        let back = Places::BACKEND.or(Places::LISTEN);
+        if self.kind == SectionKind::Frontend && keyword.name.starts_with("server") {
+            let message = format!(
+                "'{}' not allowed because {} has no backend capability",
+                keyword.name,
+                self.section()
+            );
+            return fail_hint(word.pos, message, "use a listen section, or a backend of its own");
+        }
+        let half = match self.kind {
+            SectionKind::Backend if keyword.places.meets(front) => "frontend",
+            SectionKind::Frontend if keyword.places.meets(back) => "backend",
+            _ => {
+                return fail_hint(
+                    word.pos,
+                    format!("'{}' is not allowed in {}", keyword.name, self.section()),
+                    format!("it may stand in: {places}"),
+                );
+            }
+        };
+        let message =
+            format!("'{}' ignored because {} has no {half} capability", keyword.name, self.section());
+        self.warnings.push(Diagnostic::warning(word.pos, message).hint(format!("it may stand in: {places}")));
+        Ok(())
+    }
+
+    /// `frontend 'web'`, for messages.
+    pub(crate) fn section(&self) -> String {
+        match &*self.proxy.name {
+            "" => format!("'{}' section", self.kind.word()),
+            name => format!("{} '{name}'", self.kind.word()),
+        }
+    }
+
+    /// `if ...` or `unless ...` at the end of a line, when there is one.
+    pub(crate) fn condition(&mut self, args: &mut Args<'_>, place: Place) -> Parsed<Option<Condition>> {
+        let words = args.rest();
+        let Some(first) = words.first() else { return Ok(None) };
+        if *first != "if" && *first != "unless" {
+            return fail_hint(
+                first.pos,
+                format!("unexpected '{}'", first.as_str()),
+                "a condition starts with 'if' or 'unless'",
+            );
+        }
+        self.at(place, |draft| Condition::parse(words, &mut draft.scope)).map(Some)
+    }
+
+    /// Reads something with the scope's place set.
+    pub(crate) fn at<T>(&mut self, place: Place, read: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = std::mem::replace(&mut self.scope.place, place);
+        let value = read(self);
+        self.scope.place = outer;
+        value
+    }
+
+    pub(crate) fn format(&mut self, word: &Word, place: Place) -> Parsed<LogFormat> {
+        self.at(place, |draft| LogFormat::parse(word, &mut draft.scope))
+    }
+
+    /// What follows when all lines were read.
+    pub(crate) fn finish(mut self) -> Finished {
+        let mut found = Vec::new();
+        self.resolve_use_servers(&mut found);
+        assign_ids(&mut self.proxy, &mut found);
+        stats::finish(&mut self);
+        checks::finish(&mut self);
+        self.proxy.captures.request = std::mem::take(&mut self.scope.request_captures);
+        self.proxy.captures.response = std::mem::take(&mut self.scope.response_captures);
+        found.append(&mut self.scope.warnings);
+        found.append(&mut self.warnings);
+        Finished { proxy: self.proxy, references: self.scope.references, found }
+    }
+
+    fn resolve_use_servers(&mut self, found: &mut Vec<Diagnostic>) {
+        for (word, condition) in std::mem::take(&mut self.use_servers) {
+            let name = word.as_str();
+            let target = if name.contains("%[") {
+                match self.format(&word, Place::BackendRequest) {
+                    Ok(format) => Err(format),
+                    Err(problems) => {
+                        found.extend(problems);
+                        continue;
+                    }
+                }
+            } else if let Some(index) = self.server_names.get(&*name) {
+                Ok(*index)
+            } else {
+                let message = format!(
+                    "unable to find server '{name}' referenced in a 'use-server' rule of {}",
+                    self.section()
+                );
+                let known = self.server_names.keys().map(String::as_str);
+                let near = weir_rules::diagnostic::nearest(&name, known)
+                    .map(|near| format!("did you mean '{near}'?"));
+                let error = Diagnostic::error(word.pos, message);
+                found.push(Diagnostic { hint: near, ..error });
+                continue;
+            };
+            self.proxy.use_server.push(UseServer { target, condition });
+        }
+    }
+
+    fn add_server(&mut self, draft: &ServerDraft, name: String, pos: Pos) -> Parsed {
+        let mut server = draft.finish(self.world.global);
+        server.name = name.as_str().into();
+        server.pos = pos;
+        if let Some(first) = self.server_names.get(&name) {
+            let line = self.proxy.servers[*first].pos.line;
+            return fail_hint(
+                pos,
+                format!(
+                    "another server named '{name}' was already defined at line {line} in {}",
+                    self.section()
+                ),
+                "use distinct names",
+            );
+        }
+        self.server_names.insert(name, self.proxy.servers.len());
+        self.proxy.servers.push(server);
+        Ok(())
+    }
+}
+
+/// `no` and `default` before a keyword.
+pub(crate) fn prefix(words: &[Word]) -> Parsed<(Prefix, &[Word])> {
+    let prefix = match words[0].text.as_slice() {
+        b"no" => Prefix::No,
+        b"default" => Prefix::Default,
+        _ => return Ok((Prefix::None, words)),
+    };
+    match words.get(1..) {
+        Some(rest) if !rest.is_empty() => Ok((prefix, rest)),
+        _ => fail(words[0].pos, format!("'{}' must be followed by a keyword", words[0].as_str())),
+    }
+}
+
+/// The mode a section ends up with: rules are read knowing it.
+pub(crate) fn mode_of<'a>(lines: impl IntoIterator<Item = &'a Line>) -> Mode {
+    let mut mode = Mode::Tcp;
+    for line in lines {
+        if let [keyword, value, ..] = line.words.as_slice()
+            && *keyword == "mode"
+        {
+            mode = parse_mode(value).unwrap_or(mode);
+        }
+    }
+    mode
+}
+
+fn parse_mode(word: &Word) -> Parsed<Mode> {
+    if *word == "health" {
+        return fail_hint(
+            word.pos,
+            "mode 'health' is no longer supported",
+            "use 'http-request return status 200'",
+        );
+    }
+    let known = [("tcp", Mode::Tcp), ("http", Mode::Http), ("log", Mode::Log), ("spop", Mode::Spop)];
+    choice(word, "mode", &known)
+}
+
+/// Numbers of binds and servers: given ones stay, the others get the next free ones from 1.
+fn assign_ids(proxy: &mut Proxy, found: &mut Vec<Diagnostic>) {
+    let mut used: BTreeMap<u32, Pos> = BTreeMap::new();
+    for server in proxy.servers.iter().filter(|server| server.id != 0) {
+        if let Some(other) = used.insert(server.id, server.pos) {
+            let message = format!(
+                "server '{}' has the id {} of the one at line {}",
+                server.name, server.id, other.line
+            );
+            found.push(Diagnostic::error(server.pos, message));
+        }
+    }
+    let mut next = 1;
+    for server in proxy.servers.iter_mut().filter(|server| server.id == 0) {
+        server.id = free_id(&mut next, &used);
+    }
+    let used: BTreeMap<u32, Pos> = proxy.binds.iter().filter(|b| b.id != 0).map(|b| (b.id, b.pos)).collect();
+    let mut next = 1;
+    for bind in proxy.binds.iter_mut().filter(|bind| bind.id == 0) {
+        bind.id = free_id(&mut next, &used);
+    }
+}
+
+fn free_id(next: &mut u32, used: &BTreeMap<u32, Pos>) -> u32 {
+    while used.contains_key(next) {
+        *next += 1;
+    }
+    *next += 1;
+    *next - 1
+}
+
+fn bind_line(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let binds = bind::parse(a, d.world.global)?;
+    if let Some(bind) = binds.iter().find(|bind| bind.datagram) {
+        return fail(bind.pos, "a proxy cannot listen for datagrams");
+    }
+    let reverse = binds.iter().any(|bind| matches!(bind.addr, BindAddr::Reverse(_)));
+    let allowed = d.world.global.expose_experimental_directives;
+    if reverse && !allowed {
+        return fail_hint(
+            a.words[0].pos,
+            "'rhttp@' addresses are experimental",
+            "add 'expose-experimental-directives' to the global section",
+        );
+    }
+    d.proxy.binds.extend(binds);
+    Ok(())
+}
+
+fn server_line(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let name = a.need("a name and an address")?;
+    let address = a.need("an address after the name")?;
+    let mut draft = d.default_server.clone();
+    draft.address(address)?;
+    if draft.server.addr == ServerAddr::Reverse && !d.world.global.expose_experimental_directives {
+        return fail_hint(
+            address.pos,
+            "'rhttp@' addresses are experimental",
+            "add 'expose-experimental-directives' to the global section",
+        );
+    }
+    draft.words(a, &mut d.scope, d.world.global)?;
+    check_name(name)?;
+    d.add_server(&draft, name.as_str().into_owned(), name.pos)
+}
+
+fn check_name(word: &Word) -> Parsed {
+    let allowed = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b':' | b'-' | b'_');
+    match word.text.iter().find(|b| !allowed(b)) {
+        None if !word.text.is_empty() => Ok(()),
+        None => fail(word.pos, "the name is empty"),
+        Some(bad) => fail_hint(
+            word.pos,
+            format!("character '{}' is not allowed in the name '{}'", char::from(*bad), word.as_str()),
+            "letters, digits, '.', ':', '-' and '_' are",
+        ),
+    }
+}
+
+fn default_server(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let mut draft = d.default_server.clone();
+    draft.words(a, &mut d.scope, d.world.global)?;
+    d.default_server = draft;
+    Ok(())
+}
+
+/// `server-template PREFIX NUMBERS FQDN[:PORT] ...`
+fn server_template(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let prefix = a.need("a prefix, numbers and an address")?;
+    let numbers = server::template_numbers(a.need("a number of servers or a range such as 1-10")?)?;
+    let address = a.need("an address")?;
+    let mut draft = d.default_server.clone();
+    draft.address(address)?;
+    draft.words(a, &mut d.scope, d.world.global)?;
+    check_name(prefix)?;
+    for number in numbers {
+        d.add_server(&draft, format!("{}{number}", prefix.as_str()), prefix.pos)?;
+    }
+    Ok(())
+}
+
+/// The index of a backend, or an error that names the nearest one.
+fn backend(d: &ProxyDraft<'_>, word: &Word, keyword: &str) -> Parsed<usize> {
+    let name = word.as_str();
+    if let Some(index) = d.world.backends.get(&*name) {
+        return Ok(*index);
+    }
+    let near = weir_rules::diagnostic::nearest(&name, d.world.backends.keys().copied());
+    let message = match keyword {
+        "default_backend" => format!("unable to find required default_backend: '{name}'"),
+        _ => format!("unable to find required use_backend: '{name}'"),
+    };
+    let error = Diagnostic::error(word.pos, message);
+    Err(vec![Diagnostic { hint: near.map(|near| format!("did you mean '{near}'?")), ..error }])
+}
+
+fn default_backend(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let word = a.need("the name of a backend")?;
+    // A defaults section may name a backend that none of its proxies needs; it is looked up where it counts.
+    if d.kind != SectionKind::Defaults {
+        d.proxy.default_backend = Some(backend(d, word, "default_backend")?);
+    }
+    a.end()
+}
+
+fn use_backend(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let word = a.need("the name of a backend")?;
+    let dynamic = word.text.windows(2).any(|pair| pair == b"%[");
+    let target = if dynamic {
+        d.format(word, Place::FrontendRequest).map(BackendTarget::Dynamic)
+    } else {
+        backend(d, word, "use_backend").map(BackendTarget::Known)
+    };
+    // Both halves of the line are read, so that both are reported.
+    let condition = d.condition(a, Place::FrontendRequest);
+    match (target, condition) {
+        (Ok(target), Ok(condition)) => {
+            d.proxy.use_backend.push(UseBackend { target, condition, pos: a.keyword_pos });
+            Ok(())
+        }
+        (target, condition) => Err(target.err().into_iter().chain(condition.err()).flatten().collect()),
+    }
+}
+
+fn use_server(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let word = a.need("the name of a server")?.clone();
+    let condition = d.condition(a, Place::BackendRequest)?;
+    d.use_servers.push((word, condition));
+    Ok(())
+}
+
+fn persist_condition(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed<Condition> {
+    match d.condition(a, Place::BackendRequest)? {
+        Some(condition) => Ok(condition),
+        None => fail(a.pos(), format!("'{}' requires a condition: 'if' or 'unless'", a.keyword)),
+    }
+}
+
+fn source(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let word = a.need("an address")?;
+    let (source, interface) = server::source_words(word, a)?;
+    d.proxy.source = source;
+    d.proxy.source_interface = interface;
+    a.end()
+}
+
+/// `persist rdp-cookie[(NAME)]`
+fn persist(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let name = parenthesised(&a.line[1]).unwrap_or_else(|| b"msts".to_vec());
+    d.proxy.persist_rdp_cookie = Some(name);
+    a.end()
+}
+
+/// What stands in parentheses at the end of a word.
+pub(crate) fn parenthesised(word: &Word) -> Option<Vec<u8>> {
+    let open = word.text.iter().position(|b| *b == b'(')?;
+    Some(word.text[open + 1..].strip_suffix(b")")?.to_vec())
+}
+
+fn description(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    a.need("a text")?;
+    d.proxy.description = Some(args::joined(a.words));
+    Ok(())
+}
+
+fn load_server_state(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let word = a.need("global, local or none")?;
+    d.proxy.load_server_state =
+        choice(word, "origin", &[("global", true), ("local", true), ("none", false)])?;
+    a.end()
+}
+
+fn probes(d: &mut ProxyDraft<'_>, a: &mut Args<'_>, which: fn(&mut Proxy) -> &mut KeepAliveProbes) -> Parsed {
+    let probes = which(&mut d.proxy);
+    if a.keyword.ends_with("-cnt") {
+        probes.count = Some(a.number(1..=u32::MAX)?);
+    } else if a.keyword.ends_with("-idle") {
+        probes.idle = Some(args::time(a.need("a time")?, crate::units::Unit::Seconds)?);
+    } else {
+        probes.interval = Some(args::time(a.need("a time")?, crate::units::Unit::Seconds)?);
+    }
+    a.end()
+}
+
+/// `declare capture request|response len N`
+fn declare_capture(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let direction = a.need("request or response")?;
+    let response = choice(direction, "direction", &[("request", false), ("response", true)])?;
+    let len = capture_length(a)?;
+    let slots = if response { &mut d.scope.response_captures } else { &mut d.scope.request_captures };
+    slots.push((Vec::new(), len));
+    a.end()
+}
+
+fn capture_length(a: &mut Args<'_>) -> Parsed<usize> {
+    let word = a.need("'len' and a length")?;
+    if *word != "len" {
+        return fail(word.pos, format!("'len' was expected, not '{}'", word.as_str()));
+    }
+    a.number(1..=65535)
+}
+
+fn capture_cookie(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let name = a.need("a cookie's name")?;
+    d.proxy.captures.cookie = Some((name.text.clone(), capture_length(a)?));
+    a.end()
+}
+
+fn capture_header(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let name = a.need("a field name")?;
+    let len = capture_length(a)?;
+    let request = a.keyword == "capture request header";
+    let slots = if request { &mut d.scope.request_captures } else { &mut d.scope.response_captures };
+    slots.push((name.text.clone(), len));
+    a.end()
+}
+
+fn monitor_fail(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    match d.condition(a, Place::FrontendRequest)? {
+        Some(condition) => d.proxy.monitor_fail.push(condition),
+        None => return fail(a.pos(), "'monitor fail' requires a condition: 'if' or 'unless'"),
+    }
+    Ok(())
+}
+
+fn dispatch(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let word = a.need("an address and port")?;
+    d.proxy.dispatch = Some(server::socket_address(word, 0)?);
+    a.end()
+}
+
+const fn entry(
+    name: &'static str,
+    places: Places,
+    arguments: &'static str,
+    doc: &'static str,
+    how: How,
+) -> Keyword {
+    keyword(name, places, arguments, doc, how)
+}
+
+const LISTENING: Places = Places::FRONTEND.or(Places::LISTEN);
+const SERVING: Places = Places::LISTEN.or(Places::BACKEND);
+
+/// The proxy's own keywords; families have files of their own.
+pub(crate) const KEYWORDS: &[Keyword] = &[
+    entry(
+        "acl",
+        Places::PROXIES,
+        "<name> <criterion> [<flags>] [<values>...]",
+        "Names a condition",
+        How::Proxy(|_, _| Ok(())),
+    ),
+    entry(
+        "backlog",
+        Places::FRONT,
+        "<number>",
+        "Connections waiting to be accepted",
+        How::Proxy(|d, a| {
+            d.proxy.backlog = Some(a.number(0..=i32::MAX as u32)?);
+            a.end()
+        }),
+    ),
+    entry("be-unpublished", SERVING, "", "Keeps the backend from being chosen", How::NotYet),
+    entry("bind", LISTENING, "<address>[,...] [<word>...]", "Listens for clients", How::Proxy(bind_line)),
+    entry(
+        "capture cookie",
+        LISTENING,
+        "<name> len <length>",
+        "Keeps a cookie for the log",
+        How::Proxy(capture_cookie),
+    ),
+    entry(
+        "capture request header",
+        LISTENING,
+        "<name> len <length>",
+        "Keeps a request's field for the log",
+        How::Proxy(capture_header),
+    ),
+    entry(
+        "capture response header",
+        LISTENING,
+        "<name> len <length>",
+        "Keeps a response's field for the log",
+        How::Proxy(capture_header),
+    ),
+    entry(
+        "clitcpka-cnt",
+        Places::FRONT,
+        "<count>",
+        "TCP keep-alive probes to clients",
+        How::Proxy(|d, a| probes(d, a, |p| &mut p.clitcpka)),
+    ),
+    entry(
+        "clitcpka-idle",
+        Places::FRONT,
+        "<time>",
+        "Idle time before TCP keep-alive probes to clients",
+        How::Proxy(|d, a| probes(d, a, |p| &mut p.clitcpka)),
+    ),
+    entry(
+        "clitcpka-intvl",
+        Places::FRONT,
+        "<time>",
+        "Time between TCP keep-alive probes to clients",
+        How::Proxy(|d, a| probes(d, a, |p| &mut p.clitcpka)),
+    ),
+    entry("crt", LISTENING, "<file> [<word>...]", "Certificate of the TLS listeners", How::NotYet),
+    entry(
+        "declare capture",
+        LISTENING,
+        "<request|response> len <length>",
+        "Reserves a capture slot",
+        How::Proxy(declare_capture),
+    ),
+    entry(
+        "default-server",
+        Places::BACK,
+        "<word>...",
+        "Words of all following server lines",
+        How::Proxy(default_server),
+    ),
+    entry(
+        "default_backend",
+        Places::FRONT,
+        "<backend>",
+        "Backend when no use_backend rule matches",
+        How::Proxy(default_backend),
+    ),
+    entry("description", Places::NAMED, "<text>", "Describes the proxy", How::Proxy(description)),
+    entry(
+        "disabled",
+        Places::PROXIES,
+        "",
+        "Does not start the proxy",
+        How::Proxy(|d, a| {
+            d.proxy.disabled = true;
+            a.end()
+        }),
+    ),
+    entry(
+        "dispatch",
+        SERVING,
+        "<address>:<port>",
+        "Server for all requests, without balancing",
+        How::Proxy(dispatch),
+    ),
+    entry(
+        "enabled",
+        Places::PROXIES,
+        "",
+        "Undoes disabled",
+        How::Proxy(|d, a| {
+            d.proxy.disabled = false;
+            a.end()
+        }),
+    ),
+    entry(
+        "force-persist",
+        SERVING,
+        "<if|unless> <condition>",
+        "Sends to the cookie's server even when it is down",
+        How::Proxy(|d, a| {
+            let condition = persist_condition(d, a)?;
+            d.proxy.force_persist.push(condition);
+            Ok(())
+        }),
+    ),
+    entry(
+        "force-be-switch",
+        Places::FRONTEND.or(Places::LISTEN),
+        "<if|unless> <condition>",
+        "Chooses unpublished backends too",
+        How::NotYet,
+    ),
+    entry(
+        "fullconn",
+        Places::BACK,
+        "<count>",
+        "Connections at which servers reach maxconn",
+        How::Proxy(|d, a| {
+            d.proxy.fullconn = a.number(0..=usize::MAX)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "guid",
+        Places::NAMED,
+        "<string>",
+        "Identifier that stays the same over reloads",
+        How::Proxy(|d, a| {
+            d.proxy.guid = Some(a.text("an identifier")?);
+            a.end()
+        }),
+    ),
+    entry(
+        "id",
+        Places::NAMED,
+        "<value>",
+        "Number of the proxy in statistics",
+        How::Proxy(|d, a| {
+            d.proxy.id = a.number(1..=i32::MAX as u32)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "ignore-persist",
+        SERVING,
+        "<if|unless> <condition>",
+        "Ignores the persistence cookie",
+        How::Proxy(|d, a| {
+            let condition = persist_condition(d, a)?;
+            d.proxy.ignore_persist.push(condition);
+            Ok(())
+        }),
+    ),
+    entry(
+        "load-server-state-from-file",
+        Places::BACK,
+        "<global|local|none>",
+        "Takes the servers' states from a file",
+        How::Proxy(load_server_state),
+    ),
+    entry(
+        "max-keep-alive-queue",
+        Places::BACK,
+        "<value>",
+        "Queue length above which another server is tried",
+        How::Proxy(|d, a| {
+            d.proxy.max_keep_alive_queue = a.number(-1..=i32::MAX)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "max-session-srv-conns",
+        Places::FRONT,
+        "<number>",
+        "Idle server connections kept for a client",
+        How::NoEffect("idle connections belong to the server, not to a client"),
+    ),
+    entry(
+        "maxconn",
+        Places::FRONT,
+        "<count>",
+        "Most client connections at a time",
+        How::Proxy(|d, a| {
+            d.proxy.maxconn = Some(a.number(0..=usize::MAX)?);
+            a.end()
+        }),
+    ),
+    entry(
+        "mode",
+        Places::PROXIES,
+        "<tcp|http|log|spop>",
+        "Traffic of the proxy",
+        How::Proxy(|d, a| {
+            d.proxy.mode = parse_mode(a.need("tcp, http, log or spop")?)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "monitor fail",
+        LISTENING,
+        "<if|unless> <condition>",
+        "Makes monitor-uri answer 503",
+        How::Proxy(monitor_fail),
+    ),
+    entry(
+        "monitor-uri",
+        Places::FRONT,
+        "<uri>",
+        "URI answered with 200 by the proxy itself",
+        How::Proxy(|d, a| {
+            d.proxy.monitor_uri = Some(a.need("a URI")?.text.clone());
+            a.end()
+        }),
+    ),
+    entry(
+        "persist rdp-cookie",
+        Places::BACK,
+        "[(<name>)]",
+        "Sends RDP clients to the server of their cookie",
+        How::Proxy(persist),
+    ),
+    entry(
+        "rate-limit sessions",
+        Places::FRONT,
+        "<rate>",
+        "Most new sessions a second",
+        How::Proxy(|d, a| {
+            d.proxy.rate_limit_sessions = a.number(0..=u32::MAX)?;
+            a.end()
+        }),
+    ),
+    entry("server", SERVING, "<name> <address>[:<port>] [<word>...]", "A server", How::Proxy(server_line)),
+    entry(
+        "server-state-file-name",
+        Places::BACK,
+        "[<file>|use-backend-name]",
+        "File with the states of this backend's servers",
+        How::Proxy(|d, a| {
+            let name = a.next().map_or_else(|| d.proxy.name.to_string(), |word| word.as_str().into_owned());
+            let name = if name == "use-backend-name" { d.proxy.name.to_string() } else { name };
+            d.proxy.server_state_file = Some(name.into());
+            a.end()
+        }),
+    ),
+    entry(
+        "server-template",
+        SERVING,
+        "<prefix> <number|range> <fqdn>[:<port>] [<word>...]",
+        "Several servers of one kind",
+        How::Proxy(server_template),
+    ),
+    entry(
+        "source",
+        Places::BACK,
+        "<address>[:<port>] [interface <name>]",
+        "Address connections to servers come from",
+        How::Proxy(source),
+    ),
+    entry(
+        "srvtcpka-cnt",
+        Places::BACK,
+        "<count>",
+        "TCP keep-alive probes to servers",
+        How::Proxy(|d, a| probes(d, a, |p| &mut p.srvtcpka)),
+    ),
+    entry(
+        "srvtcpka-idle",
+        Places::BACK,
+        "<time>",
+        "Idle time before TCP keep-alive probes to servers",
+        How::Proxy(|d, a| probes(d, a, |p| &mut p.srvtcpka)),
+    ),
+    entry(
+        "srvtcpka-intvl",
+        Places::BACK,
+        "<time>",
+        "Time between TCP keep-alive probes to servers",
+        How::Proxy(|d, a| probes(d, a, |p| &mut p.srvtcpka)),
+    ),
+    entry(
+        "transparent",
+        SERVING,
+        "",
+        "Forwards to the client's destination (old form)",
+        How::Removed("use 'option transparent'"),
+    ),
+    entry(
+        "use_backend",
+        LISTENING,
+        "<backend> [<if|unless> <condition>]",
+        "Chooses a backend",
+        How::Proxy(use_backend),
+    ),
+    entry(
+        "use-fcgi-app",
+        SERVING,
+        "<name>",
+        "Talks FastCGI to the servers",
+        How::Proxy(|d, a| {
+            let word = a.need("the name of a fcgi-app section")?;
+            let name = word.as_str().into_owned();
+            if !d.world.fcgi_apps.contains(&name) {
+                return fail(word.pos, format!("unable to find fcgi-app '{name}'"));
+            }
+            d.proxy.fcgi_app = Some(name);
+            a.end()
+        }),
+    ),
+    entry(
+        "dynamic-cookie-key",
+        Places::BACK,
+        "<string>",
+        "Secret of dynamic cookies",
+        How::Proxy(|d, a| {
+            d.proxy.dynamic_cookie_key = Some(a.need("a secret")?.text.clone());
+            a.end()
+        }),
+    ),
+    entry("ssl-f-use", LISTENING, "[<word>...]", "Certificates of the TLS listeners", How::NotYet),
+    entry(
+        "use-server",
+        SERVING,
+        "<server> [<if|unless> <condition>]",
+        "Chooses a server",
+        How::Proxy(use_server),
+    ),
+    entry("email-alert from", Places::PROXIES, "<address>", "Sender of alerts", How::NotYet),
+    entry("email-alert level", Places::PROXIES, "<level>", "Level of alerts", How::NotYet),
+    entry("email-alert mailers", Places::PROXIES, "<section>", "Mail servers of alerts", How::NotYet),
+    entry("email-alert myhostname", Places::PROXIES, "<name>", "Host name told to mail servers", How::NotYet),
+    entry("email-alert to", Places::PROXIES, "<address>", "Receiver of alerts", How::NotYet),
+];
+
+/// A server line by itself, for servers added at run time.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub(crate) fn dynamic_server(words: &[Word], global: &Global, shared: &Shared<'_>) -> Parsed<Server> {
+    let mut args = Args::new(words, "server", 0, Prefix::None);
+    let name = args.need("a name and an address")?;
+    let address = args.need("an address after the name")?;
+    check_name(name)?;
+    let mut draft = ServerDraft::new(global);
+    draft.address(address)?;
+    let mut scope = Scope::new(shared, "");
+    draft.words(&mut args, &mut scope, global)?;
+    let mut server = draft.finish(global);
+    server.name = name.as_str().into();
+    server.pos = name.pos;
+    Ok(server)
+}

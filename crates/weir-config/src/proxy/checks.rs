@@ -1,0 +1,825 @@
+//! Health checks: `option httpchk` and its like, `http-check` and `tcp-check` scripts.
+
+use weir_rules::{Diagnostic, Expr, LogFormat, Place, Word};
+
+use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
+use crate::keywords::{How, Keyword, Places, keyword};
+use crate::model::{CheckPayload, Expect, HttpCheck, OtherCheck, StringMatch, TcpCheckStep};
+use crate::proxy::{ProxyDraft, parenthesised};
+use crate::server::{parse_address, protocol};
+
+/// Most steps of a script.
+const MOST_STEPS: usize = 1024;
+
+/// What a proxy's checks are, while its lines are read.
+#[derive(Default)]
+pub(crate) struct ChecksDraft {
+    kind: Kind,
+    http: Script,
+    tcp: Script,
+    /// What `option httpchk` sends.
+    implicit: HttpSend,
+    disable_on_404: bool,
+    send_state: bool,
+}
+
+#[derive(Default)]
+enum Kind {
+    #[default]
+    Connect,
+    Http,
+    Tcp,
+    Other(OtherCheck),
+}
+
+/// Steps of `http-check` or `tcp-check` lines.
+#[derive(Default)]
+struct Script {
+    steps: Vec<Step>,
+    /// The steps are the defaults section's: the proxy's first own step replaces them.
+    inherited: bool,
+    /// `comment` line for the next step.
+    comment: Option<String>,
+}
+
+#[allow(clippy::large_enum_variant, reason = "few exist, for a moment")]
+enum Step {
+    Done(TcpCheckStep),
+    HttpSend(HttpSend),
+}
+
+/// A request whose missing parts come from `option httpchk`.
+#[derive(Default)]
+struct HttpSend {
+    method: Option<Vec<u8>>,
+    uri: Option<CheckPayload>,
+    version: Option<Vec<u8>>,
+    headers: Vec<(Vec<u8>, LogFormat)>,
+    body: Option<CheckPayload>,
+    comment: Option<String>,
+}
+
+impl HttpSend {
+    fn or(self, other: Self) -> Self {
+        Self {
+            method: self.method.or(other.method),
+            uri: self.uri.or(other.uri),
+            version: self.version.or(other.version),
+            headers: if self.headers.is_empty() { other.headers } else { self.headers },
+            body: self.body.or(other.body),
+            comment: self.comment.or(other.comment),
+        }
+    }
+
+    fn finish(self) -> TcpCheckStep {
+        TcpCheckStep::HttpSend {
+            method: self.method.unwrap_or_else(|| b"OPTIONS".to_vec()),
+            uri: self.uri.unwrap_or_else(|| CheckPayload::Plain(b"/".to_vec())),
+            version: self.version.unwrap_or_else(|| b"HTTP/1.0".to_vec()),
+            headers: self.headers,
+            body: self.body,
+            comment: self.comment,
+        }
+    }
+}
+
+impl ChecksDraft {
+    /// The following lines are the defaults section's, or the proxy's own.
+    pub(crate) fn start(&mut self, inherited: bool) {
+        if !inherited {
+            self.http.inherited = true;
+            self.tcp.inherited = true;
+        }
+    }
+}
+
+impl Script {
+    fn push(&mut self, step: Step, pos: weir_rules::Pos) -> Parsed {
+        self.touch();
+        if self.steps.len() >= MOST_STEPS {
+            return fail(pos, format!("more than {MOST_STEPS} steps of a check"));
+        }
+        self.steps.push(step);
+        Ok(())
+    }
+
+    fn touch(&mut self) {
+        if std::mem::take(&mut self.inherited) {
+            self.steps.clear();
+        }
+    }
+
+    /// Where steps start after variables were set.
+    fn first(&self) -> usize {
+        let sets = |step: &Step| {
+            matches!(step, Step::Done(TcpCheckStep::SetVar { .. } | TcpCheckStep::UnsetVar { .. }))
+        };
+        self.steps.iter().take_while(|step| sets(step)).count()
+    }
+
+    fn starts_with_connect(&self) -> bool {
+        matches!(self.steps.get(self.first()), Some(Step::Done(TcpCheckStep::Connect { .. })))
+    }
+
+    /// The answer to what was sent before must have been read.
+    fn may_connect(&self) -> bool {
+        let variable = |step: &&Step| {
+            !matches!(step, Step::Done(TcpCheckStep::SetVar { .. } | TcpCheckStep::UnsetVar { .. }))
+        };
+        let last = self.steps.iter().rev().find(variable);
+        matches!(last, None | Some(Step::Done(TcpCheckStep::Expect { .. })))
+    }
+
+    fn finish(self) -> Vec<TcpCheckStep> {
+        let done = |step| match step {
+            Step::Done(step) => step,
+            Step::HttpSend(send) => send.finish(),
+        };
+        self.steps.into_iter().map(done).collect()
+    }
+}
+
+/// A connection as the server line says.
+fn default_connect() -> TcpCheckStep {
+    TcpCheckStep::Connect {
+        port: None,
+        port_expr: None,
+        via_socks4: false,
+        addr: None,
+        ssl: false,
+        sni: None,
+        alpn: None,
+        send_proxy: false,
+        proto: None,
+        linger: false,
+        default: true,
+        implicit: true,
+        comment: None,
+    }
+}
+
+/// Completes the scripts and stores what the proxy's checks are.
+pub(crate) fn finish(d: &mut ProxyDraft<'_>) {
+    let draft = std::mem::take(&mut d.checks);
+    let (mut http, mut tcp) = (draft.http, draft.tcp);
+    match draft.kind {
+        Kind::Connect => {}
+        Kind::Other(check) => d.proxy.other_check = Some(check),
+        Kind::Tcp => {
+            if !tcp.steps.is_empty() && !tcp.starts_with_connect() {
+                tcp.steps.insert(tcp.first(), Step::Done(default_connect()));
+            }
+            d.proxy.tcpchk = Some(tcp.finish());
+        }
+        Kind::Http => {
+            if !http.starts_with_connect() {
+                http.steps.insert(http.first(), Step::Done(default_connect()));
+            }
+            merge_implicit(&mut http, draft.implicit);
+            if matches!(http.steps.last(), Some(Step::HttpSend(_))) {
+                http.steps.push(Step::Done(expect_step(Expect::Status(vec![(200, 399)]), false)));
+            }
+            let (disable_on_404, send_state) = (draft.disable_on_404, draft.send_state);
+            d.proxy.httpchk = Some(HttpCheck { steps: http.finish(), disable_on_404, send_state });
+        }
+    }
+}
+
+/// The request of `option httpchk` completes the first request of the script, or is sent before anything else.
+fn merge_implicit(http: &mut Script, implicit: HttpSend) {
+    let at = http.first() + 1;
+    match http.steps.get_mut(at) {
+        Some(Step::HttpSend(send)) => *send = std::mem::take(send).or(implicit),
+        _ => http.steps.insert(at.min(http.steps.len()), Step::HttpSend(implicit)),
+    }
+}
+
+fn expect_step(what: Expect, negate: bool) -> TcpCheckStep {
+    TcpCheckStep::Expect {
+        negate,
+        what,
+        min_recv: None,
+        comment: None,
+        ok_status: None,
+        error_status: None,
+        tout_status: None,
+        on_success: None,
+        on_error: None,
+        status_code: None,
+    }
+}
+
+/// `option httpchk [URI | METHOD URI [VERSION [HOST]]]`
+fn httpchk(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    if a.prefix != Prefix::None {
+        d.checks.kind = Kind::Connect;
+        return a.end();
+    }
+    d.checks.kind = Kind::Http;
+    let mut send = HttpSend::default();
+    let words = a.rest();
+    match words {
+        [] => {}
+        [uri] => send.uri = Some(CheckPayload::Plain(uri.text.clone())),
+        [method, uri, rest @ ..] => {
+            send.method = Some(method.text.clone());
+            send.uri = Some(CheckPayload::Plain(uri.text.clone()));
+            if let Some(version) = rest.first() {
+                // Fields used to be smuggled in after the version: "HTTP/1.1\r\nHost: x".
+                let mut lines =
+                    version.text.split(|b| *b == b'\n').map(|l| l.strip_suffix(b"\r").unwrap_or(l));
+                send.version = lines.next().map(<[u8]>::to_vec);
+                for line in lines.filter(|line| !line.is_empty()) {
+                    let Some(colon) = line.iter().position(|b| *b == b':') else {
+                        return fail(version.pos, "a field after the version has no colon");
+                    };
+                    send.headers
+                        .push((line[..colon].to_vec(), literal(d, line[colon + 1..].trim_ascii(), version)?));
+                }
+            }
+            if let Some(host) = rest.get(1) {
+                send.headers.push((b"Host".to_vec(), check_format(d, host)?));
+            }
+            if let Some(extra) = rest.get(2) {
+                return fail(
+                    extra.pos,
+                    format!(
+                        "'option httpchk' takes at most four arguments, but '{}' follows",
+                        extra.as_str()
+                    ),
+                );
+            }
+        }
+    }
+    d.checks.implicit = send;
+    Ok(())
+}
+
+/// A log format that renders the text as it is.
+fn literal(d: &mut ProxyDraft<'_>, text: &[u8], word: &Word) -> Parsed<LogFormat> {
+    let escaped = text.iter().flat_map(|b| if *b == b'%' { vec![b'%', b'%'] } else { vec![*b] }).collect();
+    check_format(d, &Word { text: escaped, pos: word.pos })
+}
+
+fn check_format(d: &mut ProxyDraft<'_>, word: &Word) -> Parsed<LogFormat> {
+    d.format(word, Place::Check)
+}
+
+fn tcp_check(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    d.checks.kind = if a.prefix == Prefix::None { Kind::Tcp } else { Kind::Connect };
+    a.end()
+}
+
+fn other(d: &mut ProxyDraft<'_>, a: &Args<'_>, check: OtherCheck) -> Parsed {
+    d.checks.kind = if a.prefix == Prefix::None { Kind::Other(check) } else { Kind::Connect };
+    a.end()
+}
+
+fn mysql(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let (mut user, mut pre_41) = (None, false);
+    if let Some(word) = a.next() {
+        choice(word, "word", &[("user", ())])?;
+        user = Some(a.text("a user's name")?);
+        if let Some(version) = a.next() {
+            pre_41 =
+                choice(version, "protocol", &[("post-41", false), ("pre-41", true), ("post-80", false)])?;
+        }
+    }
+    other(d, a, OtherCheck::Mysql { user, pre_41 })
+}
+
+fn pgsql(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let word = a.need("'user' and a name")?;
+    choice(word, "word", &[("user", ())])?;
+    let user = a.text("a user's name")?;
+    other(d, a, OtherCheck::Pgsql { user })
+}
+
+fn smtp(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let (mut hello, mut domain) = ("HELO".to_owned(), "localhost".to_owned());
+    if let Some(word) = a.next() {
+        let given = word.as_str();
+        // Without a domain, or with another greeting, the default one is sent.
+        if let Some(name) = a.next()
+            && (given == "EHLO" || given == "HELO")
+        {
+            (hello, domain) = (given.into_owned(), name.as_str().into_owned());
+        }
+    }
+    other(d, a, OtherCheck::Smtp { hello, domain })
+}
+
+fn script<'d>(d: &'d mut ProxyDraft<'_>, a: &Args<'_>) -> &'d mut Script {
+    if a.keyword.starts_with("http-check") { &mut d.checks.http } else { &mut d.checks.tcp }
+}
+
+fn push(d: &mut ProxyDraft<'_>, a: &Args<'_>, step: Step) -> Parsed {
+    a.end()?;
+    script(d, a).push(step, a.keyword_pos)
+}
+
+fn take_comment(d: &mut ProxyDraft<'_>, a: &Args<'_>, own: Option<String>) -> Option<String> {
+    let pending = script(d, a).comment.take();
+    own.or(pending)
+}
+
+fn comment(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let text = a.text("a text")?;
+    let script = script(d, a);
+    script.touch();
+    script.comment = Some(text);
+    a.end()
+}
+
+/// `connect [default] [port P] [addr A] [send-proxy] [via-socks4] [ssl] [sni S] [alpn A] [linger] [proto P] [comment C]`
+fn connect(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let (mut port, mut port_expr, mut addr, mut sni, mut alpn, mut proto, mut own) =
+        (None, None, None, None, None, None, None);
+    let (mut default, mut send_proxy, mut via_socks4, mut ssl, mut linger) =
+        (false, false, false, false, false);
+    while let Some(word) = a.next() {
+        match word.text.as_slice() {
+            b"default" => default = true,
+            b"send-proxy" => send_proxy = true,
+            b"via-socks4" => via_socks4 = true,
+            b"ssl" => ssl = true,
+            b"linger" => linger = true,
+            b"sni" => sni = Some(a.value_of(word, "a server name")?.as_str().into_owned()),
+            b"alpn" => alpn = Some(args::list(a.value_of(word, "protocol names")?)),
+            b"proto" => proto = Some(protocol(a.value_of(word, "a protocol")?)?),
+            b"comment" => own = Some(a.value_of(word, "a text")?.as_str().into_owned()),
+            b"addr" => {
+                let value = a.value_of(word, "an address")?;
+                addr = Some(crate::server::socket_address(value, 0)?);
+                parse_address(value)?;
+            }
+            b"port" => {
+                let value = a.value_of(word, "a port or an expression")?;
+                if value.text.iter().all(u8::is_ascii_digit) {
+                    port = Some(args::number(value, 1..=65535)?);
+                } else {
+                    let (expr, used) =
+                        d.at(Place::Check, |d| Expr::parse(std::slice::from_ref(value), &mut d.scope))?;
+                    a.skip(used.saturating_sub(1));
+                    port_expr = Some(expr);
+                }
+            }
+            _ => {
+                let known = [
+                    "default",
+                    "port",
+                    "addr",
+                    "send-proxy",
+                    "via-socks4",
+                    "ssl",
+                    "sni",
+                    "alpn",
+                    "linger",
+                    "proto",
+                    "comment",
+                ];
+                return Err(vec![Diagnostic::unknown("word", word, known)]);
+            }
+        }
+    }
+    if a.keyword.starts_with("http-check") && !d.checks.http.inherited && !d.checks.http.may_connect() {
+        return fail_hint(
+            a.keyword_pos,
+            "'http-check connect' must come first or follow an expectation",
+            "add an 'http-check expect' line before it",
+        );
+    }
+    let comment = take_comment(d, a, own);
+    let step = TcpCheckStep::Connect {
+        port,
+        port_expr,
+        via_socks4,
+        addr,
+        ssl,
+        sni,
+        alpn,
+        send_proxy,
+        proto,
+        linger,
+        default,
+        implicit: false,
+        comment,
+    };
+    push(d, a, Step::Done(step))
+}
+
+/// `http-check send [meth M] [uri U | uri-lf F] [ver V] [hdr NAME FMT]* [body B | body-lf F] [comment C]`
+fn http_send(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let mut send = HttpSend::default();
+    while let Some(word) = a.next() {
+        match word.text.as_slice() {
+            b"meth" => send.method = Some(a.value_of(word, "a method")?.text.clone()),
+            b"ver" => send.version = Some(a.value_of(word, "a version")?.text.clone()),
+            b"uri" => send.uri = Some(CheckPayload::Plain(a.value_of(word, "a URI")?.text.clone())),
+            b"body" => send.body = Some(CheckPayload::Plain(a.value_of(word, "a text")?.text.clone())),
+            b"uri-lf" => {
+                send.uri = Some(CheckPayload::Format(check_format(d, a.value_of(word, "a log format")?)?));
+            }
+            b"body-lf" => {
+                send.body = Some(CheckPayload::Format(check_format(d, a.value_of(word, "a log format")?)?));
+            }
+            b"comment" => send.comment = Some(a.value_of(word, "a text")?.as_str().into_owned()),
+            b"hdr" => {
+                let name = a.value_of(word, "a name and a log format")?;
+                let value = a.value_of(word, "a log format after the name")?;
+                // The length and the encoding are the proxy's to know (RFC 9112 section 6).
+                let framing = [&b"content-length"[..], b"transfer-encoding"];
+                if framing.iter().any(|known| name.text.eq_ignore_ascii_case(known)) {
+                    continue;
+                }
+                send.headers.push((name.text.clone(), check_format(d, value)?));
+            }
+            _ => {
+                return Err(vec![Diagnostic::unknown(
+                    "word",
+                    word,
+                    ["meth", "uri", "uri-lf", "ver", "hdr", "body", "body-lf", "comment"],
+                )]);
+            }
+        }
+    }
+    if matches!(d.checks.http.steps.last(), Some(Step::HttpSend(_))) && !d.checks.http.inherited {
+        return fail(a.keyword_pos, "'http-check send' cannot follow another 'http-check send'");
+    }
+    send.comment = take_comment(d, a, send.comment.take());
+    push(d, a, Step::HttpSend(send))
+}
+
+/// `tcp-check send|send-lf|send-binary|send-binary-lf DATA [comment C]`
+fn tcp_send(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let word = a.need("data to send")?;
+    let data = match a.keyword {
+        "tcp-check send" => CheckPayload::Plain(word.text.clone()),
+        "tcp-check send-binary" => CheckPayload::Plain(hexadecimal(word)?),
+        "tcp-check send-lf" => CheckPayload::Format(check_format(d, word)?),
+        _ => CheckPayload::HexFormat(check_format(d, word)?),
+    };
+    let own = if a.take("comment") { Some(a.text("a text")?) } else { None };
+    let comment = take_comment(d, a, own);
+    push(d, a, Step::Done(TcpCheckStep::Send { data, comment }))
+}
+
+fn hexadecimal(word: &Word) -> Parsed<Vec<u8>> {
+    let digit = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
+    let pairs = word.text.chunks(2).map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?));
+    pairs
+        .collect::<Option<Vec<u8>>>()
+        .map_or_else(|| fail(word.pos, "pairs of hexadecimal digits were expected"), Ok)
+}
+
+pub(crate) fn regex(word: &Word) -> Parsed<regex::bytes::Regex> {
+    regex_of(word, false)
+}
+
+fn regex_of(word: &Word, ignore_case: bool) -> Parsed<regex::bytes::Regex> {
+    let text = word.as_str();
+    let mut builder = regex::bytes::RegexBuilder::new(&text);
+    let built = builder.size_limit(1 << 20).unicode(false).case_insensitive(ignore_case).build();
+    built.or_else(|error| fail(word.pos, format!("'{text}' is not a regular expression: {error}")))
+}
+
+/// Statuses with the words `ok-status`, `error-status` and `tout-status`.
+const CHECK_STATUSES: &[&str] =
+    &["L7OK", "L7OKC", "L6OK", "L4OK", "L7RSP", "L7STS", "L6RSP", "L4CON", "L7TOUT", "L6TOUT", "L4TOUT"];
+
+fn check_status(word: &Word, a: &mut Args<'_>) -> Parsed<Option<String>> {
+    let value = a.value_of(word, "a check status such as L7OK")?;
+    let known: Vec<(&str, &str)> = CHECK_STATUSES.iter().map(|status| (*status, *status)).collect();
+    Ok(Some(choice(value, "check status", &known)?.to_owned()))
+}
+
+fn expect(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let http = a.keyword.starts_with("http-check");
+    let (mut min_recv, mut own, mut status_code) = (None, None, None);
+    let (mut ok_status, mut error_status, mut tout_status) = (None, None, None);
+    let (mut on_success, mut on_error) = (None, None);
+    let mut negate = false;
+    let what = loop {
+        let word = a.need("what to match: 'string', 'rstring', 'status' and others")?;
+        match word.text.as_slice() {
+            b"min-recv" => {
+                min_recv =
+                    usize::try_from(args::number(a.value_of(word, "a number")?, -1..=i64::from(i32::MAX))?)
+                        .ok();
+            }
+            b"comment" => own = Some(a.value_of(word, "a text")?.as_str().into_owned()),
+            b"ok-status" => ok_status = check_status(word, a)?,
+            b"error-status" => error_status = check_status(word, a)?,
+            b"tout-status" => tout_status = check_status(word, a)?,
+            b"on-success" => on_success = Some(check_format(d, a.value_of(word, "a log format")?)?),
+            b"on-error" => on_error = Some(check_format(d, a.value_of(word, "a log format")?)?),
+            b"status-code" => {
+                a.peek().map_or_else(|| fail(word.pos, "'status-code' expects an expression"), |_| Ok(()))?;
+                let (expr, used) = d.at(Place::Check, |d| Expr::parse(a.ahead(), &mut d.scope))?;
+                a.skip(used);
+                status_code = Some(expr);
+            }
+            b"!" => negate = !negate,
+            _ => {
+                let (text, not) =
+                    word.text.strip_prefix(b"!").map_or((&word.text[..], false), |rest| (rest, true));
+                negate ^= not;
+                break pattern(d, a, &Word { text: text.to_vec(), pos: word.pos }, http)?;
+            }
+        }
+    };
+    if a.take("comment") {
+        own = Some(a.text("a text")?);
+    }
+    let comment = take_comment(d, a, own);
+    let step = TcpCheckStep::Expect {
+        negate,
+        what,
+        min_recv,
+        comment,
+        ok_status,
+        error_status,
+        tout_status,
+        on_success,
+        on_error,
+        status_code,
+    };
+    push(d, a, Step::Done(step))
+}
+
+fn pattern(d: &mut ProxyDraft<'_>, a: &mut Args<'_>, word: &Word, http: bool) -> Parsed<Expect> {
+    let known: &[&str] = if http {
+        &["status", "rstatus", "hdr", "fhdr", "string", "rstring", "string-lf"]
+    } else {
+        &["string", "rstring", "string-lf", "binary", "rbinary", "binary-lf"]
+    };
+    let name = word.as_str().into_owned();
+    if !known.contains(&name.as_str()) {
+        return Err(vec![Diagnostic::unknown("match", word, known.iter().copied())]);
+    }
+    if name == "hdr" || name == "fhdr" {
+        return header_pattern(d, a, name == "fhdr");
+    }
+    let value = a.value_of(word, "a pattern")?;
+    match name.as_str() {
+        "status" => Ok(Expect::Status(statuses(value)?)),
+        "rstatus" => Ok(Expect::StatusRegex(regex(value)?)),
+        "string" => Ok(Expect::String(value.text.clone())),
+        "rstring" => Ok(Expect::Regex(regex(value)?)),
+        "string-lf" => Ok(Expect::StringFormat(check_format(d, value)?)),
+        "binary" => Ok(Expect::Binary(hexadecimal(value)?)),
+        "rbinary" => Ok(Expect::BinaryRegex(regex(value)?)),
+        _ => Ok(Expect::BinaryFormat(check_format(d, value)?)),
+    }
+}
+
+/// `200-399,500`
+fn statuses(word: &Word) -> Parsed<Vec<(u16, u16)>> {
+    let mut found = Vec::new();
+    for part in word.as_str().split(',') {
+        let (low, high) = part.split_once('-').unwrap_or((part, part));
+        match (low.trim().parse::<u16>(), high.trim().parse::<u16>()) {
+            (Ok(low), Ok(high)) if low <= high && (100..=999).contains(&low) && high <= 999 => {
+                found.push((low, high));
+            }
+            _ => return fail(word.pos, format!("'{part}' is neither a status nor a range such as 200-399")),
+        }
+    }
+    Ok(found)
+}
+
+/// `hdr {name | name-lf} [-m METHOD] NAME [{value | value-lf} [-m METHOD] VALUE]`
+fn header_pattern(d: &mut ProxyDraft<'_>, a: &mut Args<'_>, full: bool) -> Parsed<Expect> {
+    let word = a.need("'name' or 'name-lf'")?;
+    let formatted = choice(word, "word", &[("name", false), ("name-lf", true)])?;
+    let (name, name_match) = matched(d, a, formatted, true)?;
+    let mut value = None;
+    if let Some(word) = a.peek().filter(|word| **word == "value" || **word == "value-lf") {
+        a.skip(1);
+        value = Some(matched(d, a, *word == "value-lf", false)?);
+    }
+    Ok(Expect::Header { name, name_match, value, full })
+}
+
+/// A pattern with its method; names of fields ignore case.
+fn matched(
+    d: &mut ProxyDraft<'_>,
+    a: &mut Args<'_>,
+    formatted: bool,
+    is_name: bool,
+) -> Parsed<(CheckPayload, StringMatch)> {
+    let mut method = "str";
+    if let Some(flag) = a.peek().filter(|word| **word == "-m") {
+        a.skip(1);
+        let word = a.value_of(flag, "str, beg, end, sub or reg")?;
+        method =
+            choice(word, "matching method", &["str", "beg", "end", "sub", "reg"].map(|name| (name, name)))?;
+        if formatted && method == "reg" {
+            return fail_hint(
+                word.pos,
+                "a log format cannot be a regular expression",
+                "use str, beg, end or sub",
+            );
+        }
+    }
+    let text = a.need("a pattern")?;
+    let how = match method {
+        "beg" => StringMatch::Begin,
+        "end" => StringMatch::End,
+        "sub" => StringMatch::Sub,
+        "reg" => StringMatch::Regex(regex_of(text, is_name)?),
+        _ => StringMatch::Exact,
+    };
+    let payload = if formatted {
+        CheckPayload::Format(check_format(d, text)?)
+    } else {
+        CheckPayload::Plain(text.text.clone())
+    };
+    Ok((payload, how))
+}
+
+/// `set-var(check.NAME) EXPR`, `set-var-fmt(check.NAME) FMT`, `unset-var(check.NAME)`
+fn variable(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let word = &a.line[1];
+    let Some(name) = parenthesised(word) else {
+        return fail_hint(
+            word.pos,
+            "the variable's name is missing",
+            "write for instance set-var(check.name)",
+        );
+    };
+    // `set-var(name,condition)` has conditions after the name.
+    let name = name.split(|b| *b == b',').next().unwrap_or_default().to_vec();
+    if a.keyword.ends_with("unset-var") {
+        return push(d, a, Step::Done(TcpCheckStep::UnsetVar { name }));
+    }
+    let value = if a.keyword.ends_with("-fmt") {
+        Err(check_format(d, a.need("a log format")?)?)
+    } else {
+        if a.peek().is_none() {
+            a.need("an expression")?;
+        }
+        let (expr, used) = d.at(Place::Check, |d| Expr::parse(a.ahead(), &mut d.scope))?;
+        a.skip(used);
+        Ok(expr)
+    };
+    push(d, a, Step::Done(TcpCheckStep::SetVar { name, value }))
+}
+
+fn external(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    if a.prefix == Prefix::None && !d.world.global.external_check {
+        return fail_hint(
+            a.keyword_pos,
+            "'option external-check' is not allowed",
+            "add 'external-check' to the global section",
+        );
+    }
+    other(d, a, OtherCheck::External)
+}
+
+const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, how: How) -> Keyword {
+    keyword(name, Places::BACK, arguments, doc, how)
+}
+
+/// Keywords of health checks.
+pub(crate) const KEYWORDS: &[Keyword] = &[
+    entry(
+        "external-check command",
+        "<command>",
+        "Program that checks servers",
+        How::Proxy(|d, a| {
+            d.proxy.external_check_command = Some(a.text("a program")?);
+            a.end()
+        }),
+    ),
+    entry(
+        "external-check path",
+        "<path>",
+        "Search path of the checking program",
+        How::Proxy(|d, a| {
+            d.proxy.external_check_path = Some(a.text("a path")?);
+            a.end()
+        }),
+    ),
+    entry("http-check comment", "<text>", "Describes the next step", How::Proxy(comment)),
+    entry(
+        "http-check connect",
+        "[default] [port <port>] [addr <ip>] [ssl] ...",
+        "A step: connects",
+        How::Proxy(connect),
+    ),
+    entry(
+        "http-check disable-on-404",
+        "",
+        "A 404 drains the server",
+        How::Proxy(|d, a| {
+            d.checks.disable_on_404 = true;
+            a.end()
+        }),
+    ),
+    entry(
+        "http-check expect",
+        "[!] <match> <pattern> ...",
+        "A step: what the response must be",
+        How::Proxy(expect),
+    ),
+    entry(
+        "http-check send",
+        "[meth <m>] [uri <u>] [ver <v>] [hdr <name> <fmt>]... [body <b>]",
+        "A step: sends a request",
+        How::Proxy(http_send),
+    ),
+    entry(
+        "http-check send-state",
+        "",
+        "Tells the server its state",
+        How::Proxy(|d, a| {
+            d.checks.send_state = true;
+            a.end()
+        }),
+    ),
+    entry(
+        "http-check set-var",
+        "<expr>",
+        "A step: sets a variable: set-var(<name>) <expr>",
+        How::Proxy(variable),
+    ),
+    entry(
+        "http-check set-var-fmt",
+        "<fmt>",
+        "A step: sets a variable: set-var-fmt(<name>) <fmt>",
+        How::Proxy(variable),
+    ),
+    entry("http-check unset-var", "", "A step: removes a variable: unset-var(<name>)", How::Proxy(variable)),
+    entry("option external-check", "", "Checks by an external program", How::Proxy(external)).negatable(),
+    entry(
+        "option httpchk",
+        "[<uri> | <method> <uri> [<version> [<host>]]]",
+        "Checks by HTTP requests",
+        How::Proxy(httpchk),
+    )
+    .negatable(),
+    entry("option ldap-check", "", "Checks LDAP servers", How::Proxy(|d, a| other(d, a, OtherCheck::Ldap)))
+        .negatable(),
+    entry("option mysql-check", "[user <user> [post-41|pre-41]]", "Checks MySQL servers", How::Proxy(mysql))
+        .negatable(),
+    entry("option pgsql-check", "user <user>", "Checks PostgreSQL servers", How::Proxy(pgsql)).negatable(),
+    entry(
+        "option redis-check",
+        "",
+        "Checks Redis servers",
+        How::Proxy(|d, a| other(d, a, OtherCheck::Redis)),
+    )
+    .negatable(),
+    entry("option smtpchk", "[<hello> <domain>]", "Checks SMTP servers", How::Proxy(smtp)).negatable(),
+    entry(
+        "option spop-check",
+        "",
+        "Checks agents of stream processing",
+        How::Proxy(|d, a| other(d, a, OtherCheck::Spop)),
+    )
+    .negatable(),
+    entry(
+        "option ssl-hello-chk",
+        "",
+        "Checks by an old TLS hello",
+        How::Proxy(|d, a| other(d, a, OtherCheck::SslHello)),
+    )
+    .negatable(),
+    entry("option tcp-check", "", "Checks by a script", How::Proxy(tcp_check)).negatable(),
+    entry("tcp-check comment", "<text>", "Describes the next step", How::Proxy(comment)),
+    entry(
+        "tcp-check connect",
+        "[default] [port <port>] [addr <ip>] [ssl] ...",
+        "A step: connects",
+        How::Proxy(connect),
+    ),
+    entry(
+        "tcp-check expect",
+        "[!] <match> <pattern> ...",
+        "A step: what the answer must be",
+        How::Proxy(expect),
+    ),
+    entry("tcp-check send", "<data> [comment <text>]", "A step: sends a text", How::Proxy(tcp_send)),
+    entry("tcp-check send-lf", "<fmt> [comment <text>]", "A step: sends a log format", How::Proxy(tcp_send)),
+    entry("tcp-check send-binary", "<hex> [comment <text>]", "A step: sends bytes", How::Proxy(tcp_send)),
+    entry(
+        "tcp-check send-binary-lf",
+        "<fmt> [comment <text>]",
+        "A step: sends bytes from a log format",
+        How::Proxy(tcp_send),
+    ),
+    entry(
+        "tcp-check set-var",
+        "<expr>",
+        "A step: sets a variable: set-var(<name>) <expr>",
+        How::Proxy(variable),
+    ),
+    entry(
+        "tcp-check set-var-fmt",
+        "<fmt>",
+        "A step: sets a variable: set-var-fmt(<name>) <fmt>",
+        How::Proxy(variable),
+    ),
+    entry("tcp-check unset-var", "", "A step: removes a variable: unset-var(<name>)", How::Proxy(variable)),
+];

@@ -1,0 +1,171 @@
+//! Rule sets of proxies: their words are the rules crate's; order and place are decided here.
+
+use weir_rules::{Diagnostic, Phase, Rule};
+
+use crate::args::{Args, Parsed, fail};
+use crate::keywords::{How, Keyword, Places, keyword};
+use crate::model::Proxy;
+use crate::proxy::ProxyDraft;
+
+fn rule(
+    d: &mut ProxyDraft<'_>,
+    a: &mut Args<'_>,
+    phase: Phase,
+    set: fn(&mut Proxy) -> &mut Vec<Rule>,
+) -> Parsed {
+    if a.peek().is_none() {
+        return fail(a.pos(), format!("'{}' expects an action", a.keyword));
+    }
+    let rule = Rule::parse(phase, a.rest(), &mut d.scope)?;
+    set(&mut d.proxy).push(rule);
+    Ok(())
+}
+
+/// `redirect ...` is read like the action of the same name.
+fn redirect(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let rule = Rule::parse(Phase::HttpRequest, a.line, &mut d.scope)?;
+    d.proxy.redirect.push(rule);
+    Ok(())
+}
+
+fn bare_tcp_request(_: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let known = ["connection", "session", "content", "inspect-delay"];
+    let Some(word) = a.peek() else {
+        return fail(
+            a.pos(),
+            format!("'{}' expects one of connection, session, content, inspect-delay", a.keyword),
+        );
+    };
+    Err(vec![Diagnostic::unknown("kind of rule", word, known)])
+}
+
+const RESPONSE: Places = Places::BACK;
+
+/// Keywords of rule sets.
+pub(crate) const KEYWORDS: &[Keyword] = &[
+    keyword(
+        "http-request",
+        Places::PROXIES,
+        "<action> [<if|unless> <condition>]",
+        "A rule for each request",
+        How::Proxy(|d, a| rule(d, a, Phase::HttpRequest, |p| &mut p.http_request)),
+    ),
+    keyword(
+        "http-response",
+        Places::PROXIES,
+        "<action> [<if|unless> <condition>]",
+        "A rule for each response of a server",
+        How::Proxy(|d, a| rule(d, a, Phase::HttpResponse, |p| &mut p.http_response)),
+    ),
+    keyword(
+        "http-after-response",
+        Places::PROXIES,
+        "<action> [<if|unless> <condition>]",
+        "A rule for each response, the proxy's own included",
+        How::Proxy(|d, a| rule(d, a, Phase::HttpAfterResponse, |p| &mut p.http_after_response)),
+    ),
+    keyword(
+        "redirect",
+        Places::NAMED,
+        "<location|prefix|scheme> <to> [code <code>] [<if|unless> <condition>]",
+        "Redirects clients",
+        How::Proxy(redirect),
+    ),
+    keyword(
+        "tcp-request connection",
+        Places::FRONT,
+        "<action> [<if|unless> <condition>]",
+        "A rule for each new connection",
+        How::Proxy(|d, a| rule(d, a, Phase::TcpRequestConnection, |p| &mut p.tcp_request_connection)),
+    ),
+    keyword(
+        "tcp-request session",
+        Places::FRONT,
+        "<action> [<if|unless> <condition>]",
+        "A rule for each connection after its handshakes",
+        How::Proxy(|d, a| rule(d, a, Phase::TcpRequestSession, |p| &mut p.tcp_request_session)),
+    ),
+    keyword(
+        "tcp-request content",
+        Places::PROXIES,
+        "<action> [<if|unless> <condition>]",
+        "A rule for the first bytes of a request",
+        How::Proxy(|d, a| rule(d, a, Phase::TcpRequestContent, |p| &mut p.tcp_request_content)),
+    ),
+    keyword(
+        "tcp-request inspect-delay",
+        Places::PROXIES,
+        "<time>",
+        "Longest wait for the bytes that rules need",
+        How::Proxy(|d, a| {
+            d.proxy.tcp_request_inspect_delay = Some(a.time()?);
+            a.end()
+        }),
+    ),
+    keyword(
+        "tcp-request",
+        Places::PROXIES,
+        "<connection|session|content|inspect-delay> ...",
+        "Rules for connections",
+        How::Proxy(bare_tcp_request),
+    ),
+    keyword(
+        "tcp-response content",
+        RESPONSE,
+        "<action> [<if|unless> <condition>]",
+        "A rule for the first bytes of a response",
+        How::Proxy(|d, a| rule(d, a, Phase::TcpResponseContent, |p| &mut p.tcp_response_content)),
+    ),
+    keyword(
+        "tcp-response inspect-delay",
+        RESPONSE,
+        "<time>",
+        "Longest wait for the bytes that rules need",
+        How::Proxy(|d, a| {
+            d.proxy.tcp_response_inspect_delay = Some(a.time()?);
+            a.end()
+        }),
+    ),
+    keyword(
+        "quic-initial",
+        Places::FRONT,
+        "<action> [<if|unless> <condition>]",
+        "A rule for each first QUIC packet",
+        How::NotYet,
+    ),
+    keyword(
+        "block",
+        Places::NAMED,
+        "<if|unless> <condition>",
+        "Refuses requests (old form)",
+        How::Removed("use 'http-request deny'"),
+    ),
+    keyword(
+        "reqadd",
+        Places::PROXIES,
+        "<string>",
+        "Adds a field (old form)",
+        How::Removed("use 'http-request add-header'"),
+    ),
+    keyword(
+        "reqrep",
+        Places::PROXIES,
+        "<search> <string>",
+        "Replaces in the request (old form)",
+        How::Removed("use 'http-request replace-header' or 'replace-path'"),
+    ),
+    keyword(
+        "rspadd",
+        Places::PROXIES,
+        "<string>",
+        "Adds a field (old form)",
+        How::Removed("use 'http-response add-header'"),
+    ),
+    keyword(
+        "rspdel",
+        Places::PROXIES,
+        "<search>",
+        "Removes a field (old form)",
+        How::Removed("use 'http-response del-header'"),
+    ),
+];

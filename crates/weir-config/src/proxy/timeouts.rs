@@ -1,0 +1,99 @@
+//! `timeout` keywords of proxies.
+
+use std::time::Duration;
+
+use crate::args::{Args, Parsed};
+use crate::keywords::{How, Keyword, Places, keyword};
+use crate::model::Timeouts;
+use crate::proxy::ProxyDraft;
+
+/// Reads a time; zero is no limit.
+fn set(
+    d: &mut ProxyDraft<'_>,
+    a: &mut Args<'_>,
+    field: fn(&mut Timeouts) -> &mut Option<Duration>,
+) -> Parsed {
+    let time = a.time()?;
+    *field(&mut d.proxy.timeouts) = Some(time).filter(|time| !time.is_zero());
+    a.end()
+}
+
+const fn entry(name: &'static str, places: Places, doc: &'static str, how: How) -> Keyword {
+    keyword(name, places, "<time>", doc, how)
+}
+
+/// `timeout` keywords.
+pub(crate) const KEYWORDS: &[Keyword] = &[
+    entry(
+        "timeout check",
+        Places::BACK,
+        "Longest wait for a check's answer after its connection",
+        How::Proxy(|d, a| set(d, a, |t| &mut t.check)),
+    ),
+    entry(
+        "timeout client",
+        Places::FRONT,
+        "Longest inactivity of a client",
+        How::Proxy(|d, a| set(d, a, |t| &mut t.client)),
+    ),
+    entry(
+        "timeout client-fin",
+        Places::FRONT,
+        "Longest inactivity of a client after one side closed",
+        How::Proxy(|d, a| set(d, a, |t| &mut t.client_fin)),
+    ),
+    entry(
+        "timeout client-hs",
+        Places::FRONT,
+        "Longest TLS handshake of a client",
+        How::Proxy(|d, a| set(d, a, |t| &mut t.client_hs)),
+    ),
+    entry(
+        "timeout connect",
+        Places::BACK,
+        "Longest connection attempt to a server",
+        How::Proxy(|d, a| set(d, a, |t| &mut t.connect)),
+    ),
+    entry(
+        "timeout http-keep-alive",
+        Places::PROXIES,
+        "Longest wait for the next request",
+        How::Proxy(|d, a| set(d, a, |t| &mut t.http_keep_alive)),
+    ),
+    entry(
+        "timeout http-request",
+        Places::PROXIES,
+        "Longest wait for a complete request head",
+        How::Proxy(|d, a| set(d, a, |t| &mut t.http_request)),
+    ),
+    entry(
+        "timeout queue",
+        Places::BACK,
+        "Longest wait for a free connection slot",
+        How::Proxy(|d, a| set(d, a, |t| &mut t.queue)),
+    ),
+    entry(
+        "timeout server",
+        Places::BACK,
+        "Longest inactivity of a server",
+        How::Proxy(|d, a| set(d, a, |t| &mut t.server)),
+    ),
+    entry(
+        "timeout server-fin",
+        Places::BACK,
+        "Longest inactivity of a server after one side closed",
+        How::Proxy(|d, a| set(d, a, |t| &mut t.server_fin)),
+    ),
+    entry(
+        "timeout tarpit",
+        Places::PROXIES,
+        "Time a tarpitted request is held",
+        How::Proxy(|d, a| set(d, a, |t| &mut t.tarpit)),
+    ),
+    entry(
+        "timeout tunnel",
+        Places::BACK,
+        "Longest inactivity of a tunnel",
+        How::Proxy(|d, a| set(d, a, |t| &mut t.tunnel)),
+    ),
+];

@@ -1,0 +1,1010 @@
+//! The smaller sections: userlist, http-errors, cache, peers, resolvers, ring, log-forward, mailers, crt-store.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weir_rules::auth::UserList;
+use weir_rules::scope::ErrorMessage;
+use weir_rules::{Condition, Diagnostic, LogFormat, Scope, Shared, Word};
+
+use crate::address::Transport;
+use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
+use crate::bind;
+use crate::keywords::{self, Found, How, Keyword, Places, keyword};
+use crate::model::{
+    Bind, Cache, CrtLoad, CrtStore, FcgiApp, Global, LogForward, LogWire, Nameserver, Peers, Resolvers, Ring,
+    Server,
+};
+use crate::proxy::{self, checks, errors, logging, stick};
+use crate::server::{ServerDraft, parse_address, socket_address};
+use crate::tls;
+use crate::tree::{Section, SectionKind};
+use crate::units::Unit;
+
+/// Port of DNS.
+const DNS_PORT: u16 = 53;
+
+/// A section being read; only the part of its kind is used.
+pub(crate) struct SectionDraft<'a> {
+    pub(crate) userlist: UserList,
+    pub(crate) errors: BTreeMap<u16, ErrorMessage>,
+    pub(crate) cache: Cache,
+    pub(crate) peers: Peers,
+    pub(crate) resolvers: Resolvers,
+    pub(crate) ring: Ring,
+    pub(crate) log_forward: LogForward,
+    pub(crate) mailers: Vec<(String, std::net::SocketAddr)>,
+    pub(crate) crt_store: CrtStore,
+    pub(crate) fcgi: FcgiApp,
+    pub(crate) warnings: Vec<Diagnostic>,
+    name: String,
+    global: &'a Global,
+    scope: Scope<'a>,
+    local_peer: &'a str,
+    default_server: ServerDraft,
+    default_bind: Option<Bind>,
+    crt_base: Option<PathBuf>,
+    key_base: Option<PathBuf>,
+}
+
+impl<'a> SectionDraft<'a> {
+    pub(crate) fn new(
+        section: &Section,
+        global: &'a Global,
+        shared: &'a Shared<'a>,
+        local_peer: &'a str,
+    ) -> Self {
+        let name = section.name.clone();
+        let pos = section.pos;
+        let second = Duration::from_secs(1);
+        Self {
+            userlist: UserList::new(&name),
+            errors: BTreeMap::new(),
+            cache: Cache {
+                name: name.clone(),
+                pos,
+                total_max_size_mb: 0,
+                max_object_size: 0,
+                max_age: 60 * second,
+                process_vary: false,
+                max_secondary_entries: 10,
+            },
+            peers: Peers { name: name.clone(), pos, ..Peers::default() },
+            resolvers: Resolvers {
+                name: name.clone(),
+                pos,
+                nameservers: Vec::new(),
+                parse_resolv_conf: false,
+                accepted_payload_size: 512,
+                resolve_retries: 3,
+                timeout_resolve: second,
+                timeout_retry: second,
+                hold_nx: 30 * second,
+                hold_refused: 30 * second,
+                hold_timeout: 30 * second,
+                hold_other: 30 * second,
+                hold_valid: 10 * second,
+                hold_obsolete: Duration::ZERO,
+            },
+            ring: Ring {
+                name: name.clone(),
+                pos,
+                description: None,
+                format: LogWire::Local,
+                max_len: 1024,
+                size: 16384,
+                timeout_connect: None,
+                timeout_server: None,
+                servers: Vec::new(),
+                backing_file: None,
+            },
+            log_forward: LogForward { name: name.clone(), pos, maxconn: 10, ..LogForward::default() },
+            mailers: Vec::new(),
+            crt_store: CrtStore { name: name.clone(), loads: Vec::new() },
+            fcgi: FcgiApp { name: name.clone(), pos, keep_conn: true, max_reqs: 1, ..FcgiApp::default() },
+            warnings: Vec::new(),
+            scope: Scope::new(shared, &name),
+            name,
+            global,
+            local_peer,
+            default_server: ServerDraft::new(global),
+            default_bind: None,
+            crt_base: if section.name.is_empty() { global.crt_base.clone() } else { None },
+            key_base: if section.name.is_empty() { global.key_base.clone() } else { None },
+        }
+    }
+
+    /// Reads all lines.
+    pub(crate) fn run(&mut self, section: &Section, found: &mut Vec<Diagnostic>) {
+        for line in &section.lines {
+            if let Err(problems) = self.line(section.kind, &line.words) {
+                found.extend(problems);
+            }
+        }
+        if let Err(problems) = self.complete(section) {
+            found.extend(problems);
+        }
+        found.append(&mut self.scope.warnings);
+        found.append(&mut self.warnings);
+    }
+
+    fn line(&mut self, kind: SectionKind, words: &[Word]) -> Parsed {
+        let (prefix, words) = proxy::prefix(words)?;
+        let place = Places::of(kind);
+        let Found::Here(keyword, count) = keywords::find(words, place) else {
+            return Err(vec![keywords::unknown(words, place, &format!("'{}' section", kind.word()))]);
+        };
+        if prefix != Prefix::None && !keyword.negatable {
+            return fail(words[0].pos, format!("'no' is not possible before '{}'", keyword.name));
+        }
+        let mut args = Args::new(words, keyword.name, count, prefix);
+        match keyword.how {
+            How::Section(parse) => parse(self, &mut args),
+            How::NoEffect(_) => Ok(()),
+            How::Removed(reason) => {
+                fail_hint(words[0].pos, format!("'{}' is no longer supported", keyword.name), reason)
+            }
+            _ => Err(vec![Diagnostic::error(
+                args.keyword_pos,
+                format!("'{}' is not implemented yet", keyword.name),
+            )]),
+        }
+    }
+
+    /// What must be there when all lines were read.
+    fn complete(&mut self, section: &Section) -> Parsed {
+        match section.kind {
+            SectionKind::Cache => complete_cache(&mut self.cache),
+            SectionKind::FcgiApp => complete_fcgi(&mut self.fcgi),
+            SectionKind::Peers => {
+                if self.peers.local.is_none() && !self.peers.remotes.is_empty() && !self.peers.disabled {
+                    let message = format!(
+                        "peers section '{}' has no entry for the local peer '{}'",
+                        self.name, self.local_peer
+                    );
+                    self.warnings.push(
+                        Diagnostic::warning(section.pos, message).hint("name it with -L or 'localpeer'"),
+                    );
+                }
+                if let Some(default) = self.default_bind.take() {
+                    for bind in &mut self.peers.binds {
+                        let addr = bind.addr.clone();
+                        *bind = Bind {
+                            addr,
+                            ssl: bind.ssl.clone().or_else(|| default.ssl.clone()),
+                            ..default.clone()
+                        };
+                    }
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn server(&mut self, a: &mut Args<'_>, address: &Word, name: &Word) -> Parsed<Server> {
+        let mut draft = self.default_server.clone();
+        draft.address(address)?;
+        draft.words(a, &mut self.scope, self.global)?;
+        let mut server = draft.finish(self.global);
+        server.name = name.as_str().into();
+        server.pos = name.pos;
+        Ok(server)
+    }
+}
+
+fn complete_cache(cache: &mut Cache) -> Parsed {
+    if cache.total_max_size_mb == 0 {
+        return fail_hint(
+            cache.pos,
+            format!("cache '{}' has no size", cache.name),
+            "add for instance 'total-max-size 4'",
+        );
+    }
+    let total = cache.total_max_size_mb << 20;
+    if cache.max_object_size == 0 {
+        cache.max_object_size = total / 256;
+    }
+    if cache.max_object_size > total / 2 {
+        return fail(cache.pos, "\"max-object-size\" is limited to an half of \"total-max-size\"");
+    }
+    Ok(())
+}
+
+fn cache_size(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let word = a.need("a number of megabytes")?;
+    d.cache.total_max_size_mb = match word.as_str().parse::<u64>() {
+        Ok(size) if (1..=4095).contains(&size) => size as usize,
+        Ok(_) => return fail(word.pos, "\"total-max-size\" (in megabytes) must be from 1 to 4095"),
+        Err(_) => return fail(word.pos, format!("'{}' is not a number of megabytes", word.as_str())),
+    };
+    a.end()
+}
+
+/// `peer NAME ADDRESS ...`, `server NAME [ADDRESS] ...`
+fn peer(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let name = a.need("a name and an address")?;
+    if name.as_str() == d.local_peer {
+        return local_peer(d, a, name);
+    }
+    let Some(address) = a.next() else {
+        return fail(a.pos(), format!("the address of peer '{}' is missing", name.as_str()));
+    };
+    let server = d.server(a, address, name)?;
+    if d.peers.remotes.iter().any(|other| other.name == server.name) {
+        let message = format!("peer '{}' is declared twice", name.as_str());
+        d.warnings.push(Diagnostic::warning(name.pos, message).hint("use distinct names"));
+    }
+    d.peers.remotes.push(server);
+    Ok(())
+}
+
+/// The local peer listens where its own line says, or where a `bind` line does.
+fn local_peer(d: &mut SectionDraft<'_>, a: &mut Args<'_>, name: &Word) -> Parsed {
+    d.peers.local = Some(name.as_str().into_owned());
+    let Some(address) = a.next() else { return Ok(()) };
+    let mut args = Args::new(std::slice::from_ref(address), "peer", 0, Prefix::None);
+    let binds = bind::parse(&mut args, d.global)?;
+    d.peers.binds.extend(binds);
+    // The words after the address are a server's and matter to the other peers only.
+    d.default_server.clone().words(a, &mut d.scope, d.global)
+}
+
+fn peers_table(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let name = a.need("a name and the table's words")?;
+    let full = format!("{}/{}", d.name, name.as_str());
+    if d.peers.tables.iter().any(|table| table.name == full) {
+        return fail(name.pos, format!("table '{}' is declared twice", name.as_str()));
+    }
+    let mut table = stick::table(&full, name.pos, a)?;
+    table.peers = Some(d.name.clone());
+    d.peers.tables.push(table);
+    Ok(())
+}
+
+fn nameserver(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let name = a.need("a name and an address")?;
+    let address = a.need("an address")?;
+    let tcp = parse_address(address)?.transport == Some(Transport::Stream);
+    let addr = socket_address(address, DNS_PORT)?;
+    if d.resolvers.nameservers.iter().any(|other| *name == other.name.as_str()) {
+        return fail(name.pos, format!("name server '{}' is declared twice", name.as_str()));
+    }
+    let mut draft = d.default_server.clone();
+    draft.words(a, &mut d.scope, d.global)?;
+    d.resolvers.nameservers.push(Nameserver { name: name.as_str().into_owned(), addr, tcp });
+    Ok(())
+}
+
+fn hold(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let word = a.need("a status and a time")?;
+    let r = &mut d.resolvers;
+    let field = match word.text.as_slice() {
+        b"nx" => &mut r.hold_nx,
+        b"refused" => &mut r.hold_refused,
+        b"timeout" => &mut r.hold_timeout,
+        b"other" => &mut r.hold_other,
+        b"valid" => &mut r.hold_valid,
+        b"obsolete" => &mut r.hold_obsolete,
+        _ => {
+            return Err(vec![Diagnostic::unknown(
+                "status",
+                word,
+                ["nx", "refused", "timeout", "other", "valid", "obsolete"],
+            )]);
+        }
+    };
+    *field = a.time()?;
+    a.end()
+}
+
+/// `load [crt] FILE [key FILE] [alias NAME] ...`
+fn load(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let mut load = CrtLoad { pos: a.keyword_pos, ..CrtLoad::default() };
+    let mut named = false;
+    while let Some(word) = a.next() {
+        let crt_base = d.crt_base.as_ref();
+        match word.text.as_slice() {
+            b"crt" => {
+                load.crt = tls::in_base(a.value_of(word, "a file name")?, crt_base);
+                named = true;
+            }
+            b"key" => load.key = Some(tls::in_base(a.value_of(word, "a file name")?, d.key_base.as_ref())),
+            b"ocsp" => load.ocsp = Some(tls::in_base(a.value_of(word, "a file name")?, crt_base)),
+            b"issuer" => load.issuer = Some(tls::in_base(a.value_of(word, "a file name")?, crt_base)),
+            b"sctl" => load.sctl = Some(tls::in_base(a.value_of(word, "a file name")?, crt_base)),
+            b"alias" => {
+                let alias = a.value_of(word, "a name")?;
+                if alias.text.contains(&b'/') {
+                    return fail(alias.pos, "an alias cannot contain a '/'");
+                }
+                load.alias = Some(alias.as_str().into_owned());
+            }
+            b"ocsp-update" => {
+                let value = a.value_of(word, "on or off")?;
+                load.ocsp_update = Some(choice(value, "value", &[("on", true), ("off", false)])?);
+                if load.ocsp_update == Some(true) {
+                    return Err(keywords::not_yet(value, "ocsp-update on"));
+                }
+            }
+            b"acme" | b"domains" | b"ips" => {
+                return Err(keywords::not_yet(word, &format!("load ... {}", word.as_str())));
+            }
+            _ if !named && load.crt.as_os_str().is_empty() => {
+                load.crt = tls::in_base(word, crt_base);
+                named = true;
+            }
+            _ => {
+                let known = ["crt", "key", "ocsp", "issuer", "sctl", "alias", "ocsp-update"];
+                return Err(vec![Diagnostic::unknown("word", word, known)]);
+            }
+        }
+    }
+    if !named {
+        return fail_hint(a.keyword_pos, "'load' names no certificate", "write 'load crt FILE'");
+    }
+    d.crt_store.loads.push(load);
+    Ok(())
+}
+
+fn errorfile(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let code = a.need("a status and a file")?;
+    let file = a.need("a file after the status")?;
+    a.end()?;
+    let message = errors::message(file)?;
+    match errors::status(code)? {
+        Some(status) => {
+            d.errors.insert(status, message);
+        }
+        None => {
+            let text =
+                format!("status code '{}' not handled, error customization will be ignored", code.as_str());
+            d.warnings.push(Diagnostic::warning(code.pos, text));
+        }
+    }
+    Ok(())
+}
+
+/// `if ...` or `unless ...` at the end of a line, when there is one.
+fn condition(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed<Option<Condition>> {
+    match a.rest() {
+        [] => Ok(None),
+        words => Condition::parse(words, &mut d.scope).map(Some),
+    }
+}
+
+fn complete_fcgi(app: &mut FcgiApp) -> Parsed {
+    if app.docroot.is_empty() {
+        return fail_hint(app.pos, format!("fcgi-app '{}' has no docroot", app.name), "add 'docroot PATH'");
+    }
+    Ok(())
+}
+
+fn dgram_bind(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let mut binds = bind::parse(a, d.global)?;
+    binds.iter_mut().for_each(|bind| bind.datagram = true);
+    d.log_forward.dgram_binds.extend(binds);
+    Ok(())
+}
+
+fn log_forward_log(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    if a.prefix != Prefix::None {
+        d.log_forward.logs.clear();
+        return a.end();
+    }
+    d.log_forward.logs.push(logging::target(a)?);
+    Ok(())
+}
+
+const fn entry(
+    name: &'static str,
+    places: Places,
+    arguments: &'static str,
+    doc: &'static str,
+    how: How,
+) -> Keyword {
+    keyword(name, places, arguments, doc, how)
+}
+
+const FCGI: Places = Places::FCGI_APP;
+const ACME: Places = Places::ACME;
+
+/// Keywords of the smaller sections.
+pub(crate) const KEYWORDS: &[Keyword] = &[
+    entry(
+        "group",
+        Places::USERLIST,
+        "<name> [users <user>,...]",
+        "A group of users",
+        How::Section(|d, a| d.userlist.add_group(a.words)),
+    ),
+    entry(
+        "user",
+        Places::USERLIST,
+        "<name> [password|insecure-password <password>] [groups <group>,...]",
+        "A user",
+        How::Section(|d, a| d.userlist.add_user(a.words)),
+    ),
+    entry(
+        "errorfile",
+        Places::HTTP_ERRORS,
+        "<status> <file>",
+        "Answer for a status, from a file with a whole response",
+        How::Section(errorfile),
+    ),
+    // cache
+    entry("total-max-size", Places::CACHE, "<megabytes>", "Memory of the cache", How::Section(cache_size)),
+    entry(
+        "max-age",
+        Places::CACHE,
+        "<seconds>",
+        "Longest life of an object",
+        How::Section(|d, a| {
+            d.cache.max_age = args::time(a.need("a time in seconds")?, Unit::Seconds)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "max-object-size",
+        Places::CACHE,
+        "<bytes>",
+        "Largest object",
+        How::Section(|d, a| {
+            d.cache.max_object_size = a.number(1..=usize::MAX)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "max-secondary-entries",
+        Places::CACHE,
+        "<number>",
+        "Most variants of an object",
+        How::Section(|d, a| {
+            d.cache.max_secondary_entries = a.number(1..=usize::MAX)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "process-vary",
+        Places::CACHE,
+        "<on|off>",
+        "Keeps variants by the Vary field",
+        How::Section(|d, a| {
+            d.cache.process_vary = a.switch()?;
+            a.end()
+        }),
+    ),
+    entry(
+        "early-hints",
+        Places::CACHE,
+        "<on|off|only> [ratio <percent>]",
+        "Sends 103 responses",
+        How::NotYet,
+    ),
+    // peers
+    entry(
+        "bind",
+        Places::PEERS,
+        "<address> [<word>...]",
+        "Where the local peer listens",
+        How::Section(|d, a| {
+            let binds = bind::parse(a, d.global)?;
+            d.peers.binds.extend(binds);
+            Ok(())
+        }),
+    ),
+    entry(
+        "default-bind",
+        Places::PEERS,
+        "<word>...",
+        "Words of the local peer's bind line",
+        How::Section(|d, a| {
+            d.default_bind = Some(bind::parse_words(a, d.global)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "default-server",
+        Places::PEERS,
+        "<word>...",
+        "Words of all following peers",
+        How::Section(|d, a| {
+            let mut draft = d.default_server.clone();
+            draft.words(a, &mut d.scope, d.global)?;
+            d.default_server = draft;
+            Ok(())
+        }),
+    ),
+    entry(
+        "disabled",
+        Places::PEERS,
+        "",
+        "Does not start the section",
+        How::Section(|d, a| {
+            d.peers.disabled = true;
+            a.end()
+        }),
+    ),
+    entry(
+        "enabled",
+        Places::PEERS,
+        "",
+        "Undoes disabled",
+        How::Section(|d, a| {
+            d.peers.disabled = false;
+            a.end()
+        }),
+    ),
+    entry(
+        "log",
+        Places::PEERS,
+        "global | <target> <facility>",
+        "Where log lines go",
+        How::Section(|d, a| {
+            d.peers.logs.push(logging::target(a)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "peer",
+        Places::PEERS,
+        "<name> <address> [<word>...]",
+        "A process that shares tables",
+        How::Section(peer),
+    ),
+    entry(
+        "server",
+        Places::PEERS,
+        "<name> [<address>] [<word>...]",
+        "A process that shares tables",
+        How::Section(peer),
+    ),
+    entry(
+        "shards",
+        Places::PEERS,
+        "<number>",
+        "Parts that tables are split into",
+        How::Section(|d, a| {
+            d.peers.shards = a.number(1..=i32::MAX as u32)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "table",
+        Places::PEERS,
+        "<name> type <type> size <size> ...",
+        "A stick table",
+        How::Section(peers_table),
+    ),
+    // resolvers
+    entry(
+        "accepted_payload_size",
+        Places::RESOLVERS,
+        "<bytes>",
+        "Longest answer",
+        How::Section(|d, a| {
+            d.resolvers.accepted_payload_size = a.number(512..=65535)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "nameserver",
+        Places::RESOLVERS,
+        "<name> <address>[:<port>]",
+        "A name server",
+        How::Section(nameserver),
+    ),
+    entry(
+        "parse-resolv-conf",
+        Places::RESOLVERS,
+        "",
+        "Uses the system's name servers too",
+        How::Section(|d, a| {
+            d.resolvers.parse_resolv_conf = true;
+            a.end()
+        }),
+    ),
+    entry(
+        "hold",
+        Places::RESOLVERS,
+        "<status> <time>",
+        "How long the last answer of a kind counts",
+        How::Section(hold),
+    ),
+    entry(
+        "resolve_retries",
+        Places::RESOLVERS,
+        "<number>",
+        "Queries before giving up",
+        How::Section(|d, a| {
+            d.resolvers.resolve_retries = a.number(1..=i32::MAX as u32)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "timeout resolve",
+        Places::RESOLVERS,
+        "<time>",
+        "Time between resolutions",
+        How::Section(|d, a| {
+            d.resolvers.timeout_resolve = a.time()?;
+            a.end()
+        }),
+    ),
+    entry(
+        "timeout retry",
+        Places::RESOLVERS,
+        "<time>",
+        "Time between queries",
+        How::Section(|d, a| {
+            d.resolvers.timeout_retry = a.time()?;
+            a.end()
+        }),
+    ),
+    // mailers
+    entry(
+        "mailer",
+        Places::MAILERS,
+        "<name> <address>:<port>",
+        "A mail server",
+        How::Section(|d, a| {
+            let name = a.text("a name and an address")?;
+            let addr = socket_address(a.need("an address")?, 25)?;
+            d.mailers.push((name, addr));
+            a.end()
+        }),
+    ),
+    entry("timeout mail", Places::MAILERS, "<time>", "Longest time for sending a mail", How::NotYet),
+    // ring
+    entry("backing-file", Places::RING, "<path>", "File that keeps the ring", How::NotYet),
+    entry(
+        "description",
+        Places::RING,
+        "<text>",
+        "Describes the ring",
+        How::Section(|d, a| {
+            d.ring.description = Some(args::joined(a.rest()));
+            Ok(())
+        }),
+    ),
+    entry(
+        "format",
+        Places::RING,
+        "<format>",
+        "Format of stored messages",
+        How::Section(|d, a| {
+            d.ring.format = logging::wire(a.need("a format such as rfc5424")?)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "maxlen",
+        Places::RING,
+        "<length>",
+        "Longest stored message",
+        How::Section(|d, a| {
+            d.ring.max_len = a.size()?;
+            a.end()
+        }),
+    ),
+    entry(
+        "server",
+        Places::RING,
+        "<name> <address> [<word>...]",
+        "A server that messages are sent to",
+        How::Section(|d, a| {
+            let name = a.need("a name and an address")?;
+            let address = a.need("an address after the name")?;
+            let server = d.server(a, address, name)?;
+            d.ring.servers.push(server);
+            Ok(())
+        }),
+    ),
+    entry(
+        "size",
+        Places::RING,
+        "<size>",
+        "Memory of the ring",
+        How::Section(|d, a| {
+            d.ring.size = a.size()?;
+            a.end()
+        }),
+    ),
+    entry(
+        "timeout connect",
+        Places::RING,
+        "<time>",
+        "Longest connection attempt",
+        How::Section(|d, a| {
+            d.ring.timeout_connect = Some(a.time()?);
+            a.end()
+        }),
+    ),
+    entry(
+        "timeout server",
+        Places::RING,
+        "<time>",
+        "Longest wait for the server to take data",
+        How::Section(|d, a| {
+            d.ring.timeout_server = Some(a.time()?);
+            a.end()
+        }),
+    ),
+    // log-forward
+    entry(
+        "backlog",
+        Places::LOG_FORWARD,
+        "<number>",
+        "Connections waiting to be accepted",
+        How::Section(|d, a| {
+            d.log_forward.backlog = Some(a.number(0..=i32::MAX as u32)?);
+            a.end()
+        }),
+    ),
+    entry(
+        "bind",
+        Places::LOG_FORWARD,
+        "<address> [<word>...]",
+        "Listens for messages over streams",
+        How::Section(|d, a| {
+            let binds = bind::parse(a, d.global)?;
+            d.log_forward.binds.extend(binds);
+            Ok(())
+        }),
+    ),
+    entry(
+        "dgram-bind",
+        Places::LOG_FORWARD,
+        "<address> [<word>...]",
+        "Listens for messages in datagrams",
+        How::Section(dgram_bind),
+    ),
+    entry(
+        "log",
+        Places::LOG_FORWARD,
+        "global | <target> [len <n>] [format <f>] [sample <s>] <facility>",
+        "Where messages go",
+        How::Section(log_forward_log),
+    )
+    .negatable(),
+    entry(
+        "maxconn",
+        Places::LOG_FORWARD,
+        "<number>",
+        "Most connections at a time",
+        How::Section(|d, a| {
+            d.log_forward.maxconn = a.number(0..=usize::MAX)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "timeout client",
+        Places::LOG_FORWARD,
+        "<time>",
+        "Longest inactivity of a client",
+        How::Section(|d, a| {
+            d.log_forward.timeout_client = Some(a.time()?).filter(|time| !time.is_zero());
+            a.end()
+        }),
+    ),
+    entry(
+        "option assume-rfc6587-ntf",
+        Places::LOG_FORWARD,
+        "",
+        "Messages end with a line feed always",
+        How::Section(|d, a| {
+            d.log_forward.assume_rfc6587_ntf = a.prefix == Prefix::None;
+            a.end()
+        }),
+    )
+    .negatable(),
+    entry(
+        "option dont-parse-log",
+        Places::LOG_FORWARD,
+        "",
+        "Forwards messages as they are",
+        How::Section(|d, a| {
+            d.log_forward.dont_parse_log = a.prefix == Prefix::None;
+            a.end()
+        }),
+    )
+    .negatable(),
+    entry(
+        "option host",
+        Places::LOG_FORWARD,
+        "<replace|fill|keep|append>",
+        "What happens with the host name of messages",
+        How::NotYet,
+    ),
+    // crt-store
+    entry(
+        "crt-base",
+        Places::CRT_STORE,
+        "<dir>",
+        "Folder of relative crt names",
+        How::Section(|d, a| {
+            d.crt_base = Some(PathBuf::from(a.text("a path")?));
+            a.end()
+        }),
+    ),
+    entry(
+        "key-base",
+        Places::CRT_STORE,
+        "<dir>",
+        "Folder of relative key names",
+        How::Section(|d, a| {
+            d.key_base = Some(PathBuf::from(a.text("a path")?));
+            a.end()
+        }),
+    ),
+    entry(
+        "load",
+        Places::CRT_STORE,
+        "[crt] <file> [key <file>] [alias <name>] ...",
+        "Files of a certificate",
+        How::Section(load),
+    ),
+    // traces
+    entry(
+        "trace",
+        Places::TRACES,
+        "<source> <arguments>",
+        "Debugging traces",
+        How::NoEffect("traces are HAProxy's internal events"),
+    ),
+    // Sections that are not there yet.
+    entry("command", Places::PROGRAM, "<command> [<arguments>...]", "Program to run", How::NotYet),
+    entry("user", Places::PROGRAM, "<name>", "User the program runs as", How::NotYet),
+    entry("group", Places::PROGRAM, "<name>", "Group the program runs as", How::NotYet),
+    entry(
+        "option start-on-reload",
+        Places::PROGRAM,
+        "",
+        "Starts the program again after a reload",
+        How::NotYet,
+    ),
+    // fcgi-app
+    entry(
+        "acl",
+        FCGI,
+        "<name> <criterion> [<values>...]",
+        "Names a condition",
+        How::Section(|d, a| d.scope.define_acl(a.words)),
+    ),
+    entry(
+        "docroot",
+        FCGI,
+        "<path>",
+        "Folder of the scripts",
+        How::Section(|d, a| {
+            d.fcgi.docroot = a.need("a path")?.text.clone();
+            a.end()
+        }),
+    ),
+    entry(
+        "index",
+        FCGI,
+        "<script>",
+        "Script for URIs that end in a slash",
+        How::Section(|d, a| {
+            d.fcgi.index = Some(a.need("a script's name")?.text.clone());
+            a.end()
+        }),
+    ),
+    entry(
+        "log-stderr",
+        FCGI,
+        "global | <target>",
+        "Where the application's errors are logged",
+        How::Section(|d, a| {
+            d.fcgi.logs.push(logging::target(a)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "option get-values",
+        FCGI,
+        "",
+        "Asks for the application's limits",
+        How::Section(|d, a| {
+            d.fcgi.get_values = a.prefix == Prefix::None;
+            a.end()
+        }),
+    )
+    .negatable(),
+    entry(
+        "option keep-conn",
+        FCGI,
+        "",
+        "Keeps connections",
+        How::Section(|d, a| {
+            d.fcgi.keep_conn = a.prefix == Prefix::None;
+            a.end()
+        }),
+    )
+    .negatable(),
+    entry(
+        "option max-reqs",
+        FCGI,
+        "<number>",
+        "Most requests on a connection",
+        How::Section(|d, a| {
+            d.fcgi.max_reqs = a.number(1..=i32::MAX as u32)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "option mpxs-conns",
+        FCGI,
+        "",
+        "Several requests at a time on a connection",
+        How::Section(|d, a| {
+            d.fcgi.mpxs_conns = a.prefix == Prefix::None;
+            a.end()
+        }),
+    )
+    .negatable(),
+    entry(
+        "pass-header",
+        FCGI,
+        "<name> [<if|unless> <condition>]",
+        "Field passed on",
+        How::Section(|d, a| {
+            let name = a.need("a field name")?.text.clone();
+            let condition = condition(d, a)?;
+            d.fcgi.pass_headers.push((name, condition));
+            Ok(())
+        }),
+    ),
+    entry(
+        "path-info",
+        FCGI,
+        "<regex>",
+        "How the path is split",
+        How::Section(|d, a| {
+            d.fcgi.path_info = Some(checks::regex(a.need("a regular expression")?)?);
+            a.end()
+        }),
+    ),
+    entry(
+        "set-param",
+        FCGI,
+        "<name> <fmt> [<if|unless> <condition>]",
+        "Parameter of the application",
+        How::Section(|d, a| {
+            let name = a.need("a name and a log format")?.text.clone();
+            let format = LogFormat::parse(a.need("a log format")?, &mut d.scope)?;
+            let condition = condition(d, a)?;
+            d.fcgi.set_params.push((name, format, condition));
+            Ok(())
+        }),
+    ),
+    entry("account-key", ACME, "<file>", "Key of the account", How::NotYet),
+    entry("acme-vars", ACME, "<string>", "Variables of the DNS provider", How::NotYet),
+    entry("bits", ACME, "<number>", "Length of RSA keys", How::NotYet),
+    entry("challenge", ACME, "<type>", "Kind of challenge", How::NotYet),
+    entry("challenge-ready", ACME, "<value>,...", "When a challenge is ready", How::NotYet),
+    entry("contact", ACME, "<address>", "Mail address of the account", How::NotYet),
+    entry("curves", ACME, "<curve>", "Curve of keys", How::NotYet),
+    entry("directory", ACME, "<url>", "The authority's directory", How::NotYet),
+    entry("dns-delay", ACME, "<time>", "Wait before a DNS challenge", How::NotYet),
+    entry("dns-timeout", ACME, "<time>", "Longest wait for a DNS challenge", How::NotYet),
+    entry("eab-key-id", ACME, "<file>", "External account", How::NotYet),
+    entry("eab-mac-key", ACME, "<file>", "External account", How::NotYet),
+    entry("eab-mac-alg", ACME, "<algorithm>", "External account", How::NotYet),
+    entry("keytype", ACME, "<type>", "RSA or ECDSA", How::NotYet),
+    entry("map", ACME, "<map>", "Map that holds the answers to challenges", How::NotYet),
+    entry("profile", ACME, "<name>", "The authority's profile", How::NotYet),
+    entry("provider-name", ACME, "<name>", "DNS provider", How::NotYet),
+    entry("reuse-key", ACME, "<on|off>", "Keeps the key", How::NotYet),
+    entry("log-tag", Places::LOG_PROFILE, "<string>", "Program name in syslog headers", How::NotYet),
+    entry(
+        "on",
+        Places::LOG_PROFILE,
+        "<step> [drop] [format <fmt>] [sd <fmt>]",
+        "Format at a stage",
+        How::NotYet,
+    ),
+    entry("type", Places::HEALTHCHECK, "<type>", "Kind of check", How::NotYet),
+];

@@ -1,0 +1,1361 @@
+//! `server`, `default-server` and `server-template` lines (section 5.2 of the manual).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_rules::{Diagnostic, Expr, LogFormat, Place, Pos, Scope, Word};
+
+use crate::address::{self, Address, Host, Port, Transport};
+use crate::args::{self, Args, Parsed, choice, fail, fail_hint};
+use crate::keywords::{self, Found, How, Keyword, Places, keyword};
+use crate::model::{
+    AgentCheck, Check, Global, PortMap, Proto, SendProxy, Server, ServerAddr, SslServer, Verify,
+};
+use crate::tls;
+use crate::units::Unit;
+
+/// Most servers one template may make.
+const MOST_TEMPLATE_SERVERS: u32 = 65535;
+
+/// Time between health checks unless `inter` says otherwise.
+const DEFAULT_INTER: Duration = Duration::from_secs(2);
+
+/// A server being read: its line may turn parts off that `default-server` turned on.
+#[derive(Clone)]
+pub(crate) struct ServerDraft {
+    pub(crate) server: Server,
+    pub(crate) check: Check,
+    pub(crate) check_on: bool,
+    pub(crate) agent: AgentCheck,
+    pub(crate) agent_on: bool,
+    pub(crate) ssl_on: bool,
+}
+
+/// What the words of a server line are read with.
+pub(crate) struct ServerArgs<'x, 'a, 's> {
+    pub(crate) args: &'x mut Args<'a>,
+    /// The word being read.
+    pub(crate) word: &'a Word,
+    pub(crate) scope: &'x mut Scope<'s>,
+    pub(crate) global: &'x Global,
+}
+
+impl<'a> ServerArgs<'_, 'a, '_> {
+    fn need(&mut self, what: &str) -> Parsed<&'a Word> {
+        self.args.value_of(self.word, what)
+    }
+
+    fn text(&mut self, what: &str) -> Parsed<String> {
+        Ok(self.need(what)?.as_str().into_owned())
+    }
+
+    fn time(&mut self) -> Parsed<Duration> {
+        args::time(self.need("a time such as 5s")?, Unit::Millis)
+    }
+
+    fn number<T: args::Number>(&mut self, range: std::ops::RangeInclusive<T>) -> Parsed<T> {
+        args::number(self.need("a number")?, range)
+    }
+
+    fn socket(&mut self) -> Parsed<SocketAddr> {
+        let word = self.need("an address")?;
+        socket_address(word, 0)
+    }
+}
+
+/// An address and port that must be numbers; a missing port is `default_port`.
+pub(crate) fn socket_address(word: &Word, default_port: u16) -> Parsed<SocketAddr> {
+    let address = parse_address(word)?;
+    let port = match address.port {
+        Port::Absent => default_port,
+        Port::Fixed(port) => port,
+        Port::Range(..) | Port::Offset(_) => return fail(word.pos, "a single port was expected"),
+    };
+    match address.ip() {
+        Some(ip) => Ok(SocketAddr::new(ip, port)),
+        None => fail(word.pos, format!("'{}' is not an IP address", word.as_str())),
+    }
+}
+
+/// A word as an address.
+pub(crate) fn parse_address(word: &Word) -> Parsed<Address> {
+    address::parse(&word.as_str()).map_err(|message| vec![Diagnostic::error(word.pos, message)])
+}
+
+impl ServerDraft {
+    /// What a server is when nothing is said about it.
+    pub(crate) fn new(global: &Global) -> Self {
+        let server = Server {
+            name: "".into(),
+            id: 0,
+            pos: Pos::default(),
+            addr: ServerAddr::Reverse,
+            port_map: PortMap::Fixed,
+            weight: 1,
+            maxconn: 0,
+            minconn: 0,
+            maxqueue: 0,
+            backup: false,
+            disabled: false,
+            cookie: None,
+            check: None,
+            agent_check: None,
+            track: None,
+            ssl: None,
+            ssl_settings: global.ssl_default_server.clone(),
+            alpn: None,
+            proto: None,
+            send_proxy: None,
+            source: None,
+            interface: None,
+            slowstart: Duration::ZERO,
+            on_marked_down: None,
+            on_marked_up: None,
+            observe: None,
+            on_error: None,
+            error_limit: 10,
+            pool_max_conn: None,
+            pool_purge_delay: Duration::from_secs(5),
+            pool_low_conn: 0,
+            max_reuse: None,
+            redir: None,
+            ws: None,
+            tfo: false,
+            tcp_ut: None,
+            init_addr: None,
+            resolvers: None,
+            namespace: None,
+            socks4: None,
+            log_proto: None,
+            guid: None,
+            pool_conn_name: None,
+            hash_key: None,
+            idle_ping: None,
+            datagram: false,
+            strict_maxconn: false,
+            non_stick: false,
+            resolve_prefer: None,
+            resolve_opts: Vec::new(),
+            resolve_net: Vec::new(),
+            init_state: None,
+            shard: 0,
+        };
+        let check = Check {
+            inter: DEFAULT_INTER,
+            fastinter: None,
+            downinter: None,
+            rise: 2,
+            fall: 3,
+            addr: None,
+            port: None,
+            ssl: None,
+            send_proxy: false,
+            alpn: None,
+            proto: None,
+            sni: None,
+            via_socks4: false,
+            reuse_pool: false,
+            pool_conn_name: None,
+        };
+        let agent = AgentCheck { inter: DEFAULT_INTER, addr: None, port: 0, send: Vec::new() };
+        Self { server, check, check_on: false, agent, agent_on: false, ssl_on: false }
+    }
+
+    /// Reads the words after the address.
+    pub(crate) fn words(&mut self, args: &mut Args<'_>, scope: &mut Scope<'_>, global: &Global) -> Parsed {
+        let outer = std::mem::replace(&mut scope.place, Place::BackendRequest);
+        let mut problems = Vec::new();
+        while let Some(word) = args.peek() {
+            if let Err(found) = self.word(word, args, scope, global) {
+                problems.extend(found);
+                break;
+            }
+        }
+        scope.place = outer;
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+
+    fn word<'a>(
+        &mut self,
+        word: &'a Word,
+        args: &mut Args<'a>,
+        scope: &mut Scope<'_>,
+        global: &Global,
+    ) -> Parsed {
+        let one = std::slice::from_ref(word);
+        let Found::Here(keyword, _) = keywords::find(one, Places::SERVER) else {
+            return Err(vec![keywords::unknown(one, Places::SERVER, "a server line")]);
+        };
+        args.skip(1);
+        match keyword.how {
+            How::Server(parse) => parse(self, &mut ServerArgs { args, word, scope, global }),
+            How::NoEffect(_) => {
+                if keyword.arguments.starts_with('<') {
+                    args.value_of(word, keyword.arguments)?;
+                }
+                Ok(())
+            }
+            How::Removed(reason) => {
+                fail_hint(word.pos, format!("'{}' is no longer supported", keyword.name), reason)
+            }
+            _ => Err(keywords::not_yet(word, keyword.name)),
+        }
+    }
+
+    /// Sets where the server is.
+    pub(crate) fn address(&mut self, word: &Word) -> Parsed {
+        let address = parse_address(word)?;
+        self.server.datagram = address.transport == Some(Transport::Datagram);
+        let (port, map) = match address.port {
+            Port::Absent => (0, PortMap::Offset(0)),
+            Port::Fixed(port) => (port, PortMap::Fixed),
+            Port::Offset(offset) => (0, PortMap::Offset(offset)),
+            Port::Range(..) => return fail(word.pos, "a server has one port, not a range"),
+        };
+        self.server.port_map = map;
+        self.server.addr = match &address.host {
+            Host::Any | Host::Ip(_) => {
+                let ip = address.ip().unwrap_or(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED));
+                ServerAddr::Inet(SocketAddr::new(ip, port))
+            }
+            Host::Name(name) => ServerAddr::Name(name.clone(), port),
+            Host::Unix(path) => ServerAddr::Unix(path.clone()),
+            Host::Abstract(name) => ServerAddr::Abstract(name.clone()),
+            Host::Reverse(_) => ServerAddr::Reverse,
+            Host::Fd(_) | Host::Sockpair(_) => {
+                return fail(word.pos, format!("a server cannot be at '{}'", word.as_str()));
+            }
+        };
+        if !matches!(self.server.addr, ServerAddr::Inet(_) | ServerAddr::Name(..)) {
+            self.server.port_map = PortMap::Fixed;
+        }
+        Ok(())
+    }
+
+    /// The server as the data plane runs it.
+    pub(crate) fn finish(&self, global: &Global) -> Server {
+        let mut server = self.server.clone();
+        server.check = self.check_on.then(|| self.check.clone());
+        server.agent_check = self.agent_on.then(|| self.agent.clone());
+        let settings = &mut server.ssl_settings;
+        if settings.verify.is_none() {
+            settings.verify =
+                Some(if global.ssl_server_verify_none { Verify::None } else { Verify::Required });
+        }
+        if self.ssl_on {
+            server.ssl = Some(server.ssl_settings.clone());
+        }
+        server
+    }
+
+    fn proxy_header(&mut self) -> &mut SendProxy {
+        self.server.send_proxy.get_or_insert_with(SendProxy::default)
+    }
+
+    fn ssl(&mut self) -> &mut SslServer {
+        &mut self.server.ssl_settings
+    }
+}
+
+/// What `server-template` says: names and ids of the servers to make.
+pub(crate) fn template_numbers(word: &Word) -> Parsed<std::ops::RangeInclusive<u32>> {
+    let text = word.as_str();
+    let (low, high) = text.split_once('-').unwrap_or(("1", &text));
+    match (low.parse::<u32>(), high.parse::<u32>()) {
+        (Ok(low), Ok(high)) if low >= 1 && high >= low && high - low < MOST_TEMPLATE_SERVERS => {
+            Ok(low..=high)
+        }
+        _ => fail(word.pos, format!("'{text}' is neither a number of servers nor a range such as 1-10")),
+    }
+}
+
+pub(crate) fn protocol(word: &Word) -> Parsed<Proto> {
+    choice(
+        word,
+        "protocol",
+        &[("h1", Proto::H1), ("h2", Proto::H2), ("none", Proto::None), ("raw", Proto::None)],
+    )
+    .map_err(|found| match word.text.as_slice() {
+        b"fcgi" | b"spop" | b"quic" => keywords::not_yet(word, &format!("proto {}", word.as_str())),
+        _ => found,
+    })
+}
+
+fn expression(a: &mut ServerArgs<'_, '_, '_>) -> Parsed<Arc<Expr>> {
+    if a.args.peek().is_none() {
+        a.need("an expression")?;
+    }
+    let (expr, used) = Expr::parse(a.args.ahead(), a.scope)?;
+    a.args.skip(used);
+    Ok(Arc::new(expr))
+}
+
+/// `set-proxy-v2-tlv-fmt(0xE1) FORMAT`
+fn tlv(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed {
+    let text = a.word.as_str();
+    let id = text.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or_default();
+    let parsed = match id.strip_prefix("0x").or_else(|| id.strip_prefix("0X")) {
+        Some(hex) => u8::from_str_radix(hex, 16),
+        None => id.parse(),
+    };
+    let Ok(id) = parsed else {
+        return fail(
+            a.word.pos,
+            "the TLV's type must stand in parentheses, as in set-proxy-v2-tlv-fmt(0xE1)",
+        );
+    };
+    // At the end of a line the value is empty.
+    let empty = Word { text: Vec::new(), pos: a.word.pos };
+    let format = LogFormat::parse(a.args.next().unwrap_or(&empty), a.scope)?;
+    d.proxy_header().tlvs.push((id, Arc::new(format)));
+    Ok(())
+}
+
+/// `proxy-v2-options ssl,cert-cn,...`
+fn proxy_options(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed {
+    let word = a.need("options between commas")?;
+    for option in args::list(word) {
+        let header = d.proxy_header();
+        match option.as_slice() {
+            b"ssl" => header.ssl = true,
+            b"cert-cn" => (header.ssl, header.cert_cn) = (true, true),
+            b"cert-key" => (header.ssl, header.cert_key) = (true, true),
+            b"cert-sig" => (header.ssl, header.cert_sig) = (true, true),
+            b"ssl-cipher" => (header.ssl, header.ssl_cipher) = (true, true),
+            b"authority" => header.authority = true,
+            b"crc32c" => header.crc32c = true,
+            b"unique-id" => header.unique_id = true,
+            other => {
+                let other = String::from_utf8_lossy(other);
+                return fail_hint(
+                    word.pos,
+                    format!("unknown PROXY protocol option '{other}'"),
+                    "one of ssl, cert-cn, cert-key, cert-sig, ssl-cipher, authority, crc32c, unique-id",
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `source ADDR[:PORT] [interface NAME]`
+fn source(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed {
+    let word = a.need("an address")?;
+    let (source, interface) = source_words(word, a.args)?;
+    d.server.source = source;
+    d.server.interface = interface.or_else(|| d.server.interface.take());
+    Ok(())
+}
+
+/// The address a connection comes from and the interface it leaves by.
+pub(crate) fn source_words(word: &Word, args: &mut Args<'_>) -> Parsed<(Option<SocketAddr>, Option<String>)> {
+    let address = parse_address(word)?;
+    let port = match address.port {
+        Port::Absent => 0,
+        Port::Fixed(port) => port,
+        _ => return Err(keywords::not_yet(word, "source with a range of ports")),
+    };
+    let Some(ip) = address.ip() else {
+        return fail(word.pos, format!("'{}' is not an IP address", word.as_str()));
+    };
+    let source = (!ip.is_unspecified() || port != 0).then(|| SocketAddr::new(ip, port));
+    if let Some(usesrc) = args.peek().filter(|next| **next == "usesrc") {
+        return Err(keywords::not_yet(usesrc, "source ... usesrc"));
+    }
+    let interface = if args.take("interface") { Some(args.text("an interface's name")?) } else { None };
+    Ok((source, interface))
+}
+
+fn alpn(a: &mut ServerArgs<'_, '_, '_>) -> Parsed<Option<Vec<Vec<u8>>>> {
+    let list = args::list(a.need("protocol names between commas")?);
+    Ok(Some(list).filter(|list| !list.is_empty()))
+}
+
+const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, how: How) -> Keyword {
+    keyword(name, Places::SERVER, arguments, doc, how)
+}
+
+/// TLS is always the library's; these words of other libraries change nothing.
+const LIBRARY: &str = "the TLS library decides";
+
+/// Words of server and default-server lines.
+pub(crate) const KEYWORDS: &[Keyword] = &[
+    entry(
+        "addr",
+        "<ip>",
+        "Address that checks go to",
+        How::Server(|d, a| {
+            let addr = a.socket()?;
+            d.check.addr = Some(addr.ip());
+            d.agent.addr = Some(addr.ip().to_string());
+            Ok(())
+        }),
+    ),
+    entry(
+        "agent-check",
+        "",
+        "Asks an agent on the server for its state and weight",
+        How::Server(|d, _| {
+            d.agent_on = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "agent-send",
+        "<string>",
+        "What is sent to the agent first",
+        How::Server(|d, a| {
+            d.agent.send = a.need("a string")?.text.clone();
+            Ok(())
+        }),
+    ),
+    entry(
+        "agent-inter",
+        "<time>",
+        "Time between agent checks",
+        How::Server(|d, a| {
+            d.agent.inter = a.time()?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "agent-addr",
+        "<addr>",
+        "Address of the agent",
+        How::Server(|d, a| {
+            d.agent.addr = Some(a.text("an address")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "agent-port",
+        "<port>",
+        "Port of the agent",
+        How::Server(|d, a| {
+            d.agent.port = a.number(1..=65535)?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "allow-0rtt",
+        "",
+        "Sends early data",
+        How::Server(|d, _| {
+            d.ssl().allow_0rtt = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "alpn",
+        "<protocols>",
+        "Protocols offered to the server, the best first",
+        How::Server(|d, a| {
+            d.server.alpn = alpn(a)?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "backup",
+        "",
+        "Used only when no other server can be",
+        How::Server(|d, _| {
+            d.server.backup = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "ca-file",
+        "<file>",
+        "Authorities that the server's certificate is verified with",
+        How::Server(|d, a| {
+            let word = a.need("a file name")?;
+            d.ssl().ca_file = Some(tls::in_base(word, a.global.ca_base.as_ref()));
+            Ok(())
+        }),
+    ),
+    entry("cc", "<algo>", "Congestion control algorithm", How::NotYet),
+    entry(
+        "check",
+        "",
+        "Checks the server's health",
+        How::Server(|d, _| {
+            d.check_on = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "check-reuse-pool",
+        "",
+        "Checks over idle connections",
+        How::Server(|d, _| {
+            d.check.reuse_pool = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "check-send-proxy",
+        "",
+        "Checks send the PROXY protocol",
+        How::Server(|d, _| {
+            d.check.send_proxy = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "check-alpn",
+        "<protocols>",
+        "Protocols offered by checks",
+        How::Server(|d, a| {
+            d.check.alpn = alpn(a)?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "check-pool-conn-name",
+        "<name>",
+        "Name of the idle connections that checks use",
+        How::Server(|d, a| {
+            d.check.pool_conn_name = Some(a.text("a name")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "check-proto",
+        "<name>",
+        "Protocol of checks",
+        How::Server(|d, a| {
+            d.check.proto = Some(protocol(a.need("a protocol")?)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "check-sni-auto",
+        "",
+        "Checks name the host they ask for",
+        How::NoEffect("checks name the host unless told otherwise"),
+    ),
+    entry(
+        "check-sni",
+        "<sni>",
+        "Server name that checks ask for",
+        How::Server(|d, a| {
+            let name = a.text("a name")?;
+            d.check.sni = Some(name.clone());
+            d.ssl().check_sni = Some(name);
+            Ok(())
+        }),
+    ),
+    entry(
+        "check-ssl",
+        "",
+        "Checks use TLS",
+        How::Server(|d, _| {
+            d.check.ssl = Some(true);
+            Ok(())
+        }),
+    ),
+    entry(
+        "check-via-socks4",
+        "",
+        "Checks go through the SOCKS4 proxy",
+        How::Server(|d, _| {
+            d.check.via_socks4 = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "ciphers",
+        "<ciphers>",
+        "Cipher suites up to TLS 1.2",
+        How::Server(|d, a| {
+            d.ssl().ciphers = Some(a.text("cipher names")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "ciphersuites",
+        "<suites>",
+        "Cipher suites of TLS 1.3",
+        How::Server(|d, a| {
+            d.ssl().ciphersuites = Some(a.text("cipher suite names")?);
+            Ok(())
+        }),
+    ),
+    entry("client-sigalgs", "<sigalgs>", "Signature algorithms for our certificate", How::Server(tls_word)),
+    entry(
+        "cookie",
+        "<value>",
+        "Value of the persistence cookie that means this server",
+        How::Server(|d, a| {
+            d.server.cookie = Some(a.need("a value")?.text.clone());
+            Ok(())
+        }),
+    ),
+    entry(
+        "crl-file",
+        "<file>",
+        "Revoked certificates",
+        How::Server(|d, a| {
+            let word = a.need("a file name")?;
+            d.ssl().crl_file = Some(tls::in_base(word, a.global.ca_base.as_ref()));
+            Ok(())
+        }),
+    ),
+    entry(
+        "crt",
+        "<file>",
+        "Our certificate, when the server asks for one",
+        How::Server(|d, a| {
+            let word = a.need("a file name")?;
+            d.ssl().crt = Some(tls::in_base(word, a.global.crt_base.as_ref()));
+            Ok(())
+        }),
+    ),
+    entry(
+        "curves",
+        "<curves>",
+        "Key exchange groups",
+        How::Server(|d, a| {
+            d.ssl().curves = Some(a.text("group names")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "disabled",
+        "",
+        "Starts in maintenance",
+        How::Server(|d, _| {
+            d.server.disabled = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "enabled",
+        "",
+        "Undoes disabled",
+        How::Server(|d, _| {
+            d.server.disabled = false;
+            Ok(())
+        }),
+    ),
+    entry(
+        "error-limit",
+        "<count>",
+        "Errors in a row before on-error acts",
+        How::Server(|d, a| {
+            d.server.error_limit = a.number(1..=u32::MAX)?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "fall",
+        "<count>",
+        "Failed checks until it is down",
+        How::Server(|d, a| {
+            d.check.fall = a.number(1..=u32::MAX)?;
+            Ok(())
+        }),
+    ),
+    entry("force-sslv3", "", "SSLv3 only", How::Removed("SSLv3 is not supported by the TLS library")),
+    entry("force-tlsv10", "", "TLS 1.0 only", How::Server(tls_version)),
+    entry("force-tlsv11", "", "TLS 1.1 only", How::Server(tls_version)),
+    entry("force-tlsv12", "", "TLS 1.2 only", How::Server(tls_version)),
+    entry("force-tlsv13", "", "TLS 1.3 only", How::Server(tls_version)),
+    entry(
+        "guid",
+        "<string>",
+        "Identifier that stays the same over reloads",
+        How::Server(|d, a| {
+            d.server.guid = Some(a.text("an identifier")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "hash-key",
+        "<key>",
+        "What consistent hashing places the server by: id, addr, addr-port",
+        How::Server(|d, a| {
+            let word = a.need("id, addr or addr-port")?;
+            let known = [("id", "id"), ("addr", "addr"), ("addr-port", "addr-port")];
+            d.server.hash_key = Some(choice(word, "hash key", &known)?.to_owned());
+            Ok(())
+        }),
+    ),
+    entry("healthcheck", "<name>", "Health check section to use", How::NotYet),
+    entry(
+        "id",
+        "<value>",
+        "Number of the server in statistics and tables",
+        How::Server(|d, a| {
+            d.server.id = a.number(1..=i32::MAX as u32)?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "idle-ping",
+        "<delay>",
+        "Probes an idle connection after this time",
+        How::Server(|d, a| {
+            d.server.idle_ping = Some(a.time()?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "init-addr",
+        "<methods>",
+        "How the address is found at start: last, libc, none, an address",
+        How::Server(|d, a| {
+            d.server.init_addr = Some(a.text("methods between commas")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "inter",
+        "<time>",
+        "Time between checks",
+        How::Server(|d, a| {
+            d.check.inter = positive(a)?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "fastinter",
+        "<time>",
+        "Time between checks while the state is changing",
+        How::Server(|d, a| {
+            d.check.fastinter = Some(positive(a)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "downinter",
+        "<time>",
+        "Time between checks while it is down",
+        How::Server(|d, a| {
+            d.check.downinter = Some(positive(a)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "init-state",
+        "<state>",
+        "State at start: fully-up, up, down, fully-down, none",
+        How::Server(|d, a| {
+            let word = a.need("a state")?;
+            let known = ["fully-up", "up", "down", "fully-down", "none"].map(|state| (state, state));
+            d.server.init_state = Some(choice(word, "state", &known)?.to_owned());
+            Ok(())
+        }),
+    ),
+    entry(
+        "ktls",
+        "<on|off>",
+        "TLS in the kernel",
+        How::NoEffect("TLS records are always made in the process"),
+    ),
+    entry(
+        "log-bufsize",
+        "<size>",
+        "Buffer of a log server",
+        How::NoEffect("log buffers grow as needed, up to their bound"),
+    ),
+    entry(
+        "log-proto",
+        "<proto>",
+        "Framing of log messages: octet-count or legacy",
+        How::Server(|d, a| {
+            let word = a.need("octet-count or legacy")?;
+            let known = [("octet-count", "octet-count"), ("legacy", "legacy")];
+            d.server.log_proto = Some(choice(word, "log protocol", &known)?.to_owned());
+            Ok(())
+        }),
+    ),
+    entry(
+        "maxconn",
+        "<count>",
+        "Most connections at a time; more wait in the queue",
+        How::Server(|d, a| {
+            d.server.maxconn = a.number(0..=usize::MAX)?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "maxqueue",
+        "<count>",
+        "Most requests that wait for this server",
+        How::Server(|d, a| {
+            d.server.maxqueue = a.number(0..=usize::MAX)?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "max-reuse",
+        "<count>",
+        "Requests a connection is reused for",
+        How::Server(|d, a| {
+            d.server.max_reuse = u32::try_from(a.number(-1..=i64::from(u32::MAX))?).ok();
+            Ok(())
+        }),
+    ),
+    entry(
+        "minconn",
+        "<count>",
+        "Connections when the backend is idle; grows to maxconn with its load",
+        How::Server(|d, a| {
+            d.server.minconn = a.number(0..=usize::MAX)?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "namespace",
+        "<name>",
+        "Network namespace connections are made in",
+        How::Server(|d, a| {
+            d.server.namespace = Some(a.text("a namespace's name")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "no-agent-check",
+        "",
+        "Undoes agent-check",
+        How::Server(|d, _| {
+            d.agent_on = false;
+            Ok(())
+        }),
+    ),
+    entry(
+        "no-backup",
+        "",
+        "Undoes backup",
+        How::Server(|d, _| {
+            d.server.backup = false;
+            Ok(())
+        }),
+    ),
+    entry(
+        "no-check",
+        "",
+        "Undoes check",
+        How::Server(|d, _| {
+            d.check_on = false;
+            Ok(())
+        }),
+    ),
+    entry(
+        "no-check-reuse-pool",
+        "",
+        "Undoes check-reuse-pool",
+        How::Server(|d, _| {
+            d.check.reuse_pool = false;
+            Ok(())
+        }),
+    ),
+    entry(
+        "no-check-send-proxy",
+        "",
+        "Undoes check-send-proxy",
+        How::Server(|d, _| {
+            d.check.send_proxy = false;
+            Ok(())
+        }),
+    ),
+    entry("no-check-sni-auto", "", "Checks name no host by themselves", How::Server(tls_word)),
+    entry(
+        "no-check-ssl",
+        "",
+        "Undoes check-ssl",
+        How::Server(|d, _| {
+            d.check.ssl = Some(false);
+            Ok(())
+        }),
+    ),
+    entry("no-renegotiate", "", "Refuses TLS renegotiation", How::NoEffect("renegotiation is never done")),
+    entry("no-send-proxy", "", "Undoes send-proxy", How::Server(no_send_proxy)),
+    entry("no-send-proxy-v2", "", "Undoes send-proxy-v2", How::Server(no_send_proxy)),
+    entry("no-send-proxy-v2-ssl", "", "Undoes send-proxy-v2-ssl", How::Server(no_send_proxy)),
+    entry("no-send-proxy-v2-ssl-cn", "", "Undoes send-proxy-v2-ssl-cn", How::Server(no_send_proxy)),
+    entry(
+        "no-sni-auto",
+        "",
+        "Sends no server name by itself",
+        How::Server(|d, _| {
+            d.ssl().no_sni_auto = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "no-ssl",
+        "",
+        "Undoes ssl",
+        How::Server(|d, _| {
+            d.ssl_on = false;
+            Ok(())
+        }),
+    ),
+    entry(
+        "no-ssl-reuse",
+        "",
+        "A full handshake for each connection",
+        How::Server(|d, _| {
+            d.ssl().no_ssl_reuse = true;
+            Ok(())
+        }),
+    ),
+    entry("no-sslv3", "", "No SSLv3", How::NoEffect("SSLv3 is never spoken")),
+    entry(
+        "no-tls-tickets",
+        "",
+        "No session tickets",
+        How::Server(|d, _| {
+            d.ssl().no_tls_tickets = true;
+            Ok(())
+        }),
+    ),
+    entry("no-tlsv10", "", "No TLS 1.0", How::Server(tls_version)),
+    entry("no-tlsv11", "", "No TLS 1.1", How::Server(tls_version)),
+    entry("no-tlsv12", "", "No TLS 1.2", How::Server(tls_version)),
+    entry("no-tlsv13", "", "No TLS 1.3", How::Server(tls_version)),
+    entry(
+        "no-verifyhost",
+        "",
+        "Undoes verifyhost",
+        How::Server(|d, _| {
+            d.ssl().verifyhost = None;
+            Ok(())
+        }),
+    ),
+    entry(
+        "no-tfo",
+        "",
+        "Undoes tfo",
+        How::Server(|d, _| {
+            d.server.tfo = false;
+            Ok(())
+        }),
+    ),
+    entry(
+        "non-stick",
+        "",
+        "Never stored in stick tables",
+        How::Server(|d, _| {
+            d.server.non_stick = true;
+            Ok(())
+        }),
+    ),
+    entry("npn", "<protocols>", "Protocols offered by the predecessor of ALPN", How::Removed("use alpn")),
+    entry(
+        "observe",
+        "<mode>",
+        "Takes the health from traffic: layer4 or layer7",
+        How::Server(|d, a| {
+            let word = a.need("layer4 or layer7")?;
+            d.server.observe =
+                Some(choice(word, "mode", &[("layer4", "layer4"), ("layer7", "layer7")])?.to_owned());
+            Ok(())
+        }),
+    ),
+    entry(
+        "on-error",
+        "<mode>",
+        "What happens after error-limit errors",
+        How::Server(|d, a| {
+            let word = a.need("a mode")?;
+            let known = ["fastinter", "fail-check", "sudden-death", "mark-down"].map(|mode| (mode, mode));
+            d.server.on_error = Some(choice(word, "mode", &known)?.to_owned());
+            Ok(())
+        }),
+    ),
+    entry(
+        "on-marked-down",
+        "<action>",
+        "What happens with sessions when it goes down",
+        How::Server(|d, a| {
+            let word = a.need("an action")?;
+            d.server.on_marked_down =
+                Some(choice(word, "action", &[("shutdown-sessions", "shutdown-sessions")])?.to_owned());
+            Ok(())
+        }),
+    ),
+    entry(
+        "on-marked-up",
+        "<action>",
+        "What happens with sessions of backups when it comes up",
+        How::Server(|d, a| {
+            let word = a.need("an action")?;
+            let known = [("shutdown-backup-sessions", "shutdown-backup-sessions")];
+            d.server.on_marked_up = Some(choice(word, "action", &known)?.to_owned());
+            Ok(())
+        }),
+    ),
+    entry(
+        "pool-conn-name",
+        "<expr>",
+        "Only connections of the same name are reused",
+        How::Server(|d, a| {
+            d.server.pool_conn_name = Some(expression(a)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "pool-low-conn",
+        "<max>",
+        "Idle connections below which threads do not take each other's",
+        How::Server(|d, a| {
+            d.server.pool_low_conn = a.number(0..=usize::MAX)?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "pool-max-conn",
+        "<max>",
+        "Most idle connections kept",
+        How::Server(|d, a| {
+            d.server.pool_max_conn = usize::try_from(a.number(-1..=i64::MAX)?).ok();
+            Ok(())
+        }),
+    ),
+    entry(
+        "pool-purge-delay",
+        "<delay>",
+        "Time between purges of idle connections",
+        How::Server(|d, a| {
+            d.server.pool_purge_delay = a.time()?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "port",
+        "<port>",
+        "Port that checks go to",
+        How::Server(|d, a| {
+            d.check.port = Some(a.number(1..=65535)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "proto",
+        "<name>",
+        "Protocol spoken to the server",
+        How::Server(|d, a| {
+            d.server.proto = Some(protocol(a.need("a protocol")?)?);
+            Ok(())
+        }),
+    ),
+    entry("quic-cc-algo", "<algo>", "Congestion control of QUIC", How::NotYet),
+    entry(
+        "redir",
+        "<prefix>",
+        "Redirects clients to the server instead",
+        How::Server(|d, a| {
+            d.server.redir = Some(a.need("a prefix")?.text.clone());
+            Ok(())
+        }),
+    ),
+    entry("renegotiate", "", "Allows TLS renegotiation", How::NotYet),
+    entry(
+        "rise",
+        "<count>",
+        "Passed checks until it is up",
+        How::Server(|d, a| {
+            d.check.rise = a.number(1..=u32::MAX)?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "resolve-opts",
+        "<options>",
+        "How answers of name servers are used",
+        How::Server(|d, a| {
+            let list = args::list(a.need("options between commas")?);
+            d.server.resolve_opts = list.iter().map(|o| String::from_utf8_lossy(o).into_owned()).collect();
+            Ok(())
+        }),
+    ),
+    entry(
+        "resolve-prefer",
+        "<family>",
+        "Wanted address family: ipv4 or ipv6",
+        How::Server(|d, a| {
+            let word = a.need("ipv4 or ipv6")?;
+            d.server.resolve_prefer =
+                Some(choice(word, "family", &[("ipv4", "ipv4"), ("ipv6", "ipv6")])?.to_owned());
+            Ok(())
+        }),
+    ),
+    entry(
+        "resolve-net",
+        "<networks>",
+        "Networks whose addresses are preferred",
+        How::Server(|d, a| {
+            let list = args::list(a.need("networks between commas")?);
+            d.server.resolve_net = list.iter().map(|n| String::from_utf8_lossy(n).into_owned()).collect();
+            Ok(())
+        }),
+    ),
+    entry(
+        "resolvers",
+        "<id>",
+        "Name servers that find its address at run time",
+        How::Server(|d, a| {
+            d.server.resolvers = Some(a.text("a resolvers section's name")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "send-proxy",
+        "",
+        "Sends the PROXY protocol, version 1",
+        How::Server(|d, _| {
+            d.proxy_header().v2 = false;
+            Ok(())
+        }),
+    ),
+    entry(
+        "send-proxy-v2",
+        "",
+        "Sends the PROXY protocol, version 2",
+        How::Server(|d, _| {
+            d.proxy_header().v2 = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "set-proxy-v2-tlv-fmt",
+        "<fmt>",
+        "Adds a TLV to the PROXY protocol header: set-proxy-v2-tlv-fmt(<id>) <fmt>",
+        How::Server(tlv),
+    ),
+    entry("proxy-v2-options", "<options>", "Parts of the PROXY protocol header", How::Server(proxy_options)),
+    entry(
+        "send-proxy-v2-ssl",
+        "",
+        "Sends the PROXY protocol, version 2, with facts about TLS",
+        How::Server(|d, _| {
+            let header = d.proxy_header();
+            (header.v2, header.ssl) = (true, true);
+            Ok(())
+        }),
+    ),
+    entry(
+        "send-proxy-v2-ssl-cn",
+        "",
+        "Sends the PROXY protocol, version 2, with TLS facts and the certificate's name",
+        How::Server(|d, _| {
+            let header = d.proxy_header();
+            (header.v2, header.ssl, header.cert_cn) = (true, true, true);
+            Ok(())
+        }),
+    ),
+    entry(
+        "shard",
+        "<shard>",
+        "Part of the stick tables this peer gets",
+        How::Server(|d, a| {
+            d.server.shard = a.number(1..=i32::MAX as u32)?;
+            Ok(())
+        }),
+    ),
+    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", How::Server(tls_word)),
+    entry(
+        "slowstart",
+        "<time>",
+        "Time in which the weight grows to its full value after it came up",
+        How::Server(|d, a| {
+            d.server.slowstart = a.time()?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "sni",
+        "<expr>",
+        "Server name sent in TLS handshakes",
+        How::Server(|d, a| {
+            d.ssl().sni = Some(expression(a)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "sni-auto",
+        "",
+        "Sends the request's host as server name",
+        How::Server(|d, _| {
+            d.ssl().no_sni_auto = false;
+            Ok(())
+        }),
+    ),
+    entry("source", "<addr>", "Address connections come from", How::Server(source)),
+    entry(
+        "ssl",
+        "",
+        "Speaks TLS to the server",
+        How::Server(|d, _| {
+            d.ssl_on = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "ssl-max-ver",
+        "<version>",
+        "Highest TLS version",
+        How::Server(|d, a| {
+            d.ssl().max_ver = Some(tls::version(a.need("a TLS version")?)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "ssl-min-ver",
+        "<version>",
+        "Lowest TLS version",
+        How::Server(|d, a| {
+            d.ssl().min_ver = Some(tls::version(a.need("a TLS version")?)?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "ssl-reuse",
+        "",
+        "Undoes no-ssl-reuse",
+        How::Server(|d, _| {
+            d.ssl().no_ssl_reuse = false;
+            Ok(())
+        }),
+    ),
+    entry(
+        "stick",
+        "",
+        "Undoes non-stick",
+        How::Server(|d, _| {
+            d.server.non_stick = false;
+            Ok(())
+        }),
+    ),
+    entry(
+        "strict-maxconn",
+        "",
+        "Idle connections count for maxconn",
+        How::Server(|d, _| {
+            d.server.strict_maxconn = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "socks4",
+        "<addr>",
+        "Connects through a SOCKS4 proxy",
+        How::Server(|d, a| {
+            d.server.socks4 = Some(a.socket()?);
+            Ok(())
+        }),
+    ),
+    entry("tcp-md5sig", "<password>", "Signs TCP segments", How::NotYet),
+    entry(
+        "tcp-ut",
+        "<delay>",
+        "Longest time without acknowledgement",
+        How::Server(|d, a| {
+            d.server.tcp_ut = Some(a.time()?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "tfo",
+        "",
+        "TCP fast open",
+        How::Server(|d, _| {
+            d.server.tfo = true;
+            Ok(())
+        }),
+    ),
+    entry(
+        "track",
+        "<server>",
+        "Takes the state of another server: [backend/]server",
+        How::Server(|d, a| {
+            d.server.track = Some(a.text("[backend/]server")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "tls-tickets",
+        "",
+        "Undoes no-tls-tickets",
+        How::Server(|d, _| {
+            d.ssl().no_tls_tickets = false;
+            Ok(())
+        }),
+    ),
+    entry(
+        "verify",
+        "<none|required>",
+        "Whether the server's certificate is verified",
+        How::Server(|d, a| {
+            let word = a.need("none or required")?;
+            d.ssl().verify = Some(choice(
+                word,
+                "verification",
+                &[("none", Verify::None), ("required", Verify::Required)],
+            )?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "verifyhost",
+        "<hostname>",
+        "Name that must stand in the certificate",
+        How::Server(|d, a| {
+            d.ssl().verifyhost = Some(a.text("a host name")?);
+            Ok(())
+        }),
+    ),
+    entry(
+        "weight",
+        "<weight>",
+        "Share of the load, 0 to 256",
+        How::Server(|d, a| {
+            d.server.weight = a.number(0..=256)?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "ws",
+        "<mode>",
+        "HTTP version of WebSocket requests: auto, h1, h2",
+        How::Server(|d, a| {
+            let word = a.need("auto, h1 or h2")?;
+            d.server.ws =
+                Some(choice(word, "mode", &[("auto", "auto"), ("h1", "h1"), ("h2", "h2")])?.to_owned());
+            Ok(())
+        }),
+    ),
+    entry("ecdhe", "<curve>", "One key exchange group", How::NoEffect(LIBRARY)),
+];
+
+fn positive(a: &mut ServerArgs<'_, '_, '_>) -> Parsed<Duration> {
+    let time = a.time()?;
+    if time.is_zero() {
+        fail(a.word.pos, format!("'{}' must not be zero", a.word.as_str()))
+    } else {
+        Ok(time)
+    }
+}
+
+fn no_send_proxy(d: &mut ServerDraft, _: &mut ServerArgs<'_, '_, '_>) -> Parsed {
+    d.server.send_proxy = None;
+    Ok(())
+}
+
+fn tls_version(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed {
+    let ssl = d.ssl();
+    tls::version_option(&a.word.as_str(), &mut ssl.min_ver, &mut ssl.max_ver);
+    Ok(())
+}
+
+/// A word with an argument that is kept as it is written.
+fn tls_word(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed {
+    let word = a.word.as_str().into_owned();
+    let value = if word.starts_with("no-") { String::new() } else { a.text("a value")? };
+    d.ssl().others.push(format!("{word} {value}").trim_end().to_owned());
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! The texts a configuration is made of: their names, their lines, where a position points.
+//!
+//! Owns file names and contents for as long as findings may have to quote them; reading from disk is [`crate::files`]'s.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use weir_rules::Pos;
+
+use crate::files;
+
+/// One configuration file.
+#[derive(Debug, Clone)]
+pub struct SourceFile {
+    /// Its name as given on the command line.
+    pub name: Arc<str>,
+    /// Its bytes.
+    pub text: Arc<[u8]>,
+}
+
+/// All files of a configuration, in the order they are read; `Pos::file` is an index into them.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    files: Vec<SourceFile>,
+}
+
+impl Sources {
+    /// One text under a name, for tests and for `-cc`.
+    #[must_use]
+    pub fn from_text(name: &str, text: impl Into<Vec<u8>>) -> Self {
+        Self { files: vec![SourceFile { name: name.into(), text: text.into().into() }] }
+    }
+
+    /// Reads files; a folder stands for its `*.cfg` files in the order of their names.
+    ///
+    /// # Errors
+    /// A sentence about each file that cannot be read.
+    pub fn read(paths: &[PathBuf]) -> Result<Self, Vec<String>> {
+        let mut sources = Self::default();
+        let mut problems = Vec::new();
+        for path in paths {
+            let found = if path.is_dir() { files::configurations_in(path) } else { Ok(vec![path.clone()]) };
+            match found {
+                Ok(found) => found.iter().for_each(|file| sources.add(file, &mut problems)),
+                Err(error) => problems.push(format!("cannot list '{}': {error}", path.display())),
+            }
+        }
+        if problems.is_empty() { Ok(sources) } else { Err(problems) }
+    }
+
+    fn add(&mut self, path: &Path, problems: &mut Vec<String>) {
+        match files::read(path) {
+            Ok(text) => {
+                let name = path.display().to_string().into();
+                self.files.push(SourceFile { name, text: text.into() });
+            }
+            Err(error) => {
+                problems.push(format!("cannot open configuration file '{}': {error}", path.display()));
+            }
+        }
+    }
+
+    /// The files.
+    #[must_use]
+    pub fn files(&self) -> &[SourceFile] {
+        &self.files
+    }
+
+    /// Name of the file a position is in.
+    #[must_use]
+    pub fn name(&self, pos: Pos) -> &str {
+        self.files.get(pos.file as usize).map_or("", |file| &file.name)
+    }
+
+    /// The line a position is on, without its end.
+    #[must_use]
+    pub fn line(&self, pos: Pos) -> Option<&[u8]> {
+        let file = self.files.get(pos.file as usize)?;
+        let index = (pos.line as usize).checked_sub(1)?;
+        file.text.split(|b| *b == b'\n').nth(index).map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+    }
+}

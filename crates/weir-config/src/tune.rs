@@ -1,0 +1,576 @@
+//! `tune.` keywords of `global` (section 3.2 of the manual).
+
+use std::time::Duration;
+
+use crate::args::{Args, Parsed};
+use crate::global::GlobalDraft;
+use crate::keywords::{How, Keyword, Places, keyword};
+use crate::model::Tune;
+
+const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, how: How) -> Keyword {
+    keyword(name, Places::GLOBAL, arguments, doc, how)
+}
+
+/// Smallest buffer: a request line and some fields must fit beside the reserve for rewriting.
+const SMALLEST_BUFFER: usize = 1024;
+
+const NO_LUA: &str = "there is no Lua";
+const NO_QUIC: &str = "there is no QUIC";
+const MEMORY: &str = "memory is bounded per connection instead";
+const SCHEDULER: &str = "the scheduler decides";
+
+/// Reads a size and stores it.
+fn size(
+    draft: &mut GlobalDraft<'_>,
+    args: &mut Args<'_>,
+    field: fn(&mut Tune) -> &mut usize,
+    least: usize,
+) -> Parsed {
+    let word = args.peek();
+    let value = args.size()?;
+    if let Some(word) = word.filter(|_| value < least) {
+        return crate::args::fail(word.pos, format!("'{}' must be at least {least}", args.keyword));
+    }
+    *field(&mut draft.global.tune) = value;
+    args.end()
+}
+
+fn number(
+    draft: &mut GlobalDraft<'_>,
+    args: &mut Args<'_>,
+    field: fn(&mut Tune) -> &mut u32,
+    range: std::ops::RangeInclusive<u32>,
+) -> Parsed {
+    *field(&mut draft.global.tune) = args.number(range)?;
+    args.end()
+}
+
+fn glitches(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>, field: fn(&mut Tune) -> &mut u32) -> Parsed {
+    number(draft, args, field, 0..=u32::MAX)
+}
+
+fn window(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
+    // RFC 9113 section 6.9.2: a window above 2^31-1 is an error.
+    number(draft, args, |t| &mut t.h2_initial_window_size, 0..=0x7fff_ffff)
+}
+
+fn streams(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
+    number(draft, args, |t| &mut t.h2_max_concurrent_streams, 0..=i32::MAX as u32)
+}
+
+/// Kept by name for those who ask.
+fn other(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
+    let value = args.text("a value")?;
+    draft.global.tune.others.insert(args.keyword.to_owned(), value);
+    args.end()
+}
+
+/// Keywords of `global` that start with `tune.`.
+pub(crate) const KEYWORDS: &[Keyword] = &[
+    entry(
+        "tune.applet.zero-copy-forwarding",
+        "<on|off>",
+        "Forwards data of internal services without copies",
+        How::NoEffect(SCHEDULER),
+    ),
+    entry("tune.buffers.limit", "<number>", "Most buffers", How::NoEffect(MEMORY)),
+    entry("tune.buffers.reserve", "<number>", "Buffers kept back", How::NoEffect(MEMORY)),
+    entry(
+        "tune.bufsize",
+        "<size>",
+        "Size of a buffer: the longest request head",
+        How::Global(|d, a| size(d, a, |t| &mut t.bufsize, SMALLEST_BUFFER)),
+    ),
+    entry("tune.bufsize.large", "<size>", "Size of a large buffer", How::Global(other)),
+    entry("tune.bufsize.small", "<size>", "Size of a small buffer", How::Global(other)),
+    entry("tune.cli.max-payload-size", "<size>", "Longest payload of a runtime command", How::Global(other)),
+    entry(
+        "tune.comp.maxlevel",
+        "<number>",
+        "Highest compression level",
+        How::Global(|d, a| {
+            d.global.tune.comp_maxlevel = a.number(1..=9)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "tune.defaults.purge",
+        "",
+        "Forgets defaults sections after start",
+        How::NoEffect("they are always forgotten"),
+    ),
+    entry("tune.disable-fast-forward", "", "Copies all data through buffers", How::NoEffect(SCHEDULER)),
+    entry(
+        "tune.disable-zero-copy-forwarding",
+        "",
+        "Copies all data through buffers",
+        How::NoEffect(SCHEDULER),
+    ),
+    entry("tune.epoll.mask-events", "<events>", "Events that are not asked for", How::NoEffect(SCHEDULER)),
+    entry("tune.events.max-events-at-once", "<number>", "Events handled in one go", How::NoEffect(SCHEDULER)),
+    entry(
+        "tune.fail-alloc",
+        "<percent>",
+        "Makes memory allocations fail, for tests",
+        How::NoEffect("memory allocations do not fail on purpose"),
+    ),
+    entry(
+        "tune.fd.edge-triggered",
+        "<on|off>",
+        "Edge-triggered polling",
+        How::NoEffect("polling is always edge-triggered"),
+    ),
+    entry("tune.fd.tables", "<mode>", "Tables of descriptors", How::NoEffect(SCHEDULER)),
+    entry(
+        "tune.h1.be.glitches-threshold",
+        "<number>",
+        "Protocol errors after which a server's connection is closed",
+        How::Global(other),
+    ),
+    entry(
+        "tune.h1.fe.glitches-threshold",
+        "<number>",
+        "Protocol errors after which a client's connection is closed",
+        How::Global(other),
+    ),
+    entry("tune.h1.zero-copy-fwd-recv", "<on|off>", "Receives without copies", How::NoEffect(SCHEDULER)),
+    entry("tune.h1.zero-copy-fwd-send", "<on|off>", "Sends without copies", How::NoEffect(SCHEDULER)),
+    entry(
+        "tune.h2.be.glitches-threshold",
+        "<number>",
+        "Protocol errors after which a server's connection is closed",
+        How::Global(|d, a| glitches(d, a, |t| &mut t.h2_be_glitches_threshold)),
+    ),
+    entry(
+        "tune.h2.be.initial-window-size",
+        "<size>",
+        "Window of each stream from servers",
+        How::Global(other),
+    ),
+    entry(
+        "tune.h2.be.max-concurrent-streams",
+        "<number>",
+        "Streams at a time on a server's connection",
+        How::Global(other),
+    ),
+    entry("tune.h2.be.max-frames-at-once", "<number>", "Frames handled in one go", How::NoEffect(SCHEDULER)),
+    entry("tune.h2.be.rxbuf", "<size>", "Receive buffers of a server's connection", How::Global(other)),
+    entry(
+        "tune.h2.fe.glitches-threshold",
+        "<number>",
+        "Protocol errors after which a client's connection is closed",
+        How::Global(|d, a| glitches(d, a, |t| &mut t.h2_fe_glitches_threshold)),
+    ),
+    entry(
+        "tune.h2.fe.initial-window-size",
+        "<size>",
+        "Window of each stream from clients",
+        How::Global(window),
+    ),
+    entry(
+        "tune.h2.fe.max-concurrent-streams",
+        "<number>",
+        "Streams at a time on a client's connection",
+        How::Global(streams),
+    ),
+    entry("tune.h2.fe.max-frames-at-once", "<number>", "Frames handled in one go", How::NoEffect(SCHEDULER)),
+    entry("tune.h2.fe.max-rst-at-once", "<number>", "Resets handled in one go", How::NoEffect(SCHEDULER)),
+    entry(
+        "tune.h2.fe.max-total-streams",
+        "<number>",
+        "Streams after which a client's connection is closed",
+        How::Global(|d, a| {
+            d.global.tune.h2_fe_max_total_streams = a.number(0..=u64::MAX)?;
+            a.end()
+        }),
+    ),
+    entry("tune.h2.fe.rxbuf", "<size>", "Receive buffers of a client's connection", How::Global(other)),
+    entry(
+        "tune.h2.header-table-size",
+        "<size>",
+        "Size of the HPACK table",
+        How::Global(|d, a| number(d, a, |t| &mut t.h2_header_table_size, 0..=65535)),
+    ),
+    entry("tune.h2.initial-window-size", "<size>", "Window of each stream", How::Global(window)),
+    entry(
+        "tune.h2.max-concurrent-streams",
+        "<number>",
+        "Streams at a time on a connection",
+        How::Global(streams),
+    ),
+    entry(
+        "tune.h2.max-frame-size",
+        "<size>",
+        "Longest frame",
+        How::Global(|d, a| {
+            // RFC 9113 section 4.2: from 2^14 to 2^24-1.
+            number(d, a, |t| &mut t.h2_max_frame_size, 16384..=16_777_215)
+        }),
+    ),
+    entry("tune.h2.zero-copy-fwd-send", "<on|off>", "Sends without copies", How::NoEffect(SCHEDULER)),
+    entry(
+        "tune.http.cookielen",
+        "<size>",
+        "Longest captured cookie",
+        How::Global(|d, a| size(d, a, |t| &mut t.http_cookielen, 1)),
+    ),
+    entry(
+        "tune.http.logurilen",
+        "<size>",
+        "Longest URI in log lines",
+        How::Global(|d, a| size(d, a, |t| &mut t.http_logurilen, 1)),
+    ),
+    entry(
+        "tune.http.maxhdr",
+        "<number>",
+        "Most fields of a message",
+        How::Global(|d, a| {
+            d.global.tune.http_maxhdr = a.number(1..=32767)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "tune.idle-pool.shared",
+        "<auto|on|off>",
+        "Threads use each other's idle connections",
+        How::Global(|d, a| {
+            let word = a.need("'auto', 'on' or 'off'")?;
+            let known = [("auto", true), ("on", true), ("full", true), ("off", false)];
+            d.global.tune.idle_pool_shared = crate::args::choice(word, "value", &known)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "tune.idletimer",
+        "<time>",
+        "Time after which a stream counts as idle",
+        How::Global(|d, a| {
+            d.global.tune.idletimer = a.time()?;
+            a.end()
+        }),
+    ),
+    entry("tune.lua.bool-sample-conversion", "<mode>", "Lua", How::NoEffect(NO_LUA)),
+    entry("tune.lua.burst-timeout", "<time>", "Lua", How::NoEffect(NO_LUA)),
+    entry("tune.lua.forced-yield", "<number>", "Lua", How::NoEffect(NO_LUA)),
+    entry("tune.lua.log.loggers", "<on|off>", "Lua", How::NoEffect(NO_LUA)),
+    entry("tune.lua.log.stderr", "<mode>", "Lua", How::NoEffect(NO_LUA)),
+    entry("tune.lua.maxmem", "<number>", "Lua", How::NoEffect(NO_LUA)),
+    entry("tune.lua.openlibs", "<libs>", "Lua", How::NoEffect(NO_LUA)),
+    entry("tune.lua.service-timeout", "<time>", "Lua", How::NoEffect(NO_LUA)),
+    entry("tune.lua.session-timeout", "<time>", "Lua", How::NoEffect(NO_LUA)),
+    entry("tune.lua.task-timeout", "<time>", "Lua", How::NoEffect(NO_LUA)),
+    entry(
+        "tune.max-checks-per-thread",
+        "<number>",
+        "Most checks at a time in a thread",
+        How::Global(|d, a| {
+            d.global.tune.max_checks_per_thread = a.number(0..=usize::MAX)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "tune.maxaccept",
+        "<number>",
+        "Connections accepted in one go",
+        How::Global(|d, a| {
+            d.global.tune.maxaccept =
+                usize::try_from(a.number(-1..=i64::from(i32::MAX))?).unwrap_or(usize::MAX);
+            a.end()
+        }),
+    ),
+    entry(
+        "tune.maxpollevents",
+        "<number>",
+        "Events taken from the kernel in one go",
+        How::NoEffect(SCHEDULER),
+    ),
+    entry(
+        "tune.maxrewrite",
+        "<size>",
+        "Room in a buffer for rewriting",
+        How::Global(|d, a| size(d, a, |t| &mut t.maxrewrite, 0)),
+    ),
+    entry("tune.max-rules-at-once", "<number>", "Rules run in one go", How::NoEffect(SCHEDULER)),
+    entry(
+        "tune.memory.hot-size",
+        "<size>",
+        "Memory kept by each thread",
+        How::NoEffect("the allocator decides"),
+    ),
+    entry(
+        "tune.pattern.cache-size",
+        "<number>",
+        "Cache of pattern lookups",
+        How::NoEffect("lookups need no cache"),
+    ),
+    entry(
+        "tune.peers.max-updates-at-once",
+        "<number>",
+        "Updates sent to a peer in one go",
+        How::Global(other),
+    ),
+    entry("tune.pipesize", "<size>", "Size of pipes for splicing", How::NoEffect(SCHEDULER)),
+    entry(
+        "tune.pool-high-fd-ratio",
+        "<percent>",
+        "Descriptors in use above which idle connections are closed",
+        How::Global(other),
+    ),
+    entry(
+        "tune.pool-low-fd-ratio",
+        "<percent>",
+        "Descriptors in use above which idle connections are not kept",
+        How::Global(other),
+    ),
+    entry(
+        "tune.pt.zero-copy-forwarding",
+        "<on|off>",
+        "Forwards raw data without copies",
+        How::NoEffect(SCHEDULER),
+    ),
+    entry("tune.quic.be.cc.cubic-min-losses", "<number>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.be.cc.hystart", "<on|off>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.be.cc.max-frame-loss", "<number>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.be.cc.max-win-size", "<size>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.be.cc.reorder-ratio", "<percent>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.be.max-idle-timeout", "<time>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.be.sec.glitches-threshold", "<number>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.be.stream.data-ratio", "<percent>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.be.stream.max-concurrent", "<number>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.be.stream.rxbuf", "<size>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.be.tx.pacing", "<on|off>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.be.tx.udp-gso", "<on|off>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.fe.cc.cubic-min-losses", "<number>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.fe.cc.hystart", "<on|off>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.fe.cc.max-frame-loss", "<number>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.fe.cc.max-win-size", "<size>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.fe.cc.reorder-ratio", "<percent>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.fe.max-idle-timeout", "<time>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.fe.sec.glitches-threshold", "<number>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.fe.sec.retry-threshold", "<number>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.fe.sock-per-conn", "<mode>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.fe.stream.data-ratio", "<percent>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.fe.stream.max-concurrent", "<number>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.fe.stream.max-total", "<number>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.fe.stream.rxbuf", "<size>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.fe.tx.pacing", "<on|off>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.fe.tx.udp-gso", "<on|off>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.listen", "<on|off>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.mem.tx-max", "<size>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.zero-copy-fwd-send", "<on|off>", "QUIC", How::NoEffect(NO_QUIC)),
+    entry(
+        "tune.renice.runtime",
+        "<number>",
+        "Priority of the process while it runs",
+        How::NoEffect("priorities are the service manager's"),
+    ),
+    entry(
+        "tune.renice.startup",
+        "<number>",
+        "Priority of the process while it starts",
+        How::NoEffect("priorities are the service manager's"),
+    ),
+    entry(
+        "tune.rcvbuf.backend",
+        "<size>",
+        "Kernel's receive buffer of log and name server sockets",
+        How::Global(other),
+    ),
+    entry(
+        "tune.rcvbuf.client",
+        "<size>",
+        "Kernel's receive buffer of client connections",
+        How::Global(other),
+    ),
+    entry(
+        "tune.rcvbuf.frontend",
+        "<size>",
+        "Kernel's receive buffer of datagram listeners",
+        How::Global(other),
+    ),
+    entry(
+        "tune.rcvbuf.server",
+        "<size>",
+        "Kernel's receive buffer of server connections",
+        How::Global(other),
+    ),
+    entry("tune.recv_enough", "<size>", "Data after which reading pauses", How::NoEffect(SCHEDULER)),
+    entry("tune.ring.queues", "<number>", "Queues before a ring", How::NoEffect(SCHEDULER)),
+    entry("tune.runqueue-depth", "<number>", "Tasks run in one go", How::NoEffect(SCHEDULER)),
+    entry("tune.sched.low-latency", "<on|off>", "Runs short tasks first", How::NoEffect(SCHEDULER)),
+    entry(
+        "tune.sndbuf.backend",
+        "<size>",
+        "Kernel's send buffer of log and name server sockets",
+        How::Global(other),
+    ),
+    entry("tune.sndbuf.client", "<size>", "Kernel's send buffer of client connections", How::Global(other)),
+    entry("tune.sndbuf.frontend", "<size>", "Kernel's send buffer of datagram listeners", How::Global(other)),
+    entry("tune.sndbuf.server", "<size>", "Kernel's send buffer of server connections", How::Global(other)),
+    entry(
+        "tune.streams-elasticity",
+        "<percent>",
+        "How much streams shrink under load",
+        How::NoEffect(SCHEDULER),
+    ),
+    entry("tune.stick-counters", "<number>", "Tracked counters of a connection", How::Global(other)),
+    entry(
+        "tune.ssl.cachesize",
+        "<number>",
+        "TLS sessions kept",
+        How::Global(|d, a| {
+            d.global.tune.ssl_cachesize = a.number(0..=usize::MAX)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "tune.ssl.capture-buffer-size",
+        "<size>",
+        "Bytes of the client hello kept for fetches",
+        How::Global(other),
+    ),
+    entry(
+        "tune.ssl.capture-cipherlist-size",
+        "<size>",
+        "Bytes of the client hello kept for fetches (old name)",
+        How::Global(other),
+    ),
+    entry(
+        "tune.ssl.certificate-compression",
+        "<on|off>",
+        "Compresses certificates in handshakes",
+        How::NoEffect("the TLS library decides"),
+    ),
+    entry(
+        "tune.ssl.default-dh-param",
+        "<number>",
+        "Bits of Diffie-Hellman parameters",
+        How::NoEffect("finite-field Diffie-Hellman is not used"),
+    ),
+    entry(
+        "tune.ssl.force-private-cache",
+        "",
+        "A TLS session cache for each process",
+        How::NoEffect("there is one process"),
+    ),
+    entry("tune.ssl.hard-maxrecord", "<number>", "Longest TLS record always", How::Global(other)),
+    entry("tune.ssl.keylog", "<on|off>", "Keeps the keys of TLS connections for fetches", How::Global(other)),
+    entry(
+        "tune.ssl.keyupdate-rate-limit",
+        "<number>",
+        "Key updates a connection may ask for",
+        How::NoEffect("the TLS library bounds key updates"),
+    ),
+    entry(
+        "tune.ssl.lifetime",
+        "<time>",
+        "How long a TLS session can be resumed, seconds",
+        How::Global(|d, a| {
+            let word = a.need("a time in seconds")?;
+            d.global.tune.ssl_lifetime =
+                crate::args::time(word, crate::units::Unit::Seconds)?.max(Duration::from_secs(1));
+            a.end()
+        }),
+    ),
+    entry(
+        "tune.ssl.maxrecord",
+        "<number>",
+        "Longest TLS record while a connection is young",
+        How::Global(other),
+    ),
+    entry(
+        "tune.ssl.ocsp-update.maxdelay",
+        "<number>",
+        "Longest time between OCSP updates, seconds",
+        How::NoEffect("OCSP answers are never fetched"),
+    ),
+    entry(
+        "tune.ssl.ocsp-update.mindelay",
+        "<number>",
+        "Shortest time between OCSP updates, seconds",
+        How::NoEffect("OCSP answers are never fetched"),
+    ),
+    entry("tune.ssl.ssl-ctx-cache-size", "<number>", "Generated certificates kept", How::Global(other)),
+    entry(
+        "tune.takeover-other-tg-connections",
+        "<mode>",
+        "Takes idle connections of other thread groups",
+        How::NoEffect("threads have no groups"),
+    ),
+    entry("tune.vars.global-max-size", "<size>", "Most memory of all variables", How::Global(other)),
+    entry("tune.vars.proc-max-size", "<size>", "Most memory of proc. variables", How::Global(other)),
+    entry(
+        "tune.vars.reqres-max-size",
+        "<size>",
+        "Most memory of req. and res. variables",
+        How::Global(other),
+    ),
+    entry("tune.vars.sess-max-size", "<size>", "Most memory of sess. variables", How::Global(other)),
+    entry("tune.vars.txn-max-size", "<size>", "Most memory of txn. variables", How::Global(other)),
+    entry(
+        "tune.glitches.kill.cpu-usage",
+        "<percent>",
+        "CPU usage from which connections with protocol errors are closed",
+        How::Global(other),
+    ),
+    entry(
+        "tune.h2.log-errors",
+        "<none|connection|stream>",
+        "Protocol errors that are logged",
+        How::Global(other),
+    ),
+    entry(
+        "tune.listener.default-shards",
+        "<by-process|by-thread|by-group>",
+        "Sockets that share an address",
+        How::Global(other),
+    ),
+    entry(
+        "tune.listener.multi-queue",
+        "<on|fair|off>",
+        "How connections are spread over threads",
+        How::NoEffect(SCHEDULER),
+    ),
+    entry(
+        "tune.notsent-lowat.client",
+        "<size>",
+        "Unsent data the kernel holds for clients",
+        How::Global(other),
+    ),
+    entry(
+        "tune.notsent-lowat.server",
+        "<size>",
+        "Unsent data the kernel holds for servers",
+        How::Global(other),
+    ),
+    entry("tune.chksize", "<size>", "Size of check buffers", How::NoEffect("checks use ordinary buffers")),
+    entry("tune.quic.cc-hystart", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.cc.cubic.min-losses", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.disable-tx-pacing", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.disable-udp-gso", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.frontend.conn-tx-buffers.limit", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.frontend.default-max-window-size", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.frontend.glitches-threshold", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.frontend.max-data-size", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.frontend.max-idle-timeout", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.frontend.max-streams-bidi", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.frontend.max-tx-mem", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.frontend.stream-data-ratio", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.backend.max-idle-timeout", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.max-frame-loss", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.reorder-ratio", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.retry-threshold", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
+    entry("tune.quic.socket-owner", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
+    entry(
+        "tune.zlib.memlevel",
+        "<number>",
+        "Memory of zlib",
+        How::NoEffect("the built-in compressor has one size"),
+    ),
+    entry(
+        "tune.zlib.windowsize",
+        "<number>",
+        "Window of zlib",
+        How::NoEffect("the built-in compressor has one size"),
+    ),
+];

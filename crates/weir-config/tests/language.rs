@@ -1,0 +1,486 @@
+//! Whole configurations: what they become, and what is said about those that are wrong.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use weir_config::model::{
+    Balance, BindAddr, CheckPayload, Config, Expect, KeepAlive, LogAddress, Mode, PortMap, Proxy, ServerAddr,
+    TcpCheckStep, Verify,
+};
+use weir_config::source::Sources;
+use weir_config::{Environment, Loaded, keywords, load_sources, load_str};
+
+fn load(text: &str) -> Loaded {
+    load_str("t.cfg", text).unwrap_or_else(|found| panic!("{}", found.render(false)))
+}
+
+fn config(text: &str) -> Config {
+    load(text).config
+}
+
+fn proxy(text: &str) -> Arc<Proxy> {
+    let config = config(text);
+    Arc::clone(config.proxies.last().expect("a proxy"))
+}
+
+/// Everything said about a text, in one string.
+fn said(text: &str) -> String {
+    match load_str("t.cfg", text) {
+        Ok(loaded) => loaded.diagnostics.render(false),
+        Err(found) => found.render(false),
+    }
+}
+
+#[test]
+fn a_frontend_and_its_backend() {
+    let config = config(
+        "global\n nbthread 2\n maxconn 4096\n\
+         defaults\n mode http\n timeout connect 5s\n timeout client 50s\n timeout server 50s\n\
+         frontend web\n bind 127.0.0.1:8080\n bind :8443-8444 ssl crt a.pem alpn h2,http/1.1\n default_backend pool\n\
+         backend pool\n balance leastconn\n server s1 127.0.0.1:3000 check inter 10s weight 7\n server s2 h.example:81 backup\n",
+    );
+    assert_eq!(config.global.maxconn, Some(4096));
+    let [web, pool] = &config.proxies[..] else { panic!("two proxies") };
+    assert_eq!(
+        (web.default_backend, web.mode, web.frontend, web.backend),
+        (Some(1), Mode::Http, true, false)
+    );
+    assert_eq!(web.timeouts.client, Some(Duration::from_secs(50)));
+    let addrs: Vec<_> = web.binds.iter().map(|bind| bind.addr.clone()).collect();
+    let inet = |text: &str| BindAddr::Inet(text.parse().unwrap());
+    assert_eq!(addrs, [inet("127.0.0.1:8080"), inet("0.0.0.0:8443"), inet("0.0.0.0:8444")]);
+    assert_eq!(web.binds[2].ssl.as_ref().unwrap().alpn, Some(vec![b"h2".to_vec(), b"http/1.1".to_vec()]));
+    assert_eq!(web.binds.iter().map(|bind| bind.id).collect::<Vec<_>>(), [1, 2, 3]);
+    assert!(matches!(pool.balance, Balance::LeastConn));
+    let [s1, s2] = &pool.servers[..] else { panic!("two servers") };
+    assert_eq!((s1.weight, s1.id, s1.check.as_ref().unwrap().inter), (7, 1, Duration::from_secs(10)));
+    assert_eq!((s2.addr.clone(), s2.backup, s2.id), (ServerAddr::Name("h.example".into(), 81), true, 2));
+    assert!(s2.check.is_none());
+}
+
+#[test]
+fn threads_on_their_cpus() {
+    let check = |lines: &str, expected: &[&[usize]]| {
+        let map = config(&format!("global\n nbthread 4\n {lines}\n")).global.cpu_map;
+        assert_eq!(map, expected, "{lines}");
+    };
+    check("cpu-map auto:1/1-2 0-1", &[&[0], &[1]]);
+    check("cpu-map auto:1/1-4 3 2 1 0", &[&[0], &[1], &[2], &[3]]);
+    check("cpu-map 1/all 0-1", &[&[0, 1], &[0, 1], &[0, 1], &[0, 1]]);
+    check("cpu-map 1/1- 0-1", &[&[0, 1], &[0, 1], &[0, 1], &[0, 1]]);
+    check("cpu-map auto:1/even 0-31", &[&[], &[0], &[], &[1]]);
+    check("cpu-map auto:1/all 0-", &[&[0], &[1], &[2], &[3]]);
+    check("thread-groups 2\n cpu-map auto:2/1-2 8-9", &[&[], &[], &[8], &[9]]);
+    check("cpu-map 2/all 0", &[]);
+    assert!(said("global\n cpu-map auto:1/1-4 0").contains("as many CPUs as threads"));
+}
+
+#[test]
+fn proxies_start_from_defaults() {
+    let text = "defaults\n mode http\n retries 5\n option httplog\n option httpclose\n\
+                defaults tcp from http\n mode tcp\n no option httpclose\n option tcplog\n\
+                defaults http\n mode http\n retries 7\n option forwardfor\n timeout queue 3s\n\
+                backend a from tcp\n backend b\n retries 1\n no option forwardfor\n backend c from http\n timeout queue 0\n";
+    let text = text.replace(
+        "defaults tcp from http",
+        "defaults http0\n mode http\n retries 5\n option httpclose\ndefaults tcp from http0",
+    );
+    let config = config(&text);
+    let [a, b, c] = &config.proxies[..] else { panic!("three proxies") };
+    assert_eq!(
+        (a.mode, a.retries, a.options.keep_alive, a.options.tcplog),
+        (Mode::Tcp, 5, KeepAlive::KeepAlive, true)
+    );
+    assert_eq!(
+        (b.mode, b.retries, b.forwardfor.is_some()),
+        (Mode::Http, 1, false),
+        "the last defaults section counts"
+    );
+    assert_eq!((c.retries, c.forwardfor.is_some(), c.timeouts.queue), (7, true, None));
+    assert_eq!((&*a.defaults, &*c.defaults), ("tcp", "http"));
+}
+
+#[test]
+fn servers_start_from_default_server() {
+    let text = "defaults\n default-server inter 3s fall 9 ssl verify none send-proxy\n\
+                backend b\n default-server rise 4 check\n server a 10.0.0.1:80\n server b 10.0.0.2:80 no-check no-ssl no-send-proxy\n\
+                server-template t 2-3 10.0.0.3:+7 weight 0\n server u 10.0.0.4 id 2\n server v *:90\n";
+    let b = proxy(text);
+    let names: Vec<_> = b.servers.iter().map(|s| (&*s.name, s.id)).collect();
+    assert_eq!(names, [("a", 1), ("b", 3), ("t2", 4), ("t3", 5), ("u", 2), ("v", 6)]);
+    let check = b.servers[0].check.as_ref().unwrap();
+    assert_eq!((check.inter, check.fall, check.rise), (Duration::from_secs(3), 9, 4));
+    assert_eq!(b.servers[0].ssl.as_ref().unwrap().verify, Some(Verify::None));
+    assert!(b.servers[1].ssl.is_none() && b.servers[1].check.is_none() && b.servers[1].send_proxy.is_none());
+    assert_eq!((b.servers[2].port_map, b.servers[2].weight), (PortMap::Offset(7), 0));
+    assert_eq!(b.servers[4].port_map, PortMap::Offset(0));
+    assert_eq!(b.servers[5].addr, ServerAddr::Inet("0.0.0.0:90".parse().unwrap()));
+}
+
+#[test]
+fn tls_defaults_reach_binds_and_servers() {
+    let text = "global\n crt-base /certs\n ca-base /ca\n ssl-server-verify none\n\
+                ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets\n ssl-default-server-ciphersuites X\n\
+                listen l\n bind :443 ssl crt a.pem crt /b.pem ca-file c.pem verify optional\n server s 10.0.0.1:443 ssl ca-file @system-ca\n";
+    let l = proxy(text);
+    let bind = l.binds[0].ssl.as_ref().unwrap();
+    assert_eq!(bind.crt, [std::path::Path::new("/certs/a.pem"), std::path::Path::new("/b.pem")]);
+    assert_eq!(
+        (bind.min_ver.as_deref(), bind.no_tls_tickets, bind.verify),
+        (Some("TLSv1.2"), true, Some(Verify::Optional))
+    );
+    assert_eq!(bind.ca_file.as_deref(), Some(std::path::Path::new("/ca/c.pem")));
+    let server = l.servers[0].ssl.as_ref().unwrap();
+    assert_eq!((server.verify, server.ciphersuites.as_deref()), (Some(Verify::None), Some("X")));
+    assert_eq!(server.ca_file.as_deref(), Some(std::path::Path::new("@system-ca")));
+}
+
+#[test]
+fn global_logs_replace_log_global() {
+    let text = "global\n log 127.0.0.1:514 local0\n log stdout local1 notice\ndefaults\n log global\n\
+                backend b\n log 127.0.0.1:9 local2\n";
+    let b = proxy(text);
+    assert_eq!(b.logs.len(), 3);
+    assert_eq!(b.logs[1].address, LogAddress::Stdout);
+    let b = proxy(&format!("{text} no log\n"));
+    assert!(b.logs.is_empty());
+}
+
+#[test]
+fn http_checks_are_complete() {
+    let steps = |text: &str| {
+        let b = proxy(&format!("backend b\n option httpchk {text}"));
+        let check = b.httpchk.as_ref().expect("a check");
+        check.steps.iter().map(describe).collect::<Vec<_>>()
+    };
+    assert_eq!(steps(""), ["connect", "OPTIONS / HTTP/1.0", "status [(200, 399)]"]);
+    assert_eq!(steps("/x"), ["connect", "OPTIONS /x HTTP/1.0", "status [(200, 399)]"]);
+    assert_eq!(steps("GET /x HTTP/1.1"), ["connect", "GET /x HTTP/1.1", "status [(200, 399)]"]);
+    assert_eq!(
+        steps("/x\n http-check send meth PUT ver HTTP/1.1"),
+        ["connect", "PUT /x HTTP/1.1", "status [(200, 399)]"]
+    );
+    assert_eq!(
+        steps("/x\n http-check expect ! status 500-599,404"),
+        ["connect", "OPTIONS /x HTTP/1.0", "! status [(500, 599), (404, 404)]"]
+    );
+    assert_eq!(
+        steps(
+            "\n http-check connect port 81\n http-check send uri /1\n http-check expect string a\n http-check connect\n http-check send uri /2"
+        ),
+        [
+            "connect 81",
+            "OPTIONS /1 HTTP/1.0",
+            "string a",
+            "connect",
+            "OPTIONS /2 HTTP/1.0",
+            "status [(200, 399)]"
+        ]
+    );
+}
+
+#[test]
+fn own_check_steps_replace_inherited_ones() {
+    let text = "defaults\n option tcp-check\n tcp-check send a\n tcp-check expect string b\nbackend x\nbackend y\n tcp-check send-binary 0aff\n";
+    let config = config(text);
+    let steps =
+        |i: usize| config.proxies[i].tcpchk.as_ref().unwrap().iter().map(describe).collect::<Vec<_>>();
+    assert_eq!(steps(0), ["connect", "send [97]", "string b"]);
+    assert_eq!(steps(1), ["connect", "send [10, 255]"]);
+}
+
+fn describe(step: &TcpCheckStep) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match step {
+        TcpCheckStep::Connect { port: Some(port), .. } => format!("connect {port}"),
+        TcpCheckStep::Connect { .. } => "connect".into(),
+        TcpCheckStep::Send { data: CheckPayload::Plain(data), .. } => format!("send {data:?}"),
+        TcpCheckStep::HttpSend { method, uri: CheckPayload::Plain(uri), version, .. } => {
+            format!("{} {} {}", text(method), text(uri), text(version))
+        }
+        TcpCheckStep::Expect { negate, what, .. } => {
+            let not = if *negate { "! " } else { "" };
+            match what {
+                Expect::Status(ranges) => format!("{not}status {ranges:?}"),
+                Expect::String(value) => format!("{not}string {}", text(value)),
+                _ => format!("{not}other"),
+            }
+        }
+        _ => "other".into(),
+    }
+}
+
+#[test]
+fn small_sections() {
+    let text = "cache c\n total-max-size 4\n max-age 240\n process-vary on\n\
+                peers p\n bind 127.0.0.1:1\n server localhost\n server other 127.0.0.1:2\n table t type ip size 1k store gpc0\n\
+                resolvers r\n nameserver d 127.0.0.1\n hold valid 5s\n timeout retry 2s\n\
+                ring g\n format rfc5424\n size 32k\n server s 127.0.0.1:6514 log-proto octet-count\n\
+                log-forward f\n dgram-bind 127.0.0.1:1514\n log ring@g local0\n\
+                crt-store web\n crt-base /certs\n load crt a.pem alias one\n\
+                mailers m\n mailer smtp 127.0.0.1:25\n\
+                fcgi-app php\n docroot /srv\n index index.php\n";
+    let config = config(text);
+    let cache = &config.caches["c"];
+    assert_eq!((cache.total_max_size_mb, cache.max_object_size, cache.process_vary), (4, 16384, true));
+    let peers = &config.peers["p"];
+    assert_eq!(
+        (peers.local.as_deref(), peers.remotes.len(), &*peers.tables[0].name),
+        (Some("localhost"), 1, "p/t")
+    );
+    assert_eq!(config.resolvers["r"].nameservers[0].addr, "127.0.0.1:53".parse().unwrap());
+    assert_eq!(config.rings["g"].servers[0].log_proto.as_deref(), Some("octet-count"));
+    assert!(config.log_forwards[0].dgram_binds[0].datagram);
+    assert_eq!(config.crt_stores[0].loads[0].crt.to_str(), Some("/certs/a.pem"));
+    assert_eq!(config.mailers["m"].len(), 1);
+    assert_eq!(config.fcgi_apps["php"].index.as_deref(), Some(&b"index.php"[..]));
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let check = |text: &str, expected: &str| {
+        let shown = said(text);
+        assert!(shown.contains(expected), "{text}\n--- said:\n{shown}\n--- expected: {expected}");
+    };
+    check(
+        "frontend f\n bnid :80",
+        "unknown keyword 'bnid' in frontend 'f'\n     2 |  bnid :80\n       |  ^^^^\n       = did you mean 'bind'?",
+    );
+    check("frontend f\n bind :80 sls", "unknown keyword 'sls' in a bind line");
+    check("frontend f\n bind", "'bind' expects an address");
+    check("frontend f\n bind 127.0.0.1", "missing port number in '127.0.0.1'");
+    check(
+        "frontend f\n bind :80\n default_backend nope\nbackend nape",
+        "unable to find required default_backend: 'nope'",
+    );
+    check("frontend f\n default_backend nope\nbackend nape", "did you mean 'nape'?");
+    check("backend b\n server s", "'server' expects an address after the name");
+    check("backend b\n server s 1.2.3.4:80 weigth 3", "did you mean 'weight'?");
+    check("backend b\n server s 1.2.3.4:80 weight 300", "'300' is not a number from 0 to 256");
+    check(
+        "backend b\n server s 1.2.3.4:80\n server s 1.2.3.5:80",
+        "another server named 's' was already defined at line 2",
+    );
+    check("backend b\n server s 1.2.3.4:80 id 4\n server t 1.2.3.5:80 id 4", "has the id 4");
+    check("backend b\n server s 1.2.3.4:80 ssl", "no CA file is specified");
+    check("backend b\n server s 1.2.3.4:80 track a/b", "unable to find required proxy 'a'");
+    check("backend b\n server s 1.2.3.4:80 track t\n server t 1.2.3.5:80", "its health is not checked");
+    check("backend b\n server s 1.2.3.4:80 track t\n server t 1.2.3.5:80 track s", "tracks itself");
+    check("backend b\n server s x:80 resolvers r", "unable to find required resolvers 'r'");
+    check("frontend f\n bind :443 ssl", "no SSL certificate specified");
+    check("backend b\nbackend b", "backend 'b' has the same name as the backend declared at line 1");
+    check("backend b\n mode htpp", "unknown mode 'htpp'");
+    check("backend b\n timeout server 5x", "unknown unit 'x' of the time '5x'");
+    check("backend b\n timeout sevrer 5s", "did you mean 'timeout server'?");
+    check("backend b\n timeout", "'timeout' expects one more word");
+    check("backend b\n option htpchk", "did you mean 'option httpchk'?");
+    check("backend b\n no balance roundrobin", "'no' is not possible before 'balance'");
+    check("backend b\n balance rundrobin", "unknown balancing algorithm 'rundrobin'");
+    check(
+        "backend b\n maxconn 5",
+        "[WARNING]  config : parsing [t.cfg:2] : 'maxconn' ignored because backend 'b' has no frontend capability",
+    );
+    check("defaults\n bind :80", "'bind' is not allowed in 'defaults' section");
+    check("defaults\n http-request deny", "is not allowed in a 'defaults' section without a name");
+    check("backend b from nope", "defaults section 'nope' was not found");
+    check("defaults a from a\nbackend b from a", "chain of defaults");
+    check("defaults a from b\n mode tcp\nbackend x from a", "'b' was not found");
+    check(
+        "frontend f\n mode http\n bind :80\n default_backend b\nbackend b\n mode tcp",
+        "incompatible tcp backend 'b'",
+    );
+    check("frontend f\n mode http", "has no 'bind' directive");
+    check(
+        "frontend f\n bind :80\n default_backend b\nbackend b\n server s :80",
+        "missing timeouts for frontend 'f'",
+    );
+    check("listen f\n bind :80\n option httplog", "Falling back to 'option tcplog'");
+    check("frontend f\n server s :80", "'server' not allowed because frontend 'f' has no backend capability");
+    check(
+        "frontend f\n mode http\n use_backend b\n redirect location /\nbackend b",
+        "a 'redirect' rule placed after a 'use_backend' rule",
+    );
+    check("listen l\n bind :80\n default_backend l", "loop detected for default_backend: 'l'");
+    check("listen l\n bind :80 proto h2", "the protocol of a bind line is not usable in tcp mode");
+    check(
+        "backend b\n option httpchk\n http-check send meth GET\n http-check connect",
+        "must come first or follow an expectation",
+    );
+    check("global\n nbthread x", "'x' is not a number from 1 to 4096");
+    check("global\n nbtrhead 2", "did you mean 'nbthread'?");
+    check("global\n lua-load x", "'lua-load' is not implemented yet");
+    check("global\n nbproc 2", "'nbproc' is no longer supported");
+    check("program p\n command x", "'program' sections are not implemented yet");
+    check("cache c", "cache 'c' has no size");
+    check("peers p\n server other", "the address of peer 'other' is missing");
+    check("backend b\n stick-table type ip size 1k peers p", "unable to find sync peers 'p'");
+    check("backend b\n log ring@r local0", "unable to find ring 'r'");
+    check("backend b\n use-server x\n server y :1", "unable to find server 'x'");
+    check("backend b\n errorfile 500 /does/not/exist", "error opening file '/does/not/exist'");
+    check(
+        "backend b\n option httpchk\n http-check send meth GET\n http-check send meth PUT",
+        "cannot follow another",
+    );
+    check("listen l\n bind :443 ssl crt a.pem\ncrt-store\n load crt a.pem", "was already used at line 2");
+    check("userlist u\nuserlist u", "'userlist' section 'u' is declared twice");
+    check("backend b\n cookie S insert rewrite", "only one of rewrite, insert and prefix");
+    check("backend b\n retry-on 503 999", "unknown failure '999'");
+    check("global\n h1-case-adjust a b", "differ in more than case");
+}
+
+#[test]
+fn rules_see_acls_captures_and_backends() {
+    let text = "userlist u\n user a insecure-password b\n\
+                frontend f\n mode http\n bind :80\n acl api path_beg /api\n declare capture request len 8\n\
+                capture request header host len 32\n http-request capture req.hdr(a) len 16\n http-request deny if api\n\
+                http-request auth unless { http_auth(u) }\n http-error status 404 content-type text/plain string gone\n\
+                redirect scheme https if !{ ssl_fc }\n use_backend %[req.hdr(host),lower] if { nbsrv(b) gt 0 }\n use_backend b\n\
+                unique-id-format %{+X}o%ci\n log-format \"%ci %[capture.req.hdr(1)]\"\n stats admin if LOCALHOST\n monitor fail if api\n\
+                backend b\n mode http\n balance hash req.hdr(x)\n server s 127.0.0.1:1 sni req.hdr(host)\n use-server s if { path / }\n\
+                stick-table type ip size 1k store gpc0\n stick on src\n";
+    let config = config(text);
+    let f = &config.proxies[0];
+    let slots: Vec<_> = f.captures.request.iter().map(|(_, len)| *len).collect();
+    assert_eq!(
+        (slots, f.http_request.len(), f.redirect.len(), f.use_backend.len()),
+        (vec![8, 32, 16], 3, 1, 2)
+    );
+    assert!(f.errors.contains_key(&404) && f.log_format.is_some() && f.unique_id_format.is_some());
+    assert_eq!((f.monitor_fail.len(), f.stats.as_ref().unwrap().admin.len()), (1, 1));
+    let b = &config.proxies[1];
+    assert!(matches!(b.balance, Balance::Hash(_)) && b.servers[0].ssl_settings.sni.is_some());
+    assert_eq!((b.use_server.len(), b.stick_rules.len()), (1, 1));
+    assert!(config.userlists.contains_key("u"));
+}
+
+#[test]
+fn rules_of_defaults_sections() {
+    let bad = |text: &str, expected: &str| {
+        let shown = said(text);
+        assert!(shown.contains("[ALERT]") && shown.contains(expected), "{text}\n{shown}");
+    };
+    let rules = "defaults d\n mode http\n acl x path /\n http-request set-header a b if x\n";
+    let loaded =
+        config(&format!("{rules}backend b from d\n http-request set-header c d\nbackend c from d\n"));
+    assert_eq!(loaded.proxies.iter().map(|p| p.http_request.len()).collect::<Vec<_>>(), [2, 1]);
+    bad(&format!("{rules}backend b from d\n http-request deny if x\n"), "'x'");
+    bad(&format!("{rules}defaults e from d"), "no other defaults section can start from it");
+    bad(&format!("{rules}listen l from d"), "a listen section cannot start from it");
+    bad(&format!("{rules}backend b from d\nfrontend f from d\n bind :1"), "not both frontends and backends");
+    bad("defaults d\n tcp-request connection accept\nbackend b from d", "a backend cannot start from it");
+    bad(
+        "defaults d\n tcp-response content accept\nfrontend f from d\n bind :1",
+        "a frontend cannot start from it",
+    );
+    bad(
+        "defaults d\n mode http\n http-request set-header x %[srv_conn(www)]\nbackend b from d\n server www :1",
+        "must name the backend",
+    );
+    bad(
+        "defaults d\n mode http\n http-request track-sc0 src\nbackend b\n stick-table type ip size 1k",
+        "must name its table",
+    );
+}
+
+#[test]
+fn rules_name_things_that_exist() {
+    let check = |text: &str, expected: &str| {
+        let shown = said(&format!("frontend f\n mode http\n bind :80\n {text}\n"));
+        assert!(shown.contains(expected), "{text}\n{shown}");
+    };
+    check("http-request track-sc0 src table t", "unable to find stick-table 't'");
+    check("http-request deny if { nbsrv(nope) lt 1 }", "nope");
+    check("http-request cache-use c", "unable to find the cache 'c'");
+    check("http-request dny", "did you mean 'deny'?");
+    check("http-request deny if nope", "nope");
+    check("use_backend f if TRUE", "unable to find required use_backend: 'f'");
+    check("log-format \"%[req.hdr(]\"", "[ALERT]");
+}
+
+#[test]
+fn all_errors_are_reported_at_once_and_once() {
+    let shown =
+        said("defaults\n timeout client x\n foo\nfrontend a\n bind :1\n bar\nfrontend b\n bind :2\n baz\n");
+    assert_eq!(shown.matches("[ALERT]").count(), 4, "{shown}");
+}
+
+#[test]
+fn environment_reaches_the_configuration() {
+    let text = "global\n setenv PORT 81\nlisten l\n bind \"${ADDR}:${PORT}\" name \"l${.LINE}\"\n";
+    let env = Environment::from_variables([(b"ADDR".to_vec(), b"127.0.0.2".to_vec())], "here");
+    let loaded = load_sources(Sources::from_text("t.cfg", text), &env).unwrap();
+    let bind = &loaded.config.proxies[0].binds[0];
+    assert_eq!(bind.addr, BindAddr::Inet("127.0.0.2:81".parse().unwrap()));
+    assert_eq!(bind.name.as_deref(), Some("l4"));
+    assert_eq!(loaded.environment.get(b"PORT"), Some(&b"81"[..]));
+}
+
+/// Words that make random lines reach deep into the parsers.
+const WORDS: &[&str] = &[
+    "80",
+    "10s",
+    "1k",
+    "a",
+    "if",
+    "{",
+    "}",
+    "on",
+    "127.0.0.1:80",
+    "ssl",
+    "check",
+    "len",
+    "-m",
+    "h1",
+    "none",
+    "%[src]",
+    "fmt",
+    "!",
+    "\"\"",
+    "type",
+    "ip",
+    "size",
+    "store",
+    "gpc0",
+    "-1",
+    "99999999999999999999",
+    ",",
+    "(",
+    "\\",
+    "'x y'",
+];
+
+fn line() -> impl Strategy<Value = String> {
+    let names: Vec<&'static str> = keywords::all().map(|keyword| keyword.name).collect();
+    let word = prop::sample::select(WORDS.to_vec());
+    (prop::sample::select(names), prop::collection::vec(word, 0..6)).prop_map(|(name, words)| {
+        let words: Vec<&str> = words;
+        format!(" {name} {}\n", words.join(" "))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn arbitrary_bytes_never_panic(text in prop::collection::vec(any::<u8>(), 0..400)) {
+        let env = Environment::from_variables([], "here");
+        let outcome = load_sources(Sources::from_text("x", text), &env);
+        let shown = outcome.map_or_else(|found| found.render(true), |loaded| loaded.diagnostics.render(true));
+        prop_assert!(shown.len() < 1 << 20);
+    }
+
+    #[test]
+    fn keywords_with_any_words_never_panic(
+        sections in prop::collection::vec(
+            (prop::sample::select(vec!["global", "defaults d", "frontend f", "backend b", "listen l", "peers p", "cache c",
+                "ring r", "resolvers r", "log-forward f", "userlist u", "http-errors e", "crt-store", "fcgi-app a"]),
+             prop::collection::vec(line(), 0..8)),
+            0..5,
+        )
+    ) {
+        let text: String = sections.into_iter().map(|(head, lines)| format!("{head}\n{}", lines.concat())).collect();
+        let shown = said(&text);
+        prop_assert!(shown.len() < 1 << 20);
+    }
+}

@@ -1,0 +1,98 @@
+//! Everything a search touches, in one place: the window, the tables, the tokens and their counts, the written bits.
+//!
+//! One structure, so that one register points at all of it. Sizes are powers of two that the compiler knows: a
+//! masked index needs no test, so that the search is free of bounds checks without `unsafe`.
+
+use crate::code::Frequencies;
+
+/// The farthest distance of a match (RFC 1951 section 3.2.5).
+pub(crate) const WINDOW: usize = 1 << 15;
+/// Half is the window, half is being read.
+const RING: usize = 2 * WINDOW;
+/// The first bytes again after the last, for loads across the end.
+const SLACK: usize = 32;
+/// Entries of the largest table.
+pub(crate) const TABLE: usize = 1 << 13;
+/// The most input of a block that is kept as tokens; there is at most a token a byte.
+pub(crate) const TOKENS: usize = 1 << 16;
+/// Positions in the stage wrap at this size; a block never fills it.
+pub(crate) const STAGE: usize = 1 << 16;
+/// A store writes 8 bytes, of which the last may be ahead of the position.
+const STORE: usize = 8;
+
+pub(crate) struct Arena {
+    /// For each hash the last position, and more bits of the hash above.
+    pub(crate) newest: [u16; TABLE],
+    /// The last two.
+    pub(crate) two_newest: [u32; TABLE],
+    pub(crate) frequencies: Frequencies,
+    /// The last 64 kB of a call's input.
+    ring: [u8; RING + SLACK],
+    tokens: [u32; TOKENS],
+    /// Written bits, before they are appended to the output.
+    stage: [u8; STAGE + STORE],
+}
+
+impl Arena {
+    pub(crate) const EMPTY: Self = Self {
+        newest: [0; TABLE],
+        two_newest: [0; TABLE],
+        frequencies: Frequencies::NONE,
+        ring: [0; RING + SLACK],
+        tokens: [0; TOKENS],
+        stage: [0; STAGE + STORE],
+    };
+
+    /// Puts the input's bytes from position `at`, a multiple of [`WINDOW`], into their half.
+    pub(crate) fn load(&mut self, at: usize, half: &[u8]) {
+        let start = at & (RING - 1);
+        self.ring[start..start + half.len()].copy_from_slice(half);
+        if start == 0 {
+            let again = half.len().min(SLACK);
+            self.ring[RING..RING + again].copy_from_slice(&half[..again]);
+        }
+    }
+
+    /// Eight bytes from a position on. Beyond the end of the input they are arbitrary.
+    #[inline(always)]
+    pub(crate) fn word(&self, at: usize) -> u64 {
+        let at = at & (RING - 1);
+        u64::from_le_bytes(self.ring[at..at + 8].try_into().expect("a slice of 8"))
+    }
+
+    /// How long the bytes at two positions are equal, beyond a number that is known: at most `limit`.
+    #[inline(always)]
+    pub(crate) fn extend(&self, at: usize, candidate: usize, mut length: usize, limit: usize) -> usize {
+        while length < limit {
+            let differing = self.word(at + length) ^ self.word(candidate + length);
+            if differing != 0 {
+                return (length + (differing.trailing_zeros() >> 3) as usize).min(limit);
+            }
+            length += 8;
+        }
+        limit
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_token(&mut self, index: usize, token: u32) {
+        self.tokens[index & (TOKENS - 1)] = token;
+    }
+
+    /// The first tokens, and the stage to write them to.
+    #[inline]
+    pub(crate) fn tokens_and_stage(&mut self, count: usize) -> (&[u32], &mut [u8; STAGE + STORE]) {
+        (&self.tokens[..count.min(TOKENS)], &mut self.stage)
+    }
+
+    #[inline(always)]
+    pub(crate) fn stage(&mut self) -> &mut [u8; STAGE + STORE] {
+        &mut self.stage
+    }
+}
+
+/// Writes 8 bytes at a position of the stage.
+#[inline(always)]
+pub(crate) fn store(stage: &mut [u8; STAGE + STORE], at: usize, bits: u64) {
+    let at = at & (STAGE - 1);
+    stage[at..at + 8].copy_from_slice(&bits.to_le_bytes());
+}

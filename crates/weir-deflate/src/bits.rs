@@ -1,0 +1,85 @@
+//! The bit stream of a block.
+
+use alloc::vec::Vec;
+
+use crate::arena::{STAGE, store};
+
+/// The bits of a byte that is not full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Partial {
+    pub(crate) bits: u8,
+    pub(crate) count: u8,
+}
+
+/// The stage that bits are written to.
+type Stage = [u8; STAGE + 8];
+
+/// Writes bits to a stage, the least significant first (RFC 1951 section 3.1.1). It holds no reference to the stage,
+/// so that a search keeps it in registers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BitWriter {
+    at: usize,
+    bits: u64,
+    count: u32,
+}
+
+impl BitWriter {
+    #[inline]
+    pub(crate) fn new(partial: Partial) -> Self {
+        Self { at: 0, bits: u64::from(partial.bits), count: u32::from(partial.count) }
+    }
+
+    /// Adds bits without storing them; there must be room: 56 since the last store.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, bits: u64, count: u32) {
+        debug_assert!(self.count + count < 64, "{} + {count}", self.count);
+        self.bits |= bits << (self.count & 63);
+        self.count += count;
+    }
+
+    /// Stores the full bytes: less than 8 bits remain.
+    #[inline(always)]
+    pub(crate) fn store(&mut self, stage: &mut Stage) {
+        store(stage, self.at, self.bits);
+        self.at += (self.count >> 3) as usize;
+        self.bits >>= self.count & 56;
+        self.count &= 7;
+    }
+
+    /// Adds at most 56 bits and stores.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, stage: &mut Stage, bits: u64, count: u32) {
+        self.add(bits, count);
+        self.store(stage);
+    }
+
+    /// Full bytes so far.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.at
+    }
+
+    /// Appends the full bytes to `out`.
+    #[inline]
+    pub(crate) fn drain(self, stage: &Stage, out: &mut Vec<u8>) -> Partial {
+        debug_assert!(self.at <= STAGE);
+        out.extend_from_slice(&stage[..self.at.min(STAGE)]);
+        Partial { bits: self.bits as u8, count: self.count as u8 }
+    }
+}
+
+/// Appends a stored block (RFC 1951 section 3.2.4) of at most 65,535 bytes.
+pub(crate) fn stored(partial: Partial, block: &[u8], last: bool, out: &mut Vec<u8>) -> Partial {
+    debug_assert!(block.len() <= usize::from(u16::MAX));
+    // Three header bits after at most seven bits: one byte or two.
+    let bits = u16::from(partial.bits) | u16::from(last) << partial.count;
+    out.push(bits as u8);
+    if partial.count > 5 {
+        out.push((bits >> 8) as u8);
+    }
+    let length = block.len() as u16;
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&(!length).to_le_bytes());
+    out.extend_from_slice(block);
+    Partial::default()
+}

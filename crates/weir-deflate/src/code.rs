@@ -1,0 +1,206 @@
+//! Codes made ready for writing, and the codes known beforehand.
+
+use alloc::{boxed::Box, vec::Vec};
+
+use crate::Content;
+use crate::huffman::{Description, Lengths, Workspace, codes};
+use crate::presets::PRESETS;
+use crate::symbols::{
+    DISTANCE_EXTRA, DISTANCES, END_OF_BLOCK, FIRST_LENGTH, LENGTH_EXTRA, LENGTH_PARTS, LENGTH_RANGES,
+    LITERALS_AND_LENGTHS,
+};
+
+/// In a token and in [`Code::first`]: 0..256 are literals, from here on the lengths from 3 on.
+pub(crate) const FIRST_COPY: usize = 256;
+/// In a token's second part and in [`Code::second`]: 0..30 are distance symbols, this is nothing at all.
+pub(crate) const NO_SECOND: usize = 30;
+/// From here on the second part is a literal.
+pub(crate) const SECOND_LITERAL: usize = 32;
+/// Entries of either table: 9 bits of a token.
+pub(crate) const ENTRIES: usize = 512;
+
+/// A code as tables of what to write. Bits and their number stand apart: two loads are cheaper than taking one apart.
+#[derive(Clone, Debug)]
+pub(crate) struct Code {
+    /// Literals, and lengths with their extra bits.
+    pub(crate) first: [u32; ENTRIES],
+    pub(crate) first_count: [u8; ENTRIES],
+    /// Distances without their extra bits, and second literals.
+    pub(crate) second: [u16; ENTRIES],
+    /// Where the distance's extra bits go.
+    pub(crate) second_length: [u8; ENTRIES],
+    /// The number of all bits.
+    pub(crate) second_count: [u8; ENTRIES],
+    /// The end of the block.
+    end: (u16, u8),
+}
+
+impl Code {
+    pub(crate) const EMPTY: Self = Self {
+        first: [0; ENTRIES],
+        first_count: [0; ENTRIES],
+        second: [0; ENTRIES],
+        second_length: [0; ENTRIES],
+        second_count: [0; ENTRIES],
+        end: (0, 0),
+    };
+
+    pub(crate) fn set(&mut self, lengths: &Lengths) {
+        let mut code = [0u16; 288];
+        codes(&lengths.literals, &lengths.literal_counts, &mut code);
+        for (entry, &bits) in self.first[..FIRST_COPY].iter_mut().zip(&code) {
+            *entry = u32::from(bits);
+        }
+        self.first_count[..FIRST_COPY].copy_from_slice(&lengths.literals[..FIRST_COPY]);
+        self.second[SECOND_LITERAL..][..FIRST_COPY].copy_from_slice(&code[..FIRST_COPY]);
+        self.second_count[SECOND_LITERAL..][..FIRST_COPY].copy_from_slice(&lengths.literals[..FIRST_COPY]);
+        let mut length_code = [(0u32, 0u8, 0u8); 32];
+        for (symbol, &extra) in LENGTH_EXTRA.iter().enumerate() {
+            let length = lengths.literals[FIRST_LENGTH + symbol];
+            length_code[symbol] = (u32::from(code[FIRST_LENGTH + symbol]), length, length + extra);
+        }
+        for (i, &(symbol, extra)) in LENGTH_PARTS.iter().enumerate() {
+            let (bits, length, count) = length_code[usize::from(symbol) % 32];
+            self.first[FIRST_COPY + i] = bits | u32::from(extra) << (length & 31);
+            self.first_count[FIRST_COPY + i] = count;
+        }
+        self.end = (code[END_OF_BLOCK], lengths.literals[END_OF_BLOCK]);
+        codes(&lengths.distances, &lengths.distance_counts, &mut self.second[..32]);
+        self.second_length[..DISTANCES].copy_from_slice(&lengths.distances[..DISTANCES]);
+        for (symbol, &extra) in DISTANCE_EXTRA.iter().enumerate() {
+            self.second_count[symbol] = lengths.distances[symbol] + extra;
+        }
+        self.second[NO_SECOND] = 0;
+        self.second_count[NO_SECOND] = 0;
+    }
+
+    /// The bits that end a block, and their number.
+    pub(crate) fn end(&self) -> (u64, u32) {
+        (u64::from(self.end.0), u32::from(self.end.1))
+    }
+}
+
+/// How often each symbol is used in a block.
+#[derive(Clone, Debug)]
+pub(crate) struct Frequencies {
+    /// Indexed as [`Code::first`].
+    pub(crate) first: [u32; ENTRIES],
+    pub(crate) distances: [u32; 32],
+}
+
+impl Frequencies {
+    pub(crate) const NONE: Self = Self { first: [0; ENTRIES], distances: [0; 32] };
+}
+
+/// The same by symbol, with the end of the block counted.
+pub(crate) struct Symbols {
+    pub(crate) literals: [u32; 288],
+    pub(crate) distances: [u32; 32],
+    /// Bits that any code needs besides: the extra bits.
+    pub(crate) extra_bits: u32,
+}
+
+impl Symbols {
+    #[inline]
+    pub(crate) fn of(frequencies: &Frequencies) -> Self {
+        let mut literals = [0u32; 288];
+        literals[..256].copy_from_slice(&frequencies.first[..256]);
+        literals[END_OF_BLOCK] = 1;
+        let mut extra_bits = 0;
+        for (symbol, &(start, end)) in LENGTH_RANGES.iter().enumerate() {
+            let sum: u32 = frequencies.first[FIRST_COPY + start..FIRST_COPY + end].iter().sum();
+            literals[FIRST_LENGTH + symbol] = sum;
+            extra_bits += sum * u32::from(LENGTH_EXTRA[symbol]);
+        }
+        for (&count, &extra) in frequencies.distances.iter().zip(&DISTANCE_EXTRA) {
+            extra_bits += count * u32::from(extra);
+        }
+        Self { literals, distances: frequencies.distances, extra_bits }
+    }
+
+    /// The bits of the block's tokens and end in a code of these lengths.
+    #[inline]
+    pub(crate) fn cost(&self, lengths: &Lengths) -> u32 {
+        let sum = |counts: &[u32], lengths: &[u8]| -> u32 {
+            counts.iter().zip(lengths).map(|(&count, &length)| count * u32::from(length)).sum()
+        };
+        self.extra_bits + sum(&self.literals, &lengths.literals) + sum(&self.distances, &lengths.distances)
+    }
+}
+
+/// A code that is the same for all blocks: a block in it needs no second pass, and may stay open between calls.
+#[derive(Debug)]
+pub(crate) struct StaticCode {
+    pub(crate) code: Code,
+    pub(crate) lengths: Lengths,
+    /// The block's header with its type: values and numbers of bits.
+    header: Vec<(u64, u32)>,
+    pub(crate) header_bits: u32,
+}
+
+/// Block types (RFC 1951 section 3.2.3) in their place above the bit that marks the last block.
+const FIXED: u64 = 1 << 1;
+pub(crate) const DYNAMIC: u64 = 2 << 1;
+
+impl StaticCode {
+    fn new(lengths: Lengths, mut header: Vec<(u64, u32)>) -> Self {
+        let mut code = Code::EMPTY;
+        code.set(&lengths);
+        let header_bits = header.iter().map(|&(_, bits)| bits).sum();
+        header.shrink_to_fit();
+        Self { code, lengths, header, header_bits }
+    }
+
+    /// RFC 1951 section 3.2.6.
+    fn fixed() -> Self {
+        let mut literals = [8; 288];
+        literals[144..256].fill(9);
+        literals[256..280].fill(7);
+        Self::new(Lengths::new(literals, [5; 32]), Vec::from([(FIXED, 3)]))
+    }
+
+    fn preset(text: &[u8; LITERALS_AND_LENGTHS + DISTANCES]) -> Self {
+        let (mut literals, mut distances) = ([0; 288], [0; 32]);
+        let length = |digit: &u8| if *digit <= b'9' { digit - b'0' } else { digit - b'a' + 10 };
+        let (first, second) = text.split_at(LITERALS_AND_LENGTHS);
+        literals.iter_mut().zip(first).for_each(|(of, digit)| *of = length(digit));
+        distances.iter_mut().zip(second).for_each(|(of, digit)| *of = length(digit));
+        let lengths = Lengths::new(literals, distances);
+        let mut description = Description::EMPTY;
+        description.write(&lengths, &mut { Workspace::EMPTY });
+        let mut header = Vec::from([(DYNAMIC, 3)]);
+        header.extend(description.pieces().iter().map(|&(value, bits)| (u64::from(value), u32::from(bits))));
+        Self::new(lengths, header)
+    }
+
+    /// Values and numbers of bits of a block's header.
+    pub(crate) fn header(&self, last: bool) -> impl Iterator<Item = (u64, u32)> + '_ {
+        let mark = move |i: usize| u64::from(last && i == 0);
+        self.header.iter().enumerate().map(move |(i, &(value, bits))| (value | mark(i), bits))
+    }
+}
+
+/// Which static code.
+pub(crate) type StaticId = u8;
+/// The fixed code of RFC 1951.
+pub(crate) const FIXED_ID: StaticId = 0;
+
+/// The code that is made for this content; the fixed one where nothing is known.
+pub(crate) const fn preset_for(content: Content) -> StaticId {
+    match content {
+        Content::Unknown => FIXED_ID,
+        Content::Html => 1,
+        Content::Script => 2,
+        Content::Json => 3,
+        Content::Xml => 4,
+        Content::Text => 5,
+    }
+}
+
+/// All static codes, by [`StaticId`].
+pub(crate) fn static_codes() -> Box<[StaticCode]> {
+    let mut all = Vec::with_capacity(1 + PRESETS.len());
+    all.push(StaticCode::fixed());
+    all.extend(PRESETS.iter().map(|text| StaticCode::preset(text)));
+    all.into_boxed_slice()
+}

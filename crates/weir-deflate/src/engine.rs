@@ -1,0 +1,403 @@
+//! One call: its input as blocks, each in the cheapest of the codes that its level looks at.
+
+use alloc::{boxed::Box, vec::Vec};
+use core::fmt;
+
+use crate::arena::{Arena, STAGE, TABLE, TOKENS, WINDOW};
+use crate::bits::{BitWriter, Partial, stored};
+use crate::code::{
+    Code, DYNAMIC, FIXED_ID, Frequencies, StaticCode, StaticId, Symbols, preset_for, static_codes,
+};
+use crate::huffman::{Description, LIMIT, Lengths, Workspace, code_lengths};
+use crate::parse::{LEAST, LEAST_IN_FIXED, LEAST_OF_TWO, Sink, parse, parse_two};
+use crate::probe::looks_random;
+use crate::symbols::{DISTANCES, LITERALS_AND_LENGTHS};
+use crate::tokens::{Collect, Write, write_tokens};
+use crate::{Content, Ending, Level};
+
+/// The most input of a block in one pass: in the longest codes it still fits the stage.
+const ONE_PASS_BLOCK: usize = WINDOW;
+/// The most input of a block in two passes: its tokens fit, and so do its bits, which are hardly more than the input's.
+const TWO_PASS_BLOCK: usize = TOKENS - 64;
+/// What a stored block needs besides its input, at most: header, padding, the length twice.
+const STORED_BYTES: usize = 6;
+/// Bodies and pieces below this are not worth the description of a preset code.
+const LEAST_PRESET: usize = 256;
+
+const _: () = assert!(ONE_PASS_BLOCK * LIMIT / 8 + 256 < STAGE);
+const _: () = assert!(TWO_PASS_BLOCK + STORED_BYTES + 2 < STAGE);
+const _: () = assert!(TWO_PASS_BLOCK <= u16::MAX as usize);
+
+/// What a thread lends to each call; it carries nothing from one call to the next.
+pub struct Scratch {
+    arena: Box<Arena>,
+    dynamic: Box<Dynamic>,
+    statics: Box<[StaticCode]>,
+}
+
+/// A code made for one block.
+struct Dynamic {
+    lengths: Lengths,
+    description: Description,
+    code: Code,
+    workspace: Workspace,
+}
+
+impl Scratch {
+    /// Allocates everything that encoding will ever need: some 500 kB, of which small bodies touch little.
+    pub fn new() -> Self {
+        Self {
+            arena: Box::new(Arena::EMPTY),
+            dynamic: Box::new(Dynamic {
+                lengths: Lengths::NONE,
+                description: Description::EMPTY,
+                code: Code::EMPTY,
+                workspace: Workspace::EMPTY,
+            }),
+            statics: static_codes(),
+        }
+    }
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scratch").finish_non_exhaustive()
+    }
+}
+
+/// Where the bit stream stands between blocks and between calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) partial: Partial,
+    /// The static code whose block is still open.
+    pub(crate) open: Option<StaticId>,
+}
+
+/// Encodes all of `input` as the next part of a stream.
+pub(crate) fn encode(
+    input: &[u8],
+    ending: Ending,
+    level: Level,
+    content: Content,
+    position: Position,
+    out: &mut Vec<u8>,
+    scratch: &mut Scratch,
+) -> Position {
+    let mut call = Call { input, content, position, out, scratch, loaded: 0, finished: false };
+    if !input.is_empty() {
+        call.blocks(ending, level);
+    }
+    call.end(ending);
+    call.position
+}
+
+struct Call<'a> {
+    input: &'a [u8],
+    content: Content,
+    position: Position,
+    out: &'a mut Vec<u8>,
+    scratch: &'a mut Scratch,
+    /// Input bytes in the window so far.
+    loaded: usize,
+    /// Whether the last block is marked as such.
+    finished: bool,
+}
+
+impl Call<'_> {
+    fn blocks(&mut self, ending: Ending, level: Level) {
+        let all = self.input.len();
+        self.clear_table(level);
+        let most = if level == Level::Fast { ONE_PASS_BLOCK } else { TWO_PASS_BLOCK };
+        // Blocks of equal size: a short last one would pay for a description of its own.
+        let count = all.div_ceil(most);
+        let mut start = 0;
+        for i in 1..=count {
+            let end = (all as u64 * i as u64 / count as u64) as usize;
+            let last = ending == Ending::Finish && i == count;
+            if looks_random(&self.input[start..end]) {
+                self.stored(start, end, last);
+            } else if level == Level::Fast {
+                self.one_pass(start, end, last);
+            } else {
+                self.two_passes(start, end, last, level);
+            }
+            start = end;
+        }
+    }
+
+    /// Only as much of the table is used, and cleared, as the input is worth.
+    fn clear_table(&mut self, level: Level) {
+        let size = table_size(self.input.len());
+        match level {
+            Level::Fast | Level::Default => self.scratch.arena.newest[..size].fill(0),
+            Level::High => self.scratch.arena.two_newest[..size].fill(0),
+        }
+    }
+
+    fn one_pass(&mut self, start: usize, end: usize, last: bool) {
+        let id = match self.position.open {
+            Some(open) if end - start < LEAST_PRESET => open,
+            None if end - start < LEAST_PRESET => FIXED_ID,
+            _ => preset_for(self.content),
+        };
+        let Scratch { arena, statics, .. } = &mut *self.scratch;
+        let code = &statics[usize::from(id)];
+        let mut writer = BitWriter::new(self.position.partial);
+        let last = open(&mut writer, arena, statics, self.position.open, id, last);
+        let sink = Write { writer, code: &code.code };
+        let mut search = Search { input: self.input, arena, loaded: &mut self.loaded };
+        let Write { mut writer, .. } = if id == FIXED_ID {
+            search.run::<false, LEAST_IN_FIXED, _>(start, end, sink)
+        } else {
+            search.run::<false, LEAST, _>(start, end, sink)
+        };
+        if writer.bytes() > end - start + STORED_BYTES {
+            self.stored(start, end, last);
+            return;
+        }
+        if last {
+            let (bits, count) = code.code.end();
+            writer.put(arena.stage(), bits, count);
+            self.finished = true;
+        }
+        self.position.partial = writer.drain(arena.stage(), self.out);
+        self.position.open = (!last).then_some(id);
+    }
+
+    fn two_passes(&mut self, start: usize, end: usize, last: bool, level: Level) {
+        let Scratch { arena, dynamic, statics } = &mut *self.scratch;
+        arena.frequencies = Frequencies::NONE;
+        let mut search = Search { input: self.input, arena, loaded: &mut self.loaded };
+        let Collect { count: tokens } = match level {
+            Level::High => search.run::<true, LEAST_OF_TWO, _>(start, end, Collect::default()),
+            Level::Fast | Level::Default => search.run::<false, LEAST, _>(start, end, Collect::default()),
+        };
+        let block = Block { tokens, input: end - start, content: self.content, open: self.position.open };
+        let mut writer = BitWriter::new(self.position.partial);
+        match choose(&arena.frequencies, block, statics, dynamic) {
+            Choice::Stored => return self.stored(start, end, last),
+            Choice::Static(id) => {
+                let last = open(&mut writer, arena, statics, self.position.open, id, last);
+                let code = &statics[usize::from(id)].code;
+                write_tokens(&mut writer, arena, tokens, code);
+                if last {
+                    let (bits, count) = code.end();
+                    writer.put(arena.stage(), bits, count);
+                    self.finished = true;
+                }
+                self.position.open = (!last).then_some(id);
+            }
+            Choice::Dynamic => {
+                close(&mut writer, arena, statics, self.position.open);
+                writer.put(arena.stage(), DYNAMIC | u64::from(last), 3);
+                for &(value, bits) in dynamic.description.pieces() {
+                    writer.put(arena.stage(), u64::from(value), u32::from(bits));
+                }
+                dynamic.code.set(&dynamic.lengths);
+                write_tokens(&mut writer, arena, tokens, &dynamic.code);
+                let (bits, count) = dynamic.code.end();
+                writer.put(arena.stage(), bits, count);
+                self.finished = last;
+                self.position.open = None;
+            }
+        }
+        self.position.partial = writer.drain(arena.stage(), self.out);
+    }
+
+    fn stored(&mut self, start: usize, end: usize, last: bool) {
+        self.close();
+        self.position.partial = stored(self.position.partial, &self.input[start..end], last, self.out);
+        self.finished = last;
+    }
+
+    /// Ends an open block.
+    fn close(&mut self) {
+        let Scratch { arena, statics, .. } = &mut *self.scratch;
+        let mut writer = BitWriter::new(self.position.partial);
+        close(&mut writer, arena, statics, self.position.open);
+        self.position = Position { partial: writer.drain(arena.stage(), self.out), open: None };
+    }
+
+    fn end(&mut self, ending: Ending) {
+        match ending {
+            Ending::Open => {}
+            Ending::Sync => {
+                if self.position.open.is_some() || self.position.partial.count > 0 {
+                    self.close();
+                    self.position.partial = stored(self.position.partial, &[], false, self.out);
+                }
+            }
+            Ending::Finish => {
+                let Scratch { arena, statics, .. } = &mut *self.scratch;
+                let mut writer = BitWriter::new(self.position.partial);
+                if !self.finished {
+                    let last = open(&mut writer, arena, statics, self.position.open, FIXED_ID, true);
+                    let (bits, count) = statics[usize::from(FIXED_ID)].code.end();
+                    writer.put(arena.stage(), bits, count);
+                    if !last {
+                        // The fixed code was open: an empty block is the last.
+                        open(&mut writer, arena, statics, None, FIXED_ID, true);
+                        writer.put(arena.stage(), bits, count);
+                    }
+                }
+                // Up to the byte boundary.
+                writer.put(arena.stage(), 0, 7);
+                writer.drain(arena.stage(), self.out);
+                self.position = Position::default();
+            }
+        }
+    }
+}
+
+/// Ends the block of a static code.
+fn close(writer: &mut BitWriter, arena: &mut Arena, statics: &[StaticCode], open: Option<StaticId>) {
+    if let Some(id) = open {
+        let (bits, count) = statics[usize::from(id)].code.end();
+        writer.put(arena.stage(), bits, count);
+    }
+}
+
+/// Begins a block of a static code, unless one is open already. Whether the block is the last: one that is open
+/// was said not to be.
+fn open(
+    writer: &mut BitWriter,
+    arena: &mut Arena,
+    statics: &[StaticCode],
+    open: Option<StaticId>,
+    id: StaticId,
+    last: bool,
+) -> bool {
+    if open == Some(id) {
+        return false;
+    }
+    close(writer, arena, statics, open);
+    for (bits, count) in statics[usize::from(id)].header(last) {
+        writer.put(arena.stage(), bits, count);
+    }
+    last
+}
+
+/// Table entries for an input of so many bytes.
+const fn table_size(input: usize) -> usize {
+    match input {
+        ..1024 => 1 << 10,
+        1024..6144 => 1 << 12,
+        _ => TABLE,
+    }
+}
+
+/// Finds matches, and brings input into the window as it is reached.
+struct Search<'a> {
+    input: &'a [u8],
+    arena: &'a mut Arena,
+    loaded: &'a mut usize,
+}
+
+impl Search<'_> {
+    fn run<const TWO: bool, const LEAST: usize, S: Sink>(
+        &mut self,
+        start: usize,
+        end: usize,
+        mut sink: S,
+    ) -> S {
+        let mut at = start;
+        while at < end {
+            let stop = end.min((at / WINDOW + 1) * WINDOW);
+            while *self.loaded < stop {
+                let half = &self.input[*self.loaded..self.input.len().min(*self.loaded + WINDOW)];
+                self.arena.load(*self.loaded, half);
+                *self.loaded += half.len();
+            }
+            sink = match table_size(self.input.len()) {
+                1024 => sized::<1024, TWO, LEAST, S>(self.arena, at, stop, sink),
+                4096 => sized::<4096, TWO, LEAST, S>(self.arena, at, stop, sink),
+                _ => sized::<TABLE, TWO, LEAST, S>(self.arena, at, stop, sink),
+            };
+            at = stop;
+        }
+        sink
+    }
+}
+
+fn sized<const SIZE: usize, const TWO: bool, const LEAST: usize, S: Sink>(
+    arena: &mut Arena,
+    start: usize,
+    end: usize,
+    sink: S,
+) -> S {
+    if TWO {
+        parse_two::<SIZE, S>(arena, start, end, sink)
+    } else {
+        parse::<SIZE, LEAST, S>(arena, start, end, sink)
+    }
+}
+
+/// How a block is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    Stored,
+    Static(StaticId),
+    Dynamic,
+}
+
+/// More tokens than this always pay for a description.
+const MOST_FIXED: usize = 512;
+/// Fewer tokens than this never pay for a description.
+const LEAST_DYNAMIC: usize = 64;
+
+/// What is known of a block besides its symbols.
+#[derive(Clone, Copy)]
+struct Block {
+    tokens: usize,
+    /// Input bytes.
+    input: usize,
+    content: Content,
+    open: Option<StaticId>,
+}
+
+/// The cheapest way of writing a block, by exact cost in bits.
+fn choose(frequencies: &Frequencies, block: Block, statics: &[StaticCode], dynamic: &mut Dynamic) -> Choice {
+    let Block { tokens, input, content, open } = block;
+    let symbols = Symbols::of(frequencies);
+    let mut best = ((input + STORED_BYTES) as u32 * 8, Choice::Stored);
+    let hinted = preset_for(content);
+    for (id, code) in (0..).zip(statics) {
+        let tried = match id {
+            FIXED_ID => tokens < MOST_FIXED,
+            _ => hinted == FIXED_ID || id == hinted || open == Some(id),
+        };
+        if !tried {
+            continue;
+        }
+        let header = if open == Some(id) { 0 } else { code.header_bits };
+        let cost = symbols.cost(&code.lengths) + header;
+        if cost < best.0 {
+            best = (cost, Choice::Static(id));
+        }
+    }
+    if tokens >= LEAST_DYNAMIC {
+        let Dynamic { lengths, description, workspace, .. } = dynamic;
+        let literals = &mut lengths.literals[..LITERALS_AND_LENGTHS];
+        lengths.literal_counts =
+            code_lengths(&symbols.literals[..LITERALS_AND_LENGTHS], LIMIT, literals, workspace);
+        let distances = &mut lengths.distances[..DISTANCES];
+        lengths.distance_counts = code_lengths(&symbols.distances[..DISTANCES], LIMIT, distances, workspace);
+        if lengths.distance_counts == [0; 16] {
+            // RFC 1951 section 3.2.7: at least one distance code is described, used or not.
+            lengths.distances[0] = 1;
+            lengths.distance_counts[1] = 1;
+        }
+        description.write(lengths, workspace);
+        let cost = symbols.cost(lengths) + description.bits + 3;
+        if cost < best.0 {
+            best = (cost, Choice::Dynamic);
+        }
+    }
+    best.1
+}

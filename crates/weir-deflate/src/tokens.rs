@@ -1,0 +1,143 @@
+//! What the search found, kept for a second pass, or written at once.
+
+use crate::arena::Arena;
+use crate::bits::BitWriter;
+use crate::code::{Code, ENTRIES, FIRST_COPY, NO_SECOND, SECOND_LITERAL};
+use crate::parse::Sink;
+use crate::symbols::{MIN_MATCH, distance_symbol};
+
+/// Bits of a token's parts: an index to [`Code::first`], one to [`Code::second`], the distance's extra bits.
+const PART: u32 = 9;
+const PART_MASK: u32 = (1 << PART) - 1;
+
+/// Keeps tokens and counts symbols.
+#[derive(Default)]
+pub(crate) struct Collect {
+    pub(crate) count: usize,
+}
+
+impl Collect {
+    #[inline(always)]
+    fn push(&mut self, arena: &mut Arena, token: u32) {
+        arena.set_token(self.count, token);
+        self.count += 1;
+    }
+}
+
+impl Sink for Collect {
+    #[inline(always)]
+    fn literal(&mut self, arena: &mut Arena, word: u64) {
+        let byte = word as u8;
+        arena.frequencies.first[usize::from(byte)] += 1;
+        self.push(arena, u32::from(byte) | (NO_SECOND as u32) << PART);
+    }
+
+    #[inline(always)]
+    fn maybe_literal(&mut self, arena: &mut Arena, word: u64, so: bool) {
+        let byte = word as u8;
+        arena.frequencies.first[usize::from(byte)] += u32::from(so);
+        // Written in any case, and written over if it is none.
+        arena.set_token(self.count, u32::from(byte) | (NO_SECOND as u32) << PART);
+        self.count += usize::from(so);
+    }
+
+    #[inline(always)]
+    fn two_literals(&mut self, arena: &mut Arena, word: u64) {
+        let (byte, second) = (word as u8, (word >> 8) as u8);
+        arena.frequencies.first[usize::from(byte)] += 1;
+        arena.frequencies.first[usize::from(second)] += 1;
+        self.push(arena, u32::from(byte) | (SECOND_LITERAL as u32 + u32::from(second)) << PART);
+    }
+
+    #[inline(always)]
+    fn copy(&mut self, arena: &mut Arena, length: usize, distance: usize) {
+        let first = (FIRST_COPY - MIN_MATCH + length) % ENTRIES;
+        let (symbol, extra) = distance_symbol(distance);
+        arena.frequencies.first[first] += 1;
+        arena.frequencies.distances[symbol as usize % 32] += 1;
+        let extra_bits = (distance as u32 - 1) & ((1 << extra) - 1);
+        self.push(arena, first as u32 | symbol << PART | extra_bits << (2 * PART));
+    }
+}
+
+/// Writes what is found in a code known beforehand.
+pub(crate) struct Write<'a> {
+    pub(crate) writer: BitWriter,
+    pub(crate) code: &'a Code,
+}
+
+impl Write<'_> {
+    #[inline(always)]
+    fn first(&self, word: u64) -> (u64, u32) {
+        let byte = usize::from(word as u8);
+        (u64::from(self.code.first[byte]), u32::from(self.code.first_count[byte]))
+    }
+}
+
+impl Sink for Write<'_> {
+    #[inline(always)]
+    fn literal(&mut self, arena: &mut Arena, word: u64) {
+        let (bits, count) = self.first(word);
+        self.writer.put(arena.stage(), bits, count);
+    }
+
+    #[inline(always)]
+    fn maybe_literal(&mut self, _: &mut Arena, word: u64, so: bool) {
+        // No bits if it is none; a copy's bits still fit before the store.
+        let (bits, count) = self.first(word);
+        self.writer.add(bits & u64::from(so).wrapping_neg(), count & u32::from(so).wrapping_neg());
+    }
+
+    #[inline(always)]
+    fn two_literals(&mut self, arena: &mut Arena, word: u64) {
+        let (bits, count) = self.first(word);
+        let (next_bits, next_count) = self.first(word >> 8);
+        self.writer.put(arena.stage(), bits | next_bits << (count & 63), count + next_count);
+    }
+
+    #[inline(always)]
+    fn copy(&mut self, arena: &mut Arena, length: usize, distance: usize) {
+        let first = (FIRST_COPY - MIN_MATCH + length) % ENTRIES;
+        let (symbol, extra) = distance_symbol(distance);
+        let extra_bits = (distance as u32 - 1) & ((1 << extra) - 1);
+        let (bits, count) = token_bits(self.code, first as u32 | symbol << PART | extra_bits << (2 * PART));
+        self.writer.put(arena.stage(), bits, count);
+    }
+}
+
+/// At most 12 + 5 + 12 + 13 bits.
+#[inline(always)]
+fn token_bits(code: &Code, token: u32) -> (u64, u32) {
+    let first = (token & PART_MASK) as usize;
+    let second = (token >> PART & PART_MASK) as usize;
+    let extra = u64::from(token >> (2 * PART));
+    let count = u32::from(code.first_count[first]);
+    let second_bits = u64::from(code.second[second]) | extra << (code.second_length[second] & 63);
+    let bits = u64::from(code.first[first]) | second_bits << (count & 63);
+    (bits, count + u32::from(code.second_count[second]))
+}
+
+/// What fits beside the at most 7 bits of an unfinished byte; a store shifts by less than 64.
+const ROOM: u32 = 63 - 7;
+
+/// Writes a block's tokens.
+#[inline(always)]
+pub(crate) fn write_tokens(writer: &mut BitWriter, arena: &mut Arena, tokens: usize, code: &Code) {
+    let (tokens, stage) = arena.tokens_and_stage(tokens);
+    let mut bits_out = *writer;
+    let mut pairs = tokens.chunks_exact(2);
+    for pair in &mut pairs {
+        let (bits, count) = token_bits(code, pair[0]);
+        let (next_bits, next_count) = token_bits(code, pair[1]);
+        bits_out.add(bits, count);
+        if count + next_count > ROOM {
+            bits_out.store(stage);
+        }
+        bits_out.put(stage, next_bits, next_count);
+    }
+    for &token in pairs.remainder() {
+        let (bits, count) = token_bits(code, token);
+        bits_out.put(stage, bits, count);
+    }
+    *writer = bits_out;
+}

@@ -1,0 +1,213 @@
+//! Where a body ends (RFC 9112 section 6) and whether the connection lives on (section 9).
+
+use super::ParseOptions;
+use super::error::ParseErrorKind as Kind;
+use super::scan;
+use crate::message::{FieldName, Fields, Version};
+
+/// How the body behind a head is delimited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Framing {
+    /// No body.
+    #[default]
+    None,
+    /// So many bytes, as Content-Length says.
+    Length(u64),
+    /// Chunks (RFC 9112 section 7.1).
+    Chunked,
+    /// Everything until the connection ends; responses only.
+    UntilClose,
+}
+
+/// What the fields say about framing and connection, before method and status have their word.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Signals {
+    pub(super) content_length: Option<u64>,
+    pub(super) chunked: bool,
+    /// Transfer-Encoding together with Content-Length, or in HTTP/1.0 (RFC 9112 section 6.1).
+    pub(super) insecure: bool,
+    pub(super) close: bool,
+    pub(super) keep_alive: bool,
+    pub(super) connection_upgrade: bool,
+    pub(super) upgrade: bool,
+    pub(super) websocket: bool,
+    pub(super) websocket_key: bool,
+    pub(super) expect_continue: bool,
+    /// Position of the Host line.
+    pub(super) host: Option<usize>,
+    /// The first violation that was tolerated.
+    pub(super) tolerated: Option<Kind>,
+    coding: Coding,
+    /// Lines that repeat an earlier one or that another one overrules.
+    superfluous: bool,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+enum Coding {
+    #[default]
+    Absent,
+    /// Only other codings so far.
+    Other,
+    Chunked,
+    /// Other codings, then chunked.
+    OtherChunked,
+}
+
+/// Reads all fields that decide about framing and connection, and drops the lines that say it twice.
+pub(super) fn signals(
+    fields: &mut Fields,
+    version: Version,
+    options: &ParseOptions,
+) -> Result<Signals, Kind> {
+    let mut signals = Signals::default();
+    for at in 0..fields.len() {
+        let field = fields.list()[at];
+        let value = fields.bytes(field.value);
+        match field.id {
+            FieldName::Host => host(&mut signals, fields, at, options)?,
+            FieldName::ContentLength => {
+                let list = content_length(&mut signals, value)?;
+                if list {
+                    let mut digits = itoa::Buffer::new();
+                    let text = digits.format(signals.content_length.unwrap_or(0)).as_bytes();
+                    fields.set_value(at, text);
+                }
+            }
+            FieldName::TransferEncoding => transfer_encoding(&mut signals, value, options)?,
+            FieldName::Connection => connection(&mut signals, value),
+            FieldName::Upgrade => upgrade(&mut signals, value),
+            FieldName::SecWebSocketKey | FieldName::SecWebSocketAccept => {
+                signals.websocket_key |= !value.is_empty();
+            }
+            FieldName::Expect => signals.expect_continue |= value.eq_ignore_ascii_case(b"100-continue"),
+            _ => {}
+        }
+    }
+    conclude(&mut signals, version)?;
+    if signals.superfluous {
+        drop_superfluous(&mut signals, fields);
+    }
+    Ok(signals)
+}
+
+/// RFC 9112 section 3.2: more than one Host is refused, unless all say the same.
+fn host(signals: &mut Signals, fields: &Fields, at: usize, options: &ParseOptions) -> Result<(), Kind> {
+    let Some(first) = signals.host else {
+        signals.host = Some(at);
+        return Ok(());
+    };
+    signals.superfluous = true;
+    if fields.value(first).eq_ignore_ascii_case(fields.value(at)) {
+        return Ok(());
+    }
+    if !options.accept_unsafe {
+        return Err(Kind::Host);
+    }
+    signals.tolerated.get_or_insert(Kind::Host);
+    Ok(())
+}
+
+/// RFC 9112 section 6.3: a list is taken when all its numbers are the same.  True for a list.
+fn content_length(signals: &mut Signals, value: &[u8]) -> Result<bool, Kind> {
+    if signals.content_length.is_some() {
+        signals.superfluous = true;
+    }
+    let mut count = 0;
+    for element in scan::elements(value) {
+        let length = decimal(element).ok_or(Kind::ContentLength)?;
+        if signals.content_length.is_some_and(|known| known != length) {
+            return Err(Kind::ContentLength);
+        }
+        signals.content_length = Some(length);
+        count += 1;
+    }
+    Ok(count > 1)
+}
+
+/// A number of decimal digits only.
+fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |number, &digit| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+/// RFC 9112 section 6.1: `chunked` once and last.
+fn transfer_encoding(signals: &mut Signals, value: &[u8], options: &ParseOptions) -> Result<(), Kind> {
+    for coding in scan::elements(value) {
+        let chunked = coding.eq_ignore_ascii_case(b"chunked");
+        signals.coding = match (signals.coding, chunked) {
+            (known, _) if coding.is_empty() && options.accept_unsafe => known,
+            (known @ (Coding::Chunked | Coding::OtherChunked), true) if options.accept_unsafe => known,
+            _ if coding.is_empty() => return Err(Kind::TransferEncoding),
+            (Coding::Absent, true) => Coding::Chunked,
+            (Coding::Other, true) => Coding::OtherChunked,
+            (Coding::Absent | Coding::Other, false) => Coding::Other,
+            (Coding::Chunked | Coding::OtherChunked, _) => return Err(Kind::TransferEncoding),
+        };
+    }
+    Ok(())
+}
+
+fn connection(signals: &mut Signals, value: &[u8]) {
+    for option in scan::elements(value) {
+        match option.len() {
+            5 => signals.close |= option.eq_ignore_ascii_case(b"close"),
+            7 => signals.connection_upgrade |= option.eq_ignore_ascii_case(b"upgrade"),
+            10 => signals.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive"),
+            _ => {}
+        }
+    }
+}
+
+fn upgrade(signals: &mut Signals, value: &[u8]) {
+    for protocol in scan::elements(value) {
+        signals.websocket |= protocol.eq_ignore_ascii_case(b"websocket");
+        signals.upgrade |= !protocol.is_empty() && !is_h2c(protocol);
+    }
+}
+
+/// The upgrade to HTTP/2 is between two neighbours and deprecated (RFC 9113 section 3.1): never passed on.
+pub(super) fn is_h2c(protocol: &[u8]) -> bool {
+    protocol.eq_ignore_ascii_case(b"h2c") || protocol.eq_ignore_ascii_case(b"h2")
+}
+
+fn conclude(signals: &mut Signals, version: Version) -> Result<(), Kind> {
+    match signals.coding {
+        Coding::Absent => {}
+        // RFC 9112 section 6.1: a coding that is not understood is refused; section 6.3: without a final
+        // chunked, a request has no reliable end.
+        Coding::Other => return Err(Kind::TransferEncoding),
+        Coding::OtherChunked => return Err(Kind::UnknownCoding),
+        Coding::Chunked => {
+            signals.chunked = true;
+            signals.insecure = signals.content_length.is_some() || version == Version::Http10;
+            // RFC 9112 section 6.3: Transfer-Encoding overrides Content-Length, which must not be passed on.
+            signals.superfluous |= signals.content_length.take().is_some();
+        }
+    }
+    signals.upgrade &= signals.connection_upgrade && version != Version::Http10;
+    Ok(())
+}
+
+fn drop_superfluous(signals: &mut Signals, fields: &mut Fields) {
+    let mut length_seen = signals.chunked;
+    let mut host_seen = false;
+    fields.retain_fields(|field| match field.id {
+        FieldName::ContentLength => !std::mem::replace(&mut length_seen, true),
+        FieldName::Host => !std::mem::replace(&mut host_seen, true),
+        _ => true,
+    });
+    signals.host = fields.list().iter().position(|field| field.id == FieldName::Host);
+}
+
+impl Signals {
+    /// RFC 9112 section 9.3, with section 6.1's closing after a framing that smugglers use.
+    pub(super) fn keeps_alive(&self, version: Version, options: &ParseOptions) -> bool {
+        let wanted = !self.close && (version != Version::Http10 || self.keep_alive);
+        wanted && (!self.insecure || options.keep_insecure_transfer_encoding)
+    }
+}

@@ -1,0 +1,405 @@
+//! Heads: start line and fields, from the bytes of a connection into a message.
+
+use super::ParseOptions;
+use super::error::{Fault, ParseError, ParseErrorKind as Kind, Stop};
+use super::fields::{Section, line_end, parse_fields};
+use super::framing::{Framing, Signals, is_h2c, signals};
+use super::scan;
+use super::target::check_target;
+use crate::message::{FieldName, Fields, Method, Request, Response, Span, Version};
+
+/// What a request's head says beyond the message itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RequestHead {
+    /// Bytes of input it took, empty lines before it included.
+    pub len: usize,
+    /// Where its body ends.
+    pub framing: Framing,
+    /// The client may send another request on this connection.
+    pub keep_alive: bool,
+    /// The client asks to change protocol; `Request::protocol` names it.
+    pub upgrade: bool,
+    /// The client waits for 100 (Continue) before it sends the body.
+    pub expect_continue: bool,
+    /// Transfer-Encoding with Content-Length or in HTTP/1.0: a smuggler's framing, made safe.
+    pub insecure_framing: bool,
+    /// The first violation accepted because of `accept_unsafe`, to be captured.
+    pub tolerated: Option<ParseError>,
+}
+
+/// What a response's head says beyond the message itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ResponseHead {
+    /// Bytes of input it took.
+    pub len: usize,
+    /// Where its body ends.
+    pub framing: Framing,
+    /// The server's connection may carry another request.
+    pub keep_alive: bool,
+    /// The connection is a tunnel from here on: 101, or 2xx to CONNECT.
+    pub upgrade: bool,
+    /// Always false; responses expect nothing.
+    pub expect_continue: bool,
+    /// Transfer-Encoding with Content-Length or in HTTP/1.0: close both sides after it.
+    pub insecure_framing: bool,
+    /// The first violation accepted because of `accept_unsafe`, to be captured.
+    pub tolerated: Option<ParseError>,
+}
+
+/// Reads a request's head.  `None`: the input ends before the head does.
+///
+/// The message is cleared first; field names are lower-cased.
+///
+/// # Errors
+/// Whatever the grammar, the framing rules or the bounds refuse.
+pub fn parse_request(
+    input: &[u8],
+    request: &mut Request,
+    options: &ParseOptions,
+) -> Result<Option<RequestHead>, ParseError> {
+    request.clear();
+    let bytes = &input[..input.len().min(options.max_head)];
+    match request_head(bytes, request, options) {
+        Ok(head) => Ok(Some(head)),
+        Err(stop) => stopped(stop, input.len(), options, Fault::Client),
+    }
+}
+
+/// Reads a response's head.  `None`: the input ends before the head does.
+///
+/// `request_method` is the method the server was sent: it decides whether a body follows.
+///
+/// # Errors
+/// Whatever the grammar, the framing rules or the bounds refuse.
+pub fn parse_response(
+    input: &[u8],
+    response: &mut Response,
+    request_method: Method,
+    options: &ParseOptions,
+) -> Result<Option<ResponseHead>, ParseError> {
+    response.clear();
+    let bytes = &input[..input.len().min(options.max_head)];
+    match response_head(bytes, response, request_method, options) {
+        Ok(head) => Ok(Some(head)),
+        Err(stop) => stopped(stop, input.len(), options, Fault::Server),
+    }
+}
+
+fn stopped<T>(
+    stop: Stop,
+    received: usize,
+    options: &ParseOptions,
+    fault: Fault,
+) -> Result<Option<T>, ParseError> {
+    match stop {
+        Stop::NeedMore if received < options.max_head => Ok(None),
+        Stop::NeedMore => Err(ParseError::new(Kind::HeadTooLarge, options.max_head, fault)),
+        Stop::Refused(kind, position) => Err(ParseError::new(kind, position, fault)),
+    }
+}
+
+fn request_head(bytes: &[u8], request: &mut Request, options: &ParseOptions) -> Result<RequestHead, Stop> {
+    let base = skip_empty_lines(bytes)?;
+    let line = request_line(bytes, base, options)?;
+    let section = parse_fields(bytes, line.end, base, options, &mut request.fields)?;
+    let refused = |kind| Stop::Refused(kind, section.end);
+
+    request.fields.fill_received(&bytes[base..section.end], section.folded);
+    request.method_name = Span::new(0, line.method_end - base);
+    request.method = Method::from_bytes(&bytes[base..line.method_end]);
+    request.uri = Span::new(line.target.0 - base, line.target.1 - base);
+    request.version = line.version;
+
+    let mut signals = signals(&mut request.fields, line.version, options).map_err(refused)?;
+    check_target(request, &mut signals, options).map_err(refused)?;
+    check_payload(request, &signals, options).map_err(refused)?;
+    take_upgrade(request, &mut signals, options).map_err(refused)?;
+
+    Ok(RequestHead {
+        len: section.end,
+        framing: request_framing(&signals),
+        keep_alive: signals.keeps_alive(line.version, options),
+        upgrade: signals.upgrade,
+        expect_continue: signals.expect_continue && line.version != Version::Http10,
+        insecure_framing: signals.insecure,
+        tolerated: tolerated(line.tolerated, &section, &signals, Fault::Client),
+    })
+}
+
+/// RFC 9112 section 2.2: empty lines before a start line are skipped.
+fn skip_empty_lines(bytes: &[u8]) -> Result<usize, Stop> {
+    let mut at = 0;
+    while let Some(next) = line_end(bytes, at)? {
+        at = next;
+    }
+    Ok(at)
+}
+
+struct RequestLine {
+    method_end: usize,
+    target: (usize, usize),
+    version: Version,
+    tolerated: Option<(Kind, usize)>,
+    end: usize,
+}
+
+/// Method, target and version, with the white space between them as tolerant as RFC 9112 section 3 allows.
+fn request_line(bytes: &[u8], start: usize, options: &ParseOptions) -> Result<RequestLine, Stop> {
+    let method_end = scan::token_end(bytes, start);
+    match bytes.get(method_end) {
+        None => return Err(Stop::NeedMore),
+        Some(b' ' | b'\t') if method_end > start => {}
+        Some(_) => return Err(Stop::Refused(Kind::Method, method_end)),
+    }
+    let target_start = scan::blank_end(bytes, method_end);
+    let (target_end, tolerated_byte) = target_end(bytes, target_start, options)?;
+    let version_start = scan::blank_end(bytes, target_end);
+    let (version, version_end, tolerated_version) = version(bytes, version_start, options)?;
+    let Some(end) = line_end(bytes, version_end)? else {
+        return Err(Stop::Refused(Kind::Version, version_end));
+    };
+    Ok(RequestLine {
+        method_end,
+        target: (target_start, target_end),
+        version,
+        tolerated: tolerated_byte.or(tolerated_version),
+        end,
+    })
+}
+
+/// Behind the target; a fragment and bytes above 127 are only tolerated.
+fn target_end(
+    bytes: &[u8],
+    start: usize,
+    options: &ParseOptions,
+) -> Result<(usize, Option<(Kind, usize)>), Stop> {
+    let mut tolerated = None;
+    let mut at = start;
+    loop {
+        at = scan::target_end(bytes, at);
+        match bytes.get(at) {
+            None => return Err(Stop::NeedMore),
+            Some(b' ' | b'\t') if at > start => return Ok((at, tolerated)),
+            Some(b'#' | 0x80..) if options.accept_unsafe => {
+                tolerated.get_or_insert((Kind::TargetByte, at));
+                at += 1;
+            }
+            Some(_) => return Err(Stop::Refused(Kind::TargetByte, at)),
+        }
+    }
+}
+
+type VersionRead = (Version, usize, Option<(Kind, usize)>);
+
+/// `HTTP/1.0`, `HTTP/1.1`, and whatever digits a peer may claim: above 1.0 it is spoken to as 1.1.
+fn version(bytes: &[u8], start: usize, options: &ParseOptions) -> Result<VersionRead, Stop> {
+    let rest = &bytes[start..];
+    if let Some(&[b'H', b'T', b'T', b'P', b'/', major @ b'0'..=b'9', b'.', minor @ b'0'..=b'9']) =
+        rest.first_chunk()
+    {
+        match rest.get(8) {
+            None => return Err(Stop::NeedMore),
+            Some(b'0'..=b'9') => {}
+            Some(_) => return Ok((version_of(major - b'0', minor - b'0'), start + 8, None)),
+        }
+    }
+    let name = rest.iter().position(|b| !matches!(b, b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.'));
+    if !options.accept_unsafe {
+        // The first byte that differs decides, so that it does not matter how much has arrived.
+        return match b"HTTP/0.0".iter().zip(rest).position(|(&want, &have)| match want {
+            b'0' => !have.is_ascii_digit(),
+            _ => want != have,
+        }) {
+            Some(at) => Err(Stop::Refused(Kind::Version, start + at)),
+            None if rest.len() <= 8 => Err(Stop::NeedMore),
+            None => Err(Stop::Refused(Kind::Version, start + 8)),
+        };
+    }
+    let Some(len) = name else { return Err(Stop::NeedMore) };
+    let refused = Err(Stop::Refused(Kind::Version, start + len));
+    let Some(slash) = rest[..len].iter().position(|&b| b == b'/') else { return refused };
+    let mut numbers = rest[slash + 1..len].split(|&b| b == b'.').map(small_number);
+    match (numbers.next(), numbers.next(), numbers.next()) {
+        (Some(Some(major)), Some(Some(minor)), None) => {
+            Ok((version_of(major, minor), start + len, Some((Kind::Version, start))))
+        }
+        _ => refused,
+    }
+}
+
+fn small_number(digits: &[u8]) -> Option<u8> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn version_of(major: u8, minor: u8) -> Version {
+    if (major, minor) > (1, 0) { Version::Http11 } else { Version::Http10 }
+}
+
+fn request_framing(signals: &Signals) -> Framing {
+    match signals.content_length {
+        _ if signals.chunked => Framing::Chunked,
+        Some(length) => Framing::Length(length),
+        None => Framing::None,
+    }
+}
+
+/// HTTP/1.0 servers do not look for a payload with these methods: refused, it cannot be taken for a request.
+fn check_payload(request: &Request, signals: &Signals, options: &ParseOptions) -> Result<(), Kind> {
+    let payload = signals.chunked || signals.content_length.is_some_and(|length| length > 0);
+    let unexpected = matches!(request.method, Method::Get | Method::Head | Method::Delete);
+    if payload && unexpected && request.version == Version::Http10 && !options.accept_payload_with_any_method
+    {
+        return Err(Kind::UnexpectedPayload);
+    }
+    Ok(())
+}
+
+/// Takes the protocol asked for from Upgrade, without h2c.
+fn take_upgrade(request: &mut Request, signals: &mut Signals, options: &ParseOptions) -> Result<(), Kind> {
+    if request.fields.has(FieldName::Upgrade) {
+        drop_h2c(&mut request.fields);
+    }
+    // A CONNECT asks for a tunnel already; with a protocol it would be written as the extended CONNECT of RFC 8441.
+    signals.upgrade &= request.method != Method::Connect;
+    if !signals.upgrade {
+        return Ok(());
+    }
+    // RFC 6455 section 4.1: a WebSocket client must send a key.
+    if signals.websocket && !signals.websocket_key {
+        if !options.accept_unsafe {
+            return Err(Kind::WebSocketKey);
+        }
+        signals.tolerated.get_or_insert(Kind::WebSocketKey);
+    }
+    let upgrade = request.fields.list().iter().find(|field| field.id == FieldName::Upgrade);
+    request.protocol = upgrade.map_or(Span::EMPTY, |field| field.value);
+    Ok(())
+}
+
+fn drop_h2c(fields: &mut Fields) {
+    for at in (0..fields.len()).rev() {
+        if fields.list()[at].id != FieldName::Upgrade || !scan::elements(fields.value(at)).any(is_h2c) {
+            continue;
+        }
+        let others: Vec<&[u8]> =
+            scan::elements(fields.value(at)).filter(|p| !p.is_empty() && !is_h2c(p)).collect();
+        let others = others.join(&b", "[..]);
+        if others.is_empty() {
+            fields.remove_at(at);
+        } else {
+            fields.set_value(at, &others);
+        }
+    }
+}
+
+fn tolerated(
+    line: Option<(Kind, usize)>,
+    section: &Section,
+    signals: &Signals,
+    fault: Fault,
+) -> Option<ParseError> {
+    let (kind, position) = line.or(section.tolerated).or_else(|| Some((signals.tolerated?, section.end)))?;
+    Some(ParseError::new(kind, position, fault))
+}
+
+fn response_head(
+    bytes: &[u8],
+    response: &mut Response,
+    request_method: Method,
+    options: &ParseOptions,
+) -> Result<ResponseHead, Stop> {
+    let base = skip_empty_lines(bytes)?;
+    let line = status_line(bytes, base, options)?;
+    let section = parse_fields(bytes, line.end, base, options, &mut response.fields)?;
+    let refused = |kind| Stop::Refused(kind, section.end);
+
+    response.fields.fill_received(&bytes[base..section.end], section.folded);
+    response.status = line.status;
+    response.reason = Span::new(line.reason.0 - base, line.reason.1 - base);
+    response.version = line.version;
+
+    let mut signals = signals(&mut response.fields, line.version, options).map_err(refused)?;
+    if line.status == 101 && signals.upgrade && signals.websocket && !signals.websocket_key {
+        // RFC 6455 section 4.2.2: a WebSocket server must prove that it read the key.
+        if !options.accept_unsafe {
+            return Err(refused(Kind::WebSocketKey));
+        }
+        signals.tolerated.get_or_insert(Kind::WebSocketKey);
+    }
+    let framing = response_framing(&signals, line.status, request_method);
+    let tunnel =
+        line.status == 101 || (request_method == Method::Connect && (200..300).contains(&line.status));
+    Ok(ResponseHead {
+        len: section.end,
+        framing,
+        keep_alive: framing != Framing::UntilClose && signals.keeps_alive(line.version, options),
+        upgrade: tunnel,
+        expect_continue: false,
+        insecure_framing: signals.insecure,
+        tolerated: tolerated(line.tolerated, &section, &signals, Fault::Server),
+    })
+}
+
+/// RFC 9112 section 6.3, in its order.
+fn response_framing(signals: &Signals, status: u16, request_method: Method) -> Framing {
+    match status {
+        100..200 | 204 | 304 => Framing::None,
+        _ if request_method == Method::Head => Framing::None,
+        200..300 if request_method == Method::Connect => Framing::None,
+        _ if signals.chunked => Framing::Chunked,
+        _ => signals.content_length.map_or(Framing::UntilClose, Framing::Length),
+    }
+}
+
+struct StatusLine {
+    version: Version,
+    status: u16,
+    reason: (usize, usize),
+    tolerated: Option<(Kind, usize)>,
+    end: usize,
+}
+
+/// Version, status code and reason phrase (RFC 9112 section 4).
+fn status_line(bytes: &[u8], start: usize, options: &ParseOptions) -> Result<StatusLine, Stop> {
+    let (version, version_end, tolerated_version) = version(bytes, start, options)?;
+    let status_start = scan::blank_end(bytes, version_end);
+    if status_start == version_end && status_start < bytes.len() {
+        return Err(Stop::Refused(Kind::Version, version_end));
+    }
+    let (status, status_end, tolerated_status) = status_code(bytes, status_start, options)?;
+    let reason_start = scan::blank_end(bytes, status_end);
+    let reason_end = scan::value_end(bytes, reason_start);
+    let Some(end) = line_end(bytes, reason_end)? else { return Err(Stop::Refused(Kind::Status, reason_end)) };
+    Ok(StatusLine {
+        version,
+        status,
+        reason: (reason_start, reason_end),
+        tolerated: tolerated_version.or(tolerated_status),
+        end,
+    })
+}
+
+type StatusRead = (u16, usize, Option<(Kind, usize)>);
+
+/// Three digits from 100 on; longer ones that fit in 16 bits are only tolerated.
+fn status_code(bytes: &[u8], start: usize, options: &ParseOptions) -> Result<StatusRead, Stop> {
+    let mut status = 0u16;
+    let mut at = start;
+    loop {
+        match bytes.get(at) {
+            None => return Err(Stop::NeedMore),
+            Some(digit @ b'0'..=b'9') => {
+                let longer =
+                    status.checked_mul(10).and_then(|status| status.checked_add(u16::from(digit - b'0')));
+                let most = if options.accept_unsafe { 5 } else { 3 };
+                status = longer.filter(|_| at - start < most).ok_or(Stop::Refused(Kind::Status, at))?;
+                at += 1;
+            }
+            Some(b' ' | b'\t' | b'\r' | b'\n') if at - start >= 3 && status >= 100 => {
+                let tolerated = (at - start > 3).then_some((Kind::Status, start));
+                return Ok((status, at, tolerated));
+            }
+            Some(_) => return Err(Stop::Refused(Kind::Status, at)),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Opening connections to servers.
+//!
+//! Owns the socket's options before and while connecting. How long to wait, which address to try and when to
+//! try again is left to the caller: dropping the future gives the attempt up.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::address::Address;
+use crate::kernel;
+use crate::stream::{self, Stream};
+
+/// How to open a connection.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ConnectOptions {
+    /// Source address; port 0 lets the system choose one per destination.
+    pub source: Option<SocketAddr>,
+    /// The source address is not this machine's (`usesrc`).
+    pub transparent: bool,
+    /// Only through this network interface.
+    pub interface: Option<String>,
+    /// TCP Fast Open: the first write travels with the SYN packet (`tfo`).
+    pub fast_open: bool,
+    /// Maximum segment size.
+    pub max_segment: Option<i32>,
+    /// TCP user timeout (`tcp-ut`).
+    pub user_timeout: Option<Duration>,
+    /// Congestion control algorithm (`cc`).
+    pub congestion: Option<String>,
+    /// Netfilter mark (`set-mark`).
+    pub mark: Option<u32>,
+    /// Type of service or traffic class byte (`set-tos`).
+    pub tos: Option<u32>,
+}
+
+/// Opens a connection. Dropping the future closes the socket.
+pub async fn connect(to: &Address, options: &ConnectOptions) -> io::Result<Stream> {
+    match to {
+        Address::Ip(ip) => connect_tcp(*ip, options).await,
+        Address::Unix(_) | Address::Abstract(_) | Address::Unnamed => connect_unix(to).await,
+    }
+}
+
+async fn connect_tcp(to: SocketAddr, options: &ConnectOptions) -> io::Result<Stream> {
+    let socket =
+        Socket::new_raw(Domain::for_address(to), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
+    socket.set_tcp_nodelay(true)?;
+    configure(&socket, to, options)?;
+    let in_progress = start(socket.connect(&to.into()))?;
+    let tcp = TcpStream::from_std(socket.into())?;
+    if in_progress {
+        tcp.writable().await?;
+        if let Some(error) = tcp.take_error()? {
+            return Err(error);
+        }
+    }
+    Ok(Stream::new(stream::Socket::Tcp(tcp)))
+}
+
+async fn connect_unix(to: &Address) -> io::Result<Stream> {
+    let socket = Socket::new_raw(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
+    // A unix socket never connects in the background: a full queue is an error to report at once.
+    socket.connect(&to.to_os()?)?;
+    Ok(Stream::new(stream::Socket::Unix(UnixStream::from_std(socket.into())?)))
+}
+
+/// Whether the attempt goes on in the background.
+fn start(result: io::Result<()>) -> io::Result<bool> {
+    match result {
+        Ok(()) => Ok(false),
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+fn configure(socket: &Socket, to: SocketAddr, options: &ConnectOptions) -> io::Result<()> {
+    if let Some(interface) = &options.interface {
+        socket.bind_device(Some(interface.as_bytes()))?;
+    }
+    if let Some(mark) = options.mark {
+        socket.set_mark(mark)?;
+    }
+    if let Some(tos) = options.tos {
+        set_tos(socket, to.ip(), tos)?;
+    }
+    if let Some(bytes) = options.max_segment {
+        kernel::set_max_segment(socket.as_fd(), bytes)?;
+    }
+    if let Some(timeout) = options.user_timeout {
+        socket.set_tcp_user_timeout(Some(timeout))?;
+    }
+    if let Some(algorithm) = &options.congestion {
+        socket.set_tcp_congestion(algorithm.as_bytes())?;
+    }
+    if options.fast_open {
+        kernel::set_fast_open_connect(socket.as_fd())?;
+    }
+    if let Some(source) = options.source {
+        bind_source(socket, source, options.transparent)?;
+    }
+    Ok(())
+}
+
+fn bind_source(socket: &Socket, source: SocketAddr, transparent: bool) -> io::Result<()> {
+    if transparent {
+        match source {
+            SocketAddr::V4(_) => socket.set_ip_transparent_v4(true)?,
+            SocketAddr::V6(_) => socket.set_ip_transparent_v6(true)?,
+        }
+    }
+    if source.port() == 0 {
+        kernel::set_bind_address_no_port(socket.as_fd())?;
+    } else {
+        socket.set_reuse_address(true)?;
+    }
+    socket.bind(&source.into())
+}
+
+/// Sets the type of service (IPv4) or traffic class (IPv6) of what is sent from now on.
+pub fn set_tos(socket: &impl AsFd, family: IpAddr, tos: u32) -> io::Result<()> {
+    let socket = SockRef::from(socket);
+    match family {
+        IpAddr::V4(_) => socket.set_tos_v4(tos),
+        IpAddr::V6(_) => socket.set_tclass_v6(tos),
+    }
+}
+
+/// Sets the netfilter mark of what is sent from now on.
+pub fn set_mark(socket: &impl AsFd, mark: u32) -> io::Result<()> {
+    SockRef::from(socket).set_mark(mark)
+}
+
+/// The address a redirected connection was meant for (netfilter's REDIRECT target).
+pub fn original_destination(socket: &impl AsFd, local: &Address) -> io::Result<Address> {
+    let Address::Ip(ip) = local else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not an IP socket"));
+    };
+    let socket = SockRef::from(socket);
+    let os = if ip.is_ipv6() { socket.original_dst_v6()? } else { socket.original_dst_v4()? };
+    Ok(Address::from_os(&os))
+}
+
+/// Turns on keep-alive probes; what is not given stays as the system has it.
+pub fn set_keepalive(
+    socket: &impl AsFd,
+    idle: Option<Duration>,
+    interval: Option<Duration>,
+    count: Option<u32>,
+) -> io::Result<()> {
+    let mut keepalive = socket2::TcpKeepalive::new();
+    if let Some(idle) = idle {
+        keepalive = keepalive.with_time(idle);
+    }
+    if let Some(interval) = interval {
+        keepalive = keepalive.with_interval(interval);
+    }
+    if let Some(count) = count {
+        keepalive = keepalive.with_retries(count);
+    }
+    let socket = SockRef::from(socket);
+    socket.set_keepalive(true)?;
+    socket.set_tcp_keepalive(&keepalive)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connecting() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let open = listener.local_addr().unwrap();
+        let closed = {
+            let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            other.local_addr().unwrap()
+        };
+        let check = |to: Address, options: ConnectOptions, expected: Result<(), io::ErrorKind>| {
+            let result = runtime.block_on(connect(&to, &options));
+            assert_eq!(result.as_ref().map(|_| ()).map_err(io::Error::kind), expected, "{to}");
+            if let (Ok(stream), Some(source)) = (&result, options.source) {
+                assert_eq!(stream.local_addr().unwrap().ip(), Some(source.ip()));
+            }
+        };
+        check(Address::Ip(open), ConnectOptions::default(), Ok(()));
+        check(Address::Ip(closed), ConnectOptions::default(), Err(io::ErrorKind::ConnectionRefused));
+        let source = ConnectOptions {
+            source: Some("127.0.0.2:0".parse().unwrap()),
+            user_timeout: Some(Duration::from_secs(3)),
+            tos: Some(0x10),
+            ..ConnectOptions::default()
+        };
+        check(Address::Ip(open), source, Ok(()));
+        check(
+            Address::Unix("/nonexistent/socket".into()),
+            ConnectOptions::default(),
+            Err(io::ErrorKind::NotFound),
+        );
+        let nobody = Address::Abstract(b"weir-nobody-listens".to_vec());
+        check(nobody, ConnectOptions::default(), Err(io::ErrorKind::ConnectionRefused));
+    }
+}

@@ -1,0 +1,178 @@
+//! What the kernel offers and the safe wrappers do not: descriptors known by number, and a few socket options.
+//!
+//! The one file of this crate with `unsafe`. Everything else about sockets goes through socket2, rustix and
+//! tokio; what is here has no safe equivalent in them: adopting an inherited descriptor by its number
+//! (`fd@N`), TCP_FASTOPEN, TCP_DEFER_ACCEPT, IP_BIND_ADDRESS_NO_PORT and TCP_INFO.
+
+#![allow(unsafe_code, reason = "adopting numbered descriptors and options without a safe wrapper")]
+
+use std::collections::BTreeSet;
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Descriptors this process has adopted; one number must never be owned twice.
+static ADOPTED: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
+
+/// The lowest number that can be adopted: the standard streams are not for taking.
+const FIRST_INHERITED_FD: RawFd = 3;
+
+/// Takes ownership of descriptor `number`, which the parent process left open for this one.
+///
+/// To be called at start-up, before anything else in the process may have opened a descriptor by chance under
+/// that number. Fails when it is not open, or was adopted before.
+pub fn adopt_inherited(number: RawFd) -> io::Result<OwnedFd> {
+    if number < FIRST_INHERITED_FD {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the standard streams cannot be inherited"));
+    }
+    let mut adopted = ADOPTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if adopted.contains(&number) {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "this descriptor is already in use"));
+    }
+    // SAFETY: fcntl(F_GETFD) takes any number and only reports whether it is open.
+    if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    adopted.insert(number);
+    // SAFETY: the descriptor is open, and the set above makes sure that it is given out only once; that no
+    // other part of the process opened it is the caller's documented duty at start-up.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Answers SYN packets with data at once (TCP Fast Open); `queue` bounds the pending ones.
+pub(crate) fn set_fast_open(socket: BorrowedFd<'_>, queue: i32) -> io::Result<()> {
+    set_int(socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, queue)
+}
+
+/// Sends the first data with the SYN packet of a connection to be opened.
+pub(crate) fn set_fast_open_connect(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_int(socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, 1)
+}
+
+/// Reports a connection to the listener only once data arrived on it, or after this many seconds.
+pub(crate) fn set_defer_accept(socket: BorrowedFd<'_>, seconds: i32) -> io::Result<()> {
+    set_int(socket, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, seconds)
+}
+
+/// Lets `connect` choose the source port, so that one port can serve several destinations.
+pub(crate) fn set_bind_address_no_port(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_int(socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
+}
+
+/// Advertises a maximum segment size; a negative one lowers the peer's by that much.
+pub(crate) fn set_max_segment(socket: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
+    set_int(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, bytes)
+}
+
+/// Keeps a copy of each connection's SYN packet (1: from the IP header, 2: from the link header).
+pub(crate) fn set_save_syn(socket: BorrowedFd<'_>, mode: i32) -> io::Result<()> {
+    set_int(socket, libc::IPPROTO_TCP, libc::TCP_SAVE_SYN, mode)
+}
+
+fn set_int(socket: BorrowedFd<'_>, level: i32, option: i32, value: i32) -> io::Result<()> {
+    let length = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: `value` is an i32 on this stack frame, alive over the call, and `length` is its size.
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), length) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// What the kernel knows about one TCP connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TcpInfo {
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+    /// Mean deviation of the round-trip time.
+    pub rtt_variance: Duration,
+    /// Segments sent and not acknowledged yet.
+    pub unacked: u32,
+    /// Segments acknowledged selectively.
+    pub sacked: u32,
+    /// Segments taken for lost.
+    pub lost: u32,
+    /// Segments being retransmitted.
+    pub retransmits: u32,
+    /// Segments in flight.
+    pub fackets: u32,
+    /// How far the path is known to reorder, in segments.
+    pub reordering: u32,
+}
+
+/// Asks the kernel about a TCP connection; a system call.
+pub fn tcp_info(socket: &impl AsFd) -> io::Result<TcpInfo> {
+    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, the size of the structure, which outlives the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: all fields are integers, zeroed above, so that every bit pattern is a value even if the kernel
+    // knows a shorter structure.
+    let info = unsafe { info.assume_init() };
+    Ok(TcpInfo {
+        rtt: Duration::from_micros(u64::from(info.tcpi_rtt)),
+        rtt_variance: Duration::from_micros(u64::from(info.tcpi_rttvar)),
+        unacked: info.tcpi_unacked,
+        sacked: info.tcpi_sacked,
+        lost: info.tcpi_lost,
+        retransmits: info.tcpi_retrans,
+        fackets: info.tcpi_fackets,
+        reordering: info.tcpi_reordering,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::IntoRawFd;
+
+    #[test]
+    fn a_numbered_descriptor_is_adopted_once() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let number = listener.into_raw_fd();
+        let adopted = adopt_inherited(number).unwrap();
+        let listener = std::net::TcpListener::from(adopted);
+        assert_eq!(listener.local_addr().unwrap().port(), port);
+        assert_eq!(adopt_inherited(number).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn what_is_not_open_cannot_be_adopted() {
+        let check = |number: RawFd| assert!(adopt_inherited(number).is_err());
+        check(-1);
+        check(0);
+        check(2);
+        check(1_000_000);
+    }
+
+    #[test]
+    fn a_connection_has_a_round_trip_time() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert!(tcp_info(&stream).unwrap().rtt > Duration::ZERO);
+        let (unix, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert!(tcp_info(&unix).is_err());
+    }
+
+    #[test]
+    fn options_reach_the_kernel() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        set_fast_open(listener.as_fd(), 16).unwrap();
+        set_defer_accept(listener.as_fd(), 1).unwrap();
+        set_max_segment(listener.as_fd(), 1200).unwrap();
+        set_bind_address_no_port(listener.as_fd()).unwrap();
+        set_save_syn(listener.as_fd(), 1).unwrap();
+    }
+}

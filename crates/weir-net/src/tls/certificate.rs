@@ -1,0 +1,451 @@
+//! Certificates with their keys: from PEM files, folders and bundles into memory, replaceable at run time.
+//!
+//! Owns HAProxy's rules for which files belong together. Which certificate a client gets is left to `sni`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use rustls::{SignatureAlgorithm, SignatureScheme};
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+/// Suffixes of the files of a bundle, one for each type of key.
+const BUNDLE_SUFFIXES: [&str; 3] = ["rsa", "ecdsa", "dsa"];
+
+/// Files in a folder that are no certificates by themselves.
+const RESERVED_EXTENSIONS: [&str; 4] = ["key", "issuer", "ocsp", "sctl"];
+
+/// The largest file that is read as a certificate, key or list of authorities.
+const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// The most certificates taken from one folder.
+const MAX_FOLDER_FILES: usize = 1_000_000;
+
+/// Which files beside the named one are looked for (`ssl-load-extra-files`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExtraFiles {
+    /// `name.rsa` and `name.ecdsa` when there is no `name`.
+    pub bundle: bool,
+    /// `name.key` when `name` holds no key.
+    pub key: bool,
+    /// `name.ocsp`.
+    pub ocsp: bool,
+}
+
+impl ExtraFiles {
+    /// `ssl-load-extra-files all`, the default.
+    pub const ALL: Self = Self { bundle: true, key: true, ocsp: true };
+    /// `ssl-load-extra-files none`.
+    pub const NONE: Self = Self { bundle: false, key: false, ocsp: false };
+}
+
+impl Default for ExtraFiles {
+    fn default() -> Self {
+        Self::ALL
+    }
+}
+
+/// Files named explicitly for a certificate, in a crt-list line or a crt-store.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NamedFiles {
+    /// The private key.
+    pub key: Option<PathBuf>,
+    /// The OCSP response to staple.
+    pub ocsp: Option<PathBuf>,
+}
+
+/// Why certificates cannot be used.
+#[derive(Debug)]
+pub struct CertificateError {
+    /// The file or folder concerned.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl CertificateError {
+    pub(crate) fn new(path: &Path, reason: impl fmt::Display) -> Self {
+        Self { path: path.to_path_buf(), reason: reason.to_string() }
+    }
+}
+
+impl fmt::Display for CertificateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}': {}", self.path.display(), self.reason)
+    }
+}
+
+impl std::error::Error for CertificateError {}
+
+/// A named certificate whose content can be replaced while connections use it.
+pub struct Certificate {
+    name: String,
+    pub(crate) current: ArcSwap<Loaded>,
+}
+
+impl Certificate {
+    fn new(name: String, loaded: Loaded) -> Self {
+        Self { name, current: ArcSwap::from_pointee(loaded) }
+    }
+
+    /// The file's name as written in the configuration.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The content in use.
+    pub fn current(&self) -> Arc<Loaded> {
+        self.current.load_full()
+    }
+
+    /// Uses other content from the next handshake on. Servers that chose by its old names have to be told
+    /// with `TlsServer::refresh`.
+    pub fn replace(&self, loaded: Loaded) {
+        self.current.store(Arc::new(loaded));
+    }
+}
+
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificate").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A certificate chain with its key, ready to use.
+#[derive(Debug)]
+pub struct Loaded {
+    pub(crate) key: Arc<CertifiedKey>,
+    names: Vec<String>,
+}
+
+impl Loaded {
+    /// Reads certificate chain and private key from PEM text; the key may be in text of its own.
+    ///
+    /// The first certificate is the one for the key, as in HAProxy; those behind it are sent along.
+    pub fn from_pem(pem: &[u8], key_pem: Option<&[u8]>, ocsp: Option<Vec<u8>>) -> Result<Self, String> {
+        let chain = read_certificates(pem)?;
+        let Some(first) = chain.first() else { return Err("there is no certificate in it".to_owned()) };
+        let names = names_of(first)?;
+        let key = PrivateKeyDer::from_pem_slice(key_pem.unwrap_or(pem)).map_err(|error| match error {
+            rustls::pki_types::pem::Error::NoItemsFound if is_encrypted(key_pem.unwrap_or(pem)) => {
+                "the private key is encrypted, which is not supported".to_owned()
+            }
+            rustls::pki_types::pem::Error::NoItemsFound => NO_KEY.to_owned(),
+            other => format!("the private key cannot be read: {other}"),
+        })?;
+        let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&key)
+            .map_err(|error| format!("the private key cannot be used: {error}"))?;
+        let mut certified = CertifiedKey::new(chain, key);
+        match certified.keys_match() {
+            Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
+            Err(_) => return Err("the private key does not belong to the certificate".to_owned()),
+        }
+        certified.ocsp = ocsp.filter(|response| !response.is_empty());
+        Ok(Self { key: Arc::new(certified), names })
+    }
+
+    /// The certificate itself, in DER.
+    pub fn certificate(&self) -> &[u8] {
+        self.key.cert.first().map_or(&[], AsRef::as_ref)
+    }
+
+    /// The certificates sent to clients, the own one first, in DER.
+    pub fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.key.cert
+    }
+
+    /// The host names in the certificate (alternative names and common name), in lower case.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The chain and key in rustls' form, for a client's certificate.
+    pub(crate) fn certified_key(&self) -> &Arc<CertifiedKey> {
+        &self.key
+    }
+
+    /// Whether clients without knowledge of RSA's successors are not the only ones to use it.
+    pub(crate) fn is_rsa(&self) -> bool {
+        self.key.key.algorithm() == SignatureAlgorithm::RSA
+    }
+
+    /// Whether a client that understands these signatures can use it.
+    pub(crate) fn suits(&self, schemes: &[SignatureScheme]) -> bool {
+        self.key.key.choose_scheme(schemes).is_some()
+    }
+}
+
+const NO_KEY: &str = "there is no private key in it";
+
+fn is_encrypted(pem: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(pem);
+    text.contains("BEGIN ENCRYPTED PRIVATE KEY") || text.contains("Proc-Type: 4,ENCRYPTED")
+}
+
+/// All certificates in PEM text.
+pub(crate) fn read_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    CertificateDer::pem_slice_iter(pem)
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("a certificate cannot be read: {error}"))
+}
+
+fn names_of(certificate: &[u8]) -> Result<Vec<String>, String> {
+    let (_, parsed) = X509Certificate::from_der(certificate)
+        .map_err(|error| format!("the certificate is malformed: {error}"))?;
+    let mut names: Vec<String> = Vec::new();
+    let mut add = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        if !name.is_empty() && !names.contains(&name) {
+            names.push(name);
+        }
+    };
+    if let Ok(Some(alternatives)) = parsed.subject_alternative_name() {
+        for name in &alternatives.value.general_names {
+            if let GeneralName::DNSName(name) = name {
+                add(name);
+            }
+        }
+    }
+    for name in parsed.subject().iter_common_name() {
+        name.as_str().ok().into_iter().for_each(&mut add);
+    }
+    Ok(names)
+}
+
+/// Reads a file of bounded size.
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, CertificateError> {
+    let fail = |error: io::Error| CertificateError::new(path, format_args!("cannot be read: {error}"));
+    let length = std::fs::metadata(path).map_err(fail)?.len();
+    if length > MAX_FILE_BYTES {
+        return Err(CertificateError::new(path, "the file is too large for a certificate"));
+    }
+    std::fs::read(path).map_err(fail)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// All certificates of the process by name: a file is read once, however many lines name it.
+#[derive(Debug, Default)]
+pub struct CertificateStore {
+    certificates: Mutex<BTreeMap<String, Arc<Certificate>>>,
+}
+
+impl CertificateStore {
+    /// What a `crt` argument names: a file, all files of a folder in alphabetical order, or a bundle.
+    pub fn load(&self, path: &Path, extra: ExtraFiles) -> Result<Vec<Arc<Certificate>>, CertificateError> {
+        if let Some(known) = self.find(&path.to_string_lossy()) {
+            return Ok(vec![known]);
+        }
+        if path.is_dir() {
+            return files_of(path)?
+                .iter()
+                .map(|file| self.load_file(file, extra, &NamedFiles::default()))
+                .collect();
+        }
+        if !path.exists() && extra.bundle {
+            let bundle: Vec<_> = BUNDLE_SUFFIXES
+                .iter()
+                .map(|suffix| with_suffix(path, suffix))
+                .filter(|file| file.exists())
+                .collect();
+            if !bundle.is_empty() {
+                return bundle
+                    .iter()
+                    .map(|file| self.load_file(file, extra, &NamedFiles::default()))
+                    .collect();
+            }
+        }
+        Ok(vec![self.load_file(path, extra, &NamedFiles::default())?])
+    }
+
+    /// One file, with the files that belong to it.
+    pub fn load_file(
+        &self,
+        path: &Path,
+        extra: ExtraFiles,
+        named: &NamedFiles,
+    ) -> Result<Arc<Certificate>, CertificateError> {
+        let name = path.to_string_lossy().into_owned();
+        if let Some(known) = self.find(&name) {
+            return Ok(known);
+        }
+        let loaded = load_files(path, extra, named)?;
+        Ok(self.insert(name, loaded))
+    }
+
+    /// Adds a certificate, or replaces the one of that name.
+    pub fn insert(&self, name: String, loaded: Loaded) -> Arc<Certificate> {
+        let mut certificates = self.certificates.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = certificates.get(&name) {
+            known.replace(loaded);
+            return Arc::clone(known);
+        }
+        let certificate = Arc::new(Certificate::new(name.clone(), loaded));
+        certificates.insert(name, Arc::clone(&certificate));
+        certificate
+    }
+
+    /// The certificate of that name.
+    pub fn find(&self, name: &str) -> Option<Arc<Certificate>> {
+        self.certificates.lock().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone)
+    }
+
+    /// Forgets a certificate; connections and servers that use it keep it.
+    pub fn remove(&self, name: &str) -> Option<Arc<Certificate>> {
+        self.certificates.lock().unwrap_or_else(PoisonError::into_inner).remove(name)
+    }
+
+    /// All certificates in the order of their names.
+    pub fn all(&self) -> Vec<Arc<Certificate>> {
+        self.certificates.lock().unwrap_or_else(PoisonError::into_inner).values().map(Arc::clone).collect()
+    }
+}
+
+/// Reads a certificate and the files beside it.
+pub fn load_files(path: &Path, extra: ExtraFiles, named: &NamedFiles) -> Result<Loaded, CertificateError> {
+    let pem = read_file(path)?;
+    let mut key_path = named.key.clone();
+    if key_path.is_none() && extra.key && !contains_key(&pem) {
+        key_path = Some(with_suffix(path, "key")).filter(|file| file.exists());
+    }
+    let key_pem = key_path.as_deref().map(read_file).transpose()?;
+    let mut ocsp_path = named.ocsp.clone();
+    if ocsp_path.is_none() && extra.ocsp {
+        ocsp_path = Some(with_suffix(path, "ocsp")).filter(|file| file.exists());
+    }
+    let ocsp = ocsp_path.as_deref().map(read_file).transpose()?;
+    Loaded::from_pem(&pem, key_pem.as_deref(), ocsp).map_err(|reason| {
+        if reason == NO_KEY && extra.key && named.key.is_none() {
+            let beside = with_suffix(path, "key");
+            return CertificateError::new(
+                path,
+                format_args!("{reason}, nor is there a '{}'", beside.display()),
+            );
+        }
+        CertificateError::new(path, reason)
+    })
+}
+
+fn contains_key(pem: &[u8]) -> bool {
+    PrivateKeyDer::from_pem_slice(pem).is_ok() || is_encrypted(pem)
+}
+
+/// The certificates of a folder in alphabetical order.
+fn files_of(folder: &Path) -> Result<Vec<PathBuf>, CertificateError> {
+    let fail = |error: io::Error| CertificateError::new(folder, format_args!("cannot be read: {error}"));
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        let hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
+        let extension = path.extension().map(|extension| extension.to_string_lossy().into_owned());
+        let reserved = extension.is_some_and(|extension| RESERVED_EXTENSIONS.contains(&extension.as_str()));
+        if hidden || reserved || !path.is_file() {
+            continue;
+        }
+        if files.len() >= MAX_FOLDER_FILES {
+            return Err(CertificateError::new(folder, "there are too many files in it"));
+        }
+        files.push(path);
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256};
+
+    /// A folder of its own for a test, removed at the end.
+    pub(crate) struct Folder(pub(crate) PathBuf);
+
+    impl Folder {
+        pub(crate) fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("weir-net-{}-{name}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        pub(crate) fn write(&self, name: &str, content: &str) -> PathBuf {
+            let path = self.0.join(name);
+            std::fs::write(&path, content).unwrap();
+            path
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).ok();
+        }
+    }
+
+    /// A self-signed certificate and its key as PEM.
+    pub(crate) fn self_signed(names: &[&str], rsa: bool) -> (String, String) {
+        let algorithm = if rsa { &PKCS_RSA_SHA256 } else { &PKCS_ECDSA_P256_SHA256 };
+        let key = KeyPair::generate_for(algorithm).unwrap();
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let certificate = CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    #[test]
+    fn files_folders_and_bundles() {
+        let folder = Folder::new("certificates");
+        let (certificate, key) = self_signed(&["one.example", "*.one.example"], false);
+        let (rsa, rsa_key) = self_signed(&["two.example"], true);
+        let whole = folder.write("b.pem", &format!("{key}{certificate}"));
+        folder.write("a.pem", &certificate);
+        folder.write("a.pem.key", &key);
+        folder.write("c.pem.rsa", &format!("{rsa}{rsa_key}"));
+        folder.write("c.pem.ecdsa", &format!("{certificate}{key}"));
+        folder.write(".hidden", "nothing");
+        folder.write("b.pem.sctl", "nothing");
+        let store = CertificateStore::default();
+        let check = |path: &Path, expected: &[&str]| {
+            let loaded = store.load(path, ExtraFiles::ALL).unwrap();
+            let names: Vec<_> =
+                loaded.iter().map(|found| found.name().rsplit('/').next().unwrap().to_owned()).collect();
+            assert_eq!(names, expected, "{}", path.display());
+        };
+        check(&whole, &["b.pem"]);
+        check(&folder.0.join("c.pem"), &["c.pem.rsa", "c.pem.ecdsa"]);
+        check(&folder.0, &["a.pem", "b.pem", "c.pem.ecdsa", "c.pem.rsa"]);
+        assert_eq!(store.all().len(), 4, "each file is held once");
+        let found = store.find(&whole.to_string_lossy()).unwrap();
+        assert_eq!(found.current().names(), ["one.example", "*.one.example", "rcgen self signed cert"]);
+        assert!(!found.current().is_rsa());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let folder = Folder::new("wrong-certificates");
+        let (certificate, key) = self_signed(&["one.example"], false);
+        let (_, other) = self_signed(&["two.example"], false);
+        let check = |content: &str, expected: &str| {
+            let path = folder.write("x.pem", content);
+            let store = CertificateStore::default();
+            let error = store.load(&path, ExtraFiles::ALL).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check("", "there is no certificate in it");
+        check(&key, "there is no certificate in it");
+        check(&certificate, "there is no private key in it, nor is there a '");
+        check(&format!("{certificate}{other}"), "does not belong to the certificate");
+        check(&certificate.replace('M', "!"), "cannot be read");
+        let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+        check(&format!("{certificate}{encrypted}"), "encrypted");
+        let missing = CertificateStore::default().load(&folder.0.join("missing"), ExtraFiles::ALL);
+        assert!(missing.unwrap_err().to_string().contains("cannot be read"));
+    }
+}

@@ -1,0 +1,143 @@
+//! TLS to servers: from a server line's options to the configuration of its connections.
+//!
+//! Owns verification of the server, the certificate to show it, and resumption of sessions. The handshake
+//! itself is left to rustls and `session`.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls::client::{
+    ClientSessionMemoryCache, ResolvesClientCert, Resumption, Tls12Resumption, UnbufferedClientConnection,
+};
+use rustls::pki_types::ServerName;
+use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, SignatureScheme};
+
+use super::algorithms::Algorithms;
+use super::certificate::Certificate;
+use super::record::MAX_PLAINTEXT_BYTES;
+use super::server::TlsConfigError;
+use super::session::Session;
+use super::verify::{self, ServerVerifier, no_name};
+
+/// Names for which sessions are kept to be resumed; a server usually has one.
+const REMEMBERED_NAMES: usize = 64;
+
+/// The options of a server line that concern TLS.
+#[derive(Debug, Clone, Default)]
+pub struct ClientOptions {
+    /// Versions, cipher suites and groups.
+    pub algorithms: Algorithms,
+    /// Verify the server's certificate (`verify required`).
+    pub verify: bool,
+    /// Authorities for the server's certificate; the system's when none.
+    pub ca_file: Option<PathBuf>,
+    /// Revocation lists.
+    pub crl_file: Option<PathBuf>,
+    /// The name to look for in the certificate instead of the one asked for (`verifyhost`).
+    pub verify_host: Option<String>,
+    /// The certificate to show to the server (`crt`).
+    pub certificate: Option<Arc<Certificate>>,
+    /// Protocols for ALPN, the preferred first.
+    pub alpn: Vec<Vec<u8>>,
+    /// Never resume a session (`no-ssl-reuse`).
+    pub no_resumption: bool,
+    /// Resume without tickets (`no-tls-tickets`).
+    pub no_tickets: bool,
+    /// The longest record's plaintext in bytes.
+    pub max_record_bytes: Option<usize>,
+}
+
+/// TLS of one server line, shared by all threads.
+#[derive(Debug)]
+pub struct TlsClient {
+    config: Arc<ClientConfig>,
+    max_record_bytes: usize,
+}
+
+impl TlsClient {
+    /// Reads all files of a server line. Returns what was asked for in vain too.
+    pub fn new(options: &ClientOptions) -> Result<(Arc<Self>, Vec<String>), TlsConfigError> {
+        let mut warnings = Vec::new();
+        let provider = Arc::new(options.algorithms.provider(&mut warnings)?);
+        let versions = options.algorithms.versions(&mut warnings)?;
+        let trust = options.verify.then(|| trust(options)).transpose()?;
+        let verifier = ServerVerifier::new(&provider, trust, options.verify_host.clone())?;
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&versions)
+            .map_err(|error| error.to_string())?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier));
+        let mut config = match &options.certificate {
+            Some(certificate) => {
+                builder.with_client_cert_resolver(Arc::new(OwnCertificate(Arc::clone(certificate))))
+            }
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = options.alpn.clone();
+        config.resumption = if options.no_resumption {
+            Resumption::disabled()
+        } else {
+            let tls12 = if options.no_tickets {
+                Tls12Resumption::SessionIdOnly
+            } else {
+                Tls12Resumption::SessionIdOrTickets
+            };
+            Resumption::store(Arc::new(ClientSessionMemoryCache::new(REMEMBERED_NAMES)))
+                .tls12_resumption(tls12)
+        };
+        // The record layer of this crate takes the keys over after the handshake.
+        config.enable_secret_extraction = true;
+        let max_record_bytes = options.max_record_bytes.unwrap_or(MAX_PLAINTEXT_BYTES);
+        Ok((Arc::new(Self { config: Arc::new(config), max_record_bytes }), warnings))
+    }
+
+    /// A session that asks for `server_name`, or for nobody by name. `alpn` replaces the line's own list.
+    pub(crate) fn session(&self, server_name: Option<&str>, alpn: Option<&[Vec<u8>]>) -> io::Result<Session> {
+        let name = match server_name {
+            None | Some("") => no_name(),
+            Some(name) => ServerName::try_from(name.to_owned())
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?,
+        };
+        let config = Arc::clone(&self.config);
+        let connection = match alpn {
+            None => UnbufferedClientConnection::new(config, name),
+            Some(alpn) => UnbufferedClientConnection::new_with_alpn(config, name, alpn.to_vec()),
+        };
+        let connection = connection.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let mut session = Session::client(connection, self.max_record_bytes);
+        if let Some(name) = server_name {
+            session.info.set_server_name(name);
+        }
+        Ok(session)
+    }
+}
+
+fn trust(
+    options: &ClientOptions,
+) -> Result<(RootCertStore, Vec<rustls::pki_types::CertificateRevocationListDer<'static>>), TlsConfigError> {
+    let system = PathBuf::from("@system-ca");
+    let authorities = verify::load_authorities(options.ca_file.as_ref().unwrap_or(&system))?;
+    let revocations = match &options.crl_file {
+        Some(file) => verify::load_revocations(file)?,
+        None => Vec::new(),
+    };
+    Ok((authorities, revocations))
+}
+
+/// Shows the server line's certificate, as it is at that moment.
+#[derive(Debug)]
+struct OwnCertificate(Arc<Certificate>);
+
+impl ResolvesClientCert for OwnCertificate {
+    fn resolve(&self, _authorities: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        let loaded = self.0.current();
+        loaded.suits(schemes).then(|| Arc::clone(loaded.certified_key()))
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,253 @@
+//! What is known about an established TLS connection, for logs, rules and headers.
+//!
+//! Owns the facts of the handshake. The handshake's callbacks (certificate choice, verification, key log) run
+//! on the connection's thread but do not know the connection: they leave notes which the session collects
+//! right after.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use rustls::{CommonState, HandshakeKind, NamedGroup, ProtocolVersion, SupportedCipherSuite};
+
+use super::algorithms;
+use super::certificate::Certificate;
+use super::hello;
+
+/// The result of verifying the peer's certificate that means "no objection" (X509_V_OK).
+pub const VERIFY_OK: u32 = 0;
+
+/// Facts about a connection whose handshake is complete.
+#[derive(Debug, Clone, Default)]
+pub struct TlsInfo {
+    version: Option<ProtocolVersion>,
+    suite: Option<SupportedCipherSuite>,
+    group: Option<NamedGroup>,
+    resumed: bool,
+    verify_error: u32,
+    server_name: Option<Box<str>>,
+    alpn: Option<Box<[u8]>>,
+    peer_certificates: Box<[CertificateDer<'static>]>,
+    local_certificate: Option<Arc<Certificate>>,
+    details: Option<Box<Details>>,
+}
+
+/// What is only kept when the configuration asks for it.
+#[derive(Debug, Clone, Default)]
+pub struct Details {
+    /// The client's hello message, from its version field on.
+    pub client_hello: Box<[u8]>,
+    /// The server's random bytes.
+    pub server_random: [u8; 32],
+    /// The session identifier the server answered with.
+    pub session_id: Box<[u8]>,
+    /// Labels and secrets in the order of the handshake, as in the NSS key log format.
+    pub secrets: Vec<(String, Vec<u8>)>,
+}
+
+impl Details {
+    /// The client's random bytes.
+    pub fn client_random(&self) -> Option<&[u8]> {
+        hello::random(&self.client_hello)
+    }
+
+    /// The cipher suites the client offers, two bytes each.
+    pub fn cipher_suites(&self) -> &[u8] {
+        hello::cipher_suites(&self.client_hello).unwrap_or_default()
+    }
+
+    /// The types of the client's extensions, two bytes each.
+    pub fn extension_types(&self) -> Vec<u8> {
+        hello::extension_types(&self.client_hello)
+    }
+
+    /// The groups the client supports, two bytes each (RFC 8446 section 4.2.7).
+    pub fn groups(&self) -> &[u8] {
+        self.list(10, 2)
+    }
+
+    /// The point formats the client supports (RFC 8422 section 5.1.2).
+    pub fn point_formats(&self) -> &[u8] {
+        self.list(11, 1)
+    }
+
+    /// The signature algorithms the client supports, two bytes each (RFC 8446 section 4.2.3).
+    pub fn signature_algorithms(&self) -> &[u8] {
+        self.list(13, 2)
+    }
+
+    /// The versions the client supports, two bytes each (RFC 8446 section 4.2.1).
+    pub fn supported_versions(&self) -> &[u8] {
+        self.list(43, 1)
+    }
+
+    /// An extension that is a list behind its length.
+    fn list(&self, extension: u16, length_bytes: usize) -> &[u8] {
+        hello::extension(&self.client_hello, extension)
+            .and_then(|body| body.get(length_bytes..))
+            .unwrap_or_default()
+    }
+
+    /// The secret with this label of the NSS key log format.
+    pub fn secret(&self, label: &str) -> Option<&[u8]> {
+        self.secrets.iter().find(|(known, _)| known == label).map(|(_, secret)| secret.as_slice())
+    }
+}
+
+impl TlsInfo {
+    /// `TLSv1.3` or `TLSv1.2`; empty before the handshake is complete.
+    pub fn version(&self) -> &'static str {
+        match self.version {
+            Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
+            Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            _ => "",
+        }
+    }
+
+    /// The cipher suite's OpenSSL name.
+    pub fn cipher(&self) -> &'static str {
+        self.suite.map_or("", |suite| algorithms::suite_name(suite.suite()))
+    }
+
+    /// The suite's strength: bits of the cipher's key.
+    pub fn cipher_bits(&self) -> u32 {
+        if self.cipher().contains("128") { 128 } else { 256 }
+    }
+
+    /// The suite's number in the protocol.
+    pub fn cipher_id(&self) -> Option<u16> {
+        self.suite.map(|suite| u16::from(suite.suite()))
+    }
+
+    /// The name of the key exchange group; none on a resumed TLS 1.2 session.
+    pub fn group(&self) -> Option<&'static str> {
+        self.group.map(algorithms::group_name)
+    }
+
+    /// Whether an earlier session was resumed.
+    pub fn is_resumed(&self) -> bool {
+        self.resumed
+    }
+
+    /// The name the client asked for, in lower case.
+    pub fn server_name(&self) -> Option<&str> {
+        self.server_name.as_deref()
+    }
+
+    /// The protocol agreed on by ALPN.
+    pub fn alpn(&self) -> Option<&[u8]> {
+        self.alpn.as_deref()
+    }
+
+    /// The peer's certificate and what came with it, each in DER.
+    pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
+        &self.peer_certificates
+    }
+
+    /// The peer's own certificate in DER.
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
+        self.peer_certificates.first().map(AsRef::as_ref)
+    }
+
+    /// The certificate this side presented as a server.
+    pub fn local_certificate(&self) -> Option<&Arc<Certificate>> {
+        self.local_certificate.as_ref()
+    }
+
+    /// Why the peer's certificate would have been refused, had the configuration not said to ignore it:
+    /// OpenSSL's number, [`VERIFY_OK`] when there is nothing to object to.
+    pub fn verify_error(&self) -> u32 {
+        self.verify_error
+    }
+
+    /// Handshake bytes and secrets, when the configuration asked to keep them.
+    pub fn details(&self) -> Option<&Details> {
+        self.details.as_deref()
+    }
+
+    pub(crate) fn details_mut(&mut self) -> &mut Details {
+        self.details.get_or_insert_default()
+    }
+
+    pub(crate) fn is_tls13(&self) -> bool {
+        self.version == Some(ProtocolVersion::TLSv1_3)
+    }
+
+    pub(crate) fn set_server_name(&mut self, name: &str) {
+        self.server_name = Some(name.into());
+    }
+
+    /// Takes over what rustls knows at the end of the handshake.
+    pub(crate) fn complete(&mut self, state: &CommonState) {
+        self.version = state.protocol_version();
+        self.suite = state.negotiated_cipher_suite();
+        self.group = state.negotiated_key_exchange_group().map(|group| group.name());
+        self.resumed = state.handshake_kind() == Some(HandshakeKind::Resumed);
+        self.alpn = state.alpn_protocol().map(Into::into);
+        self.peer_certificates = state.peer_certificates().unwrap_or_default().into();
+    }
+
+    /// Takes over what the callbacks noted since the last time.
+    pub(crate) fn collect_notes(&mut self) {
+        let notes = NOTES.with_borrow_mut(std::mem::take);
+        if notes.server_name.is_some() {
+            self.server_name = notes.server_name;
+        }
+        if notes.certificate.is_some() {
+            self.local_certificate = notes.certificate;
+        }
+        if notes.verify_error != VERIFY_OK {
+            self.verify_error = notes.verify_error;
+        }
+        if !notes.secrets.is_empty() {
+            self.details_mut().secrets.extend(notes.secrets);
+        }
+    }
+}
+
+thread_local! {
+    static NOTES: RefCell<Notes> = const { RefCell::new(Notes::NONE) };
+}
+
+#[derive(Default)]
+struct Notes {
+    server_name: Option<Box<str>>,
+    certificate: Option<Arc<Certificate>>,
+    verify_error: u32,
+    secrets: Vec<(String, Vec<u8>)>,
+}
+
+impl Notes {
+    const NONE: Self =
+        Self { server_name: None, certificate: None, verify_error: VERIFY_OK, secrets: Vec::new() };
+}
+
+/// The client asked for this name.
+pub(crate) fn note_server_name(name: &str) {
+    NOTES.with_borrow_mut(|notes| notes.server_name = Some(name.into()));
+}
+
+/// This certificate is presented to the client.
+pub(crate) fn note_certificate(certificate: Arc<Certificate>) {
+    NOTES.with_borrow_mut(|notes| notes.certificate = Some(certificate));
+}
+
+/// The peer's certificate was let pass in spite of this.
+pub(crate) fn note_verify_error(number: u32) {
+    NOTES.with_borrow_mut(|notes| notes.verify_error = number);
+}
+
+/// Forgets what a handshake that was given up left behind.
+pub(crate) fn forget_notes() {
+    NOTES.set(Notes::NONE);
+}
+
+/// Keeps the secrets of each connection with its facts, instead of in a file.
+#[derive(Debug)]
+pub(crate) struct KeepSecrets;
+
+impl rustls::KeyLog for KeepSecrets {
+    fn log(&self, label: &str, _client_random: &[u8], secret: &[u8]) {
+        NOTES.with_borrow_mut(|notes| notes.secrets.push((label.to_owned(), secret.to_vec())));
+    }
+}

@@ -1,0 +1,30 @@
+//! TLS for clients and to servers.
+//!
+//! Configuration: `server` and `client` with `algorithms`, `certificate`, `crt_list`, `sni`, `verify` and
+//! `tickets`. Connections: `hello`, `session` and `record`. What is known afterwards: `info` and `facts`.
+
+pub mod server;
+
+pub mod client;
+
+pub mod algorithms;
+
+pub mod certificate;
+
+pub mod crt_list;
+
+mod sni;
+
+pub mod verify;
+
+pub mod tickets;
+
+mod hello;
+
+pub(crate) mod session;
+
+mod record;
+
+pub mod info;
+
+pub mod facts;

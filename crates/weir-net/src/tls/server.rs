@@ -1,0 +1,479 @@
+//! TLS on a bind line: from its options to the configuration of each connection.
+//!
+//! Owns which certificate, algorithms and verification a client gets, and changing certificates at run time.
+//! The handshake itself is left to rustls and `session`.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use rustls::ServerConfig;
+use rustls::server::{
+    NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,
+    WebPkiClientVerifier,
+};
+
+use super::algorithms::{Algorithms, Version};
+use super::certificate::{Certificate, CertificateStore, ExtraFiles, NamedFiles, read_file};
+use super::crt_list::{self, CrtListLine, SniFilter};
+use super::hello;
+use super::info::KeepSecrets;
+use super::sni::{Entry, Resolver, SniTable};
+use super::tickets::{TicketKeys, Ticketer};
+use super::verify::{self, IgnoreErrors, Verify};
+
+/// Tickets sent after a TLS 1.3 handshake, as OpenSSL does.
+const TICKETS_A_HANDSHAKE: usize = 2;
+
+/// How long a session can be resumed when nothing else is said (`tune.ssl.lifetime`), in seconds.
+const DEFAULT_LIFETIME_S: u32 = 300;
+
+/// Sessions kept for clients without tickets when nothing else is said (`tune.ssl.cachesize`).
+const DEFAULT_CACHED_SESSIONS: usize = 20_000;
+
+/// Where certificates come from, in the order of the bind line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// `crt`: a file, a folder or a bundle.
+    Crt(PathBuf),
+    /// `default-crt`.
+    DefaultCrt(PathBuf),
+    /// `crt-list`.
+    CrtList(PathBuf),
+}
+
+/// How sessions are resumed.
+#[derive(Debug, Clone, Default)]
+pub enum Tickets {
+    /// Tickets with random keys of this process that change by themselves.
+    #[default]
+    Internal,
+    /// Tickets with keys from a file.
+    Keys(Arc<TicketKeys>),
+    /// No tickets (`no-tls-tickets`): sessions are kept here.
+    Off,
+}
+
+/// The options of a bind line that concern TLS.
+#[derive(Debug, Clone, Default)]
+pub struct ServerOptions {
+    /// Certificates.
+    pub certificates: Vec<CertificateSource>,
+    /// Which files beside a certificate's are looked for.
+    pub extra_files: ExtraFiles,
+    /// Folder that relative names of certificates start from (`crt-base`).
+    pub certificate_base: Option<PathBuf>,
+    /// Folder that relative names of authorities start from (`ca-base`).
+    pub authority_base: Option<PathBuf>,
+    /// What differs from line to line of a crt-list.
+    pub line: LineOptions,
+    /// Refuse clients that name no host of ours (`strict-sni`).
+    pub strict_sni: bool,
+    /// The client's order of cipher suites counts (`prefer-client-ciphers`).
+    pub prefer_client_ciphers: bool,
+    /// How sessions are resumed.
+    pub tickets: Tickets,
+    /// How long, in seconds; the default when none.
+    pub session_lifetime_s: Option<u32>,
+    /// Sessions kept for clients without tickets; the default when none.
+    pub cached_sessions: Option<usize>,
+    /// The longest record's plaintext in bytes (`tune.ssl.hard-maxrecord`).
+    pub max_record_bytes: Option<usize>,
+    /// Keep the hello messages with the connection's facts (`tune.ssl.capture-buffer-size`, randoms, session id).
+    pub keep_hello: bool,
+    /// Keep the secrets with the connection's facts (`tune.ssl.keylog`).
+    pub keep_secrets: bool,
+}
+
+/// Options that a crt-list line may have of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LineOptions {
+    /// Versions, cipher suites and groups.
+    pub algorithms: Algorithms,
+    /// Protocols for ALPN, the preferred first.
+    pub alpn: Vec<Vec<u8>>,
+    /// What is asked of clients.
+    pub verify: Verify,
+    /// Authorities for clients' certificates, whose names are sent to clients.
+    pub ca_file: Option<PathBuf>,
+    /// More authorities, whose names are not sent.
+    pub ca_verify_file: Option<PathBuf>,
+    /// Revocation lists.
+    pub crl_file: Option<PathBuf>,
+    /// Objections to let pass.
+    pub ignore_errors: IgnoreErrors,
+    /// Send no names of authorities (`no-ca-names`).
+    pub no_ca_names: bool,
+}
+
+/// Why a bind line's TLS cannot be set up.
+#[derive(Debug)]
+pub struct TlsConfigError(pub String);
+
+impl fmt::Display for TlsConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for TlsConfigError {}
+
+impl From<String> for TlsConfigError {
+    fn from(message: String) -> Self {
+        Self(message)
+    }
+}
+
+impl From<super::certificate::CertificateError> for TlsConfigError {
+    fn from(error: super::certificate::CertificateError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// TLS of one bind line, shared by all threads.
+#[derive(Debug)]
+pub struct TlsServer {
+    table: Arc<ArcSwap<SniTable>>,
+    /// The bind line's own first, then those of crt-list lines with options; never empty.
+    configurations: ArcSwap<Vec<Configuration>>,
+    options: ServerOptions,
+    /// Held while certificates are added or removed.
+    writer: Mutex<()>,
+}
+
+/// One way to talk to a client.
+#[derive(Debug, Clone)]
+struct Configuration {
+    line: LineOptions,
+    config: Arc<ServerConfig>,
+    /// For clients that offer other protocols only: they go on without ALPN.
+    without_alpn: Arc<ServerConfig>,
+}
+
+impl TlsServer {
+    /// Reads all files of a bind line. Returns what was asked for in vain too.
+    pub fn new(
+        options: &ServerOptions,
+        store: &CertificateStore,
+    ) -> Result<(Arc<Self>, Vec<String>), TlsConfigError> {
+        let mut warnings = Vec::new();
+        let mut lines = vec![options.line.clone()];
+        let mut entries = Vec::new();
+        for source in &options.certificates {
+            let path = match source {
+                CertificateSource::Crt(path) | CertificateSource::DefaultCrt(path) => path,
+                CertificateSource::CrtList(path) => {
+                    read_crt_list(path, options, store, &mut lines, &mut entries)?;
+                    continue;
+                }
+            };
+            let is_default = matches!(source, CertificateSource::DefaultCrt(_));
+            let path = from_base(options.certificate_base.as_deref(), path);
+            for certificate in store.load(&path, options.extra_files)? {
+                entries.push(Entry { certificate, filters: Vec::new(), is_default, configuration: 0 });
+            }
+        }
+        if entries.is_empty() && !options.strict_sni {
+            return Err(TlsConfigError("no certificate is given: add 'crt' (or 'strict-sni')".to_owned()));
+        }
+        let table = Arc::new(ArcSwap::from_pointee(SniTable::new(entries, options.strict_sni)));
+        let configurations = lines
+            .iter()
+            .map(|line| Configuration::new(line, options, &table, &mut warnings))
+            .collect::<Result<Vec<_>, _>>()?;
+        let server = Self {
+            table,
+            configurations: ArcSwap::from_pointee(configurations),
+            options: options.clone(),
+            writer: Mutex::new(()),
+        };
+        Ok((Arc::new(server), warnings))
+    }
+
+    /// The configuration for a client's hello.
+    pub(crate) fn config_for(&self, client_hello: &[u8]) -> Arc<ServerConfig> {
+        let configurations = self.configurations.load();
+        let mut index = 0;
+        if configurations.len() > 1 {
+            let name = hello::server_name(client_hello);
+            let table = self.table.load();
+            index = table.choose(name.as_deref(), |_| true).map_or(0, |entry| entry.configuration);
+        }
+        let configuration = configurations.get(index).unwrap_or(&configurations[0]);
+        if !configuration.line.alpn.is_empty()
+            && hello::offers_only_other_protocols(client_hello, &configuration.line.alpn)
+        {
+            return Arc::clone(&configuration.without_alpn);
+        }
+        Arc::clone(&configuration.config)
+    }
+
+    pub(crate) fn max_record_bytes(&self) -> usize {
+        self.options.max_record_bytes.unwrap_or(super::record::MAX_PLAINTEXT_BYTES)
+    }
+
+    pub(crate) fn keeps_details(&self) -> bool {
+        self.options.keep_hello
+    }
+
+    /// Reads the names of all certificates again, after one was replaced.
+    pub fn refresh(&self) {
+        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.table.load().entries().to_vec();
+        self.table.store(Arc::new(SniTable::new(entries, self.options.strict_sni)));
+    }
+
+    /// Uses one more certificate, as a crt-list line would; options of the line are its own.
+    pub fn add(
+        &self,
+        certificate: Arc<Certificate>,
+        line: Option<&LineOptions>,
+        filters: Vec<SniFilter>,
+    ) -> Result<(), TlsConfigError> {
+        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let configuration = match line {
+            None => 0,
+            Some(line) => {
+                let mut configurations = self.configurations.load().to_vec();
+                configurations.push(Configuration::new(line, &self.options, &self.table, &mut Vec::new())?);
+                let index = configurations.len() - 1;
+                self.configurations.store(Arc::new(configurations));
+                index
+            }
+        };
+        let mut entries = self.table.load().entries().to_vec();
+        entries.push(Entry { certificate, filters, is_default: false, configuration });
+        self.table.store(Arc::new(SniTable::new(entries, self.options.strict_sni)));
+        Ok(())
+    }
+
+    /// Stops using a certificate; says whether it was used.
+    pub fn remove(&self, name: &str) -> bool {
+        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.table.load().entries().to_vec();
+        let before = entries.len();
+        entries.retain(|entry| entry.certificate.name() != name);
+        let removed = entries.len() != before;
+        self.table.store(Arc::new(SniTable::new(entries, self.options.strict_sni)));
+        removed
+    }
+
+    /// Each name (`*` for the default) and the certificate it leads to, for display.
+    pub fn names(&self) -> Vec<(String, Arc<Certificate>)> {
+        self.table.load().names()
+    }
+
+    /// The certificates in use, in the order of the bind line.
+    pub fn certificates(&self) -> Vec<Arc<Certificate>> {
+        self.table.load().entries().iter().map(|entry| Arc::clone(&entry.certificate)).collect()
+    }
+}
+
+fn from_base(base: Option<&Path>, path: &Path) -> PathBuf {
+    base.filter(|_| path.is_relative()).map_or_else(|| path.to_path_buf(), |base| base.join(path))
+}
+
+fn read_crt_list(
+    path: &Path,
+    options: &ServerOptions,
+    store: &CertificateStore,
+    lines: &mut Vec<LineOptions>,
+    entries: &mut Vec<Entry>,
+) -> Result<(), TlsConfigError> {
+    let text = read_file(path)?;
+    let fail = |reason: String| TlsConfigError(format!("'{}': {reason}", path.display()));
+    for line in crt_list::parse(&String::from_utf8_lossy(&text)).map_err(fail)? {
+        let fail =
+            |reason: String| TlsConfigError(format!("'{}' line {}: {reason}", path.display(), line.number));
+        let (own, named) = line_options(&line, &options.line).map_err(fail)?;
+        let configuration = match own {
+            None => 0,
+            Some(own) => match lines.iter().position(|known| *known == own) {
+                Some(known) => known,
+                None => {
+                    lines.push(own);
+                    lines.len() - 1
+                }
+            },
+        };
+        let file = from_base(options.certificate_base.as_deref(), &line.file);
+        let certificates = if named == NamedFiles::default() {
+            store.load(&file, options.extra_files)
+        } else {
+            store.load_file(&file, options.extra_files, &named).map(|certificate| vec![certificate])
+        };
+        for certificate in certificates.map_err(|error| fail(error.to_string()))? {
+            entries.push(Entry {
+                certificate,
+                filters: line.filters.clone(),
+                is_default: false,
+                configuration,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The options of a crt-list line on top of the bind line's; none when it has no options about TLS.
+pub fn line_options(
+    line: &CrtListLine,
+    inherited: &LineOptions,
+) -> Result<(Option<LineOptions>, NamedFiles), String> {
+    let mut own = inherited.clone();
+    let mut named = NamedFiles::default();
+    let mut changed = false;
+    let mut words = line.options.iter().map(String::as_str);
+    while let Some(keyword) = words.next() {
+        let mut argument = || words.next().ok_or_else(|| format!("'{keyword}' needs a value"));
+        changed |= !matches!(keyword, "key" | "ocsp" | "issuer" | "sctl" | "ocsp-update" | "crt");
+        match keyword {
+            "alpn" => own.alpn = parse_alpn(argument()?),
+            "no-alpn" => own.alpn = Vec::new(),
+            "ca-file" => own.ca_file = Some(argument()?.into()),
+            "ca-verify-file" => own.ca_verify_file = Some(argument()?.into()),
+            "crl-file" => own.crl_file = Some(argument()?.into()),
+            "ciphers" => own.algorithms.ciphers = Some(argument()?.to_owned()),
+            "ciphersuites" => own.algorithms.ciphersuites = Some(argument()?.to_owned()),
+            "curves" => own.algorithms.curves = Some(argument()?.to_owned()),
+            "ecdhe" => {
+                let curve = argument()?.to_owned();
+                own.algorithms.curves.get_or_insert(curve);
+            }
+            "no-ca-names" => own.no_ca_names = true,
+            "ssl-min-ver" => own.algorithms.min_version = parse_version(argument()?)?,
+            "ssl-max-ver" => own.algorithms.max_version = parse_version(argument()?)?,
+            "verify" => {
+                own.verify = match argument()? {
+                    "none" => Verify::None,
+                    "optional" => Verify::Optional,
+                    "required" => Verify::Required,
+                    other => return Err(format!("'verify {other}': expected none, optional or required")),
+                }
+            }
+            "key" => named.key = Some(argument()?.into()),
+            "ocsp" => named.ocsp = Some(argument()?.into()),
+            // Signatures follow from the key, and NPN is long gone: accepted without effect, as are files that
+            // only matter for OCSP updates and certificate transparency.
+            "sigalgs" | "client-sigalgs" | "npn" | "issuer" | "sctl" | "ocsp-update" | "crt" => {
+                argument()?;
+            }
+            "allow-0rtt" => return Err("'allow-0rtt' is not implemented yet".to_owned()),
+            other => return Err(format!("'{other}' is not an option of a crt-list line")),
+        }
+    }
+    Ok((changed.then_some(own), named))
+}
+
+fn parse_version(name: &str) -> Result<Version, String> {
+    Version::parse(name).ok_or_else(|| format!("'{name}' is no version: expected TLSv1.2 or TLSv1.3"))
+}
+
+/// Reads a comma-separated list of protocols.
+pub fn parse_alpn(list: &str) -> Vec<Vec<u8>> {
+    list.split(',').filter(|name| !name.is_empty()).map(|name| name.as_bytes().to_vec()).collect()
+}
+
+impl Configuration {
+    fn new(
+        line: &LineOptions,
+        options: &ServerOptions,
+        table: &Arc<ArcSwap<SniTable>>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self, TlsConfigError> {
+        let provider = Arc::new(line.algorithms.provider(warnings)?);
+        let versions = line.algorithms.versions(warnings)?;
+        let mut context = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
+        let verifier = match line.verify {
+            Verify::None => WebPkiClientVerifier::no_client_auth(),
+            Verify::Optional | Verify::Required => {
+                let base = options.authority_base.as_deref();
+                let file = line.ca_file.as_ref().or(line.ca_verify_file.as_ref());
+                let file = file.ok_or_else(|| "'verify' needs a 'ca-file'".to_owned())?;
+                let mut authorities = verify::load_authorities(&from_base(base, file))?;
+                let names_sent = match &line.ca_file {
+                    Some(_) if !line.no_ca_names => authorities.subjects(),
+                    _ => Vec::new(),
+                };
+                if let (Some(_), Some(more)) = (&line.ca_file, &line.ca_verify_file) {
+                    authorities.extend(verify::load_authorities(&from_base(base, more))?.roots);
+                }
+                let revocations = match &line.crl_file {
+                    Some(file) => verify::load_revocations(&from_base(base, file))?,
+                    None => Vec::new(),
+                };
+                context.update(format!("{:?}", line.verify).as_bytes());
+                for root in &authorities.roots {
+                    context.update(root.subject_public_key_info.as_ref());
+                }
+                verify::client_verifier(
+                    &provider,
+                    line.verify == Verify::Required,
+                    authorities,
+                    revocations,
+                    line.ignore_errors.clone(),
+                    names_sent,
+                )?
+            }
+        };
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&versions)
+            .map_err(|error| error.to_string())?
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(Arc::new(Resolver(Arc::clone(table))));
+        config.ignore_client_order = !options.prefer_client_ciphers;
+        config.alpn_protocols = line.alpn.clone();
+        config.session_storage = sessions(options);
+        config.ticketer = ticketer(options, context.finish().as_ref())?;
+        config.send_tls13_tickets = TICKETS_A_HANDSHAKE;
+        // The record layer of this crate takes the keys over after the handshake.
+        config.enable_secret_extraction = true;
+        if options.keep_secrets {
+            config.key_log = Arc::new(KeepSecrets);
+        }
+        let mut without_alpn = config.clone();
+        without_alpn.alpn_protocols = Vec::new();
+        Ok(Self { line: line.clone(), config: Arc::new(config), without_alpn: Arc::new(without_alpn) })
+    }
+}
+
+fn sessions(options: &ServerOptions) -> Arc<dyn StoresServerSessions> {
+    match options.cached_sessions.unwrap_or(DEFAULT_CACHED_SESSIONS) {
+        0 => Arc::new(NoServerSessionStorage {}),
+        count => ServerSessionMemoryCache::new(count),
+    }
+}
+
+fn ticketer(options: &ServerOptions, context: &[u8]) -> Result<Arc<dyn ProducesTickets>, TlsConfigError> {
+    Ok(match &options.tickets {
+        Tickets::Internal => rustls::crypto::aws_lc_rs::Ticketer::new().map_err(|error| error.to_string())?,
+        Tickets::Keys(keys) => Arc::new(Ticketer {
+            keys: Arc::clone(keys),
+            context: context.try_into().unwrap_or_default(),
+            lifetime_s: options.session_lifetime_s.unwrap_or(DEFAULT_LIFETIME_S),
+        }),
+        Tickets::Off => Arc::new(NoTickets),
+    })
+}
+
+/// Stateless tickets are switched off.
+#[derive(Debug)]
+struct NoTickets;
+
+impl ProducesTickets for NoTickets {
+    fn enabled(&self) -> bool {
+        false
+    }
+
+    fn lifetime(&self) -> u32 {
+        0
+    }
+
+    fn encrypt(&self, _plain: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn decrypt(&self, _ticket: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+}

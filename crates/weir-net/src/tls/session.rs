@@ -1,0 +1,721 @@
+//! One TLS connection as a machine: bytes of the socket in, plaintext out, and the other way around.
+//!
+//! rustls makes the handshake. When it is complete its keys move to this crate's record layer, which works
+//! straight on the connection's buffers, and the large state of the handshake is dropped; rustls stays in
+//! charge of key updates and session tickets. Reading and writing the socket is left to `stream`.
+
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::sync::Arc;
+
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::kernel::KernelConnection;
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
+use rustls::{CommonState, ExtractedSecrets, ProtocolVersion};
+
+use super::hello::{self, Start};
+use super::info::{self, TlsInfo};
+use super::record::{self, ContentType, MAX_PLAINTEXT_BYTES, Opener, RecordError, Sealer};
+use super::server::TlsServer;
+use crate::pool::{Buffer, LARGE_BYTES, SMALL_BYTES};
+
+/// Most bytes a handshake may have waiting: rustls takes messages of up to 64 kB, in several records.
+const MAX_HANDSHAKE_INPUT_BYTES: usize = 128 * 1024;
+
+/// Most plaintext that one write accepts: what fits into the larger buffer.
+pub(crate) const MAX_WRITE_BYTES: usize = 2 * MAX_PLAINTEXT_BYTES;
+
+/// Records in a row that carry nothing for the reader; beyond it the peer only wants to cost us time.
+const MAX_BARREN_RECORDS: u8 = 64;
+
+/// The longest message after the handshake; session tickets with client certificates may be long.
+const MAX_MESSAGE_BYTES: usize = 64 * 1024;
+
+/// Input this short moves out of a pooled buffer while waiting for the rest.
+const SHRINK_BELOW_BYTES: usize = 2048;
+
+/// Calls of rustls to fetch the alert of a failed handshake.
+const MAX_ALERT_STEPS: usize = 4;
+
+const ALERT_WARNING: u8 = 1;
+const ALERT_FATAL: u8 = 2;
+const ALERT_CLOSE_NOTIFY: u8 = 0;
+const ALERT_UNEXPECTED_MESSAGE: u8 = 10;
+const ALERT_USER_CANCELED: u8 = 90;
+
+const MESSAGE_HELLO_REQUEST: u8 = 0;
+const MESSAGE_NEW_SESSION_TICKET: u8 = 4;
+const MESSAGE_KEY_UPDATE: u8 = 24;
+
+/// One TLS connection.
+pub(crate) struct Session {
+    phase: Phase,
+    pub(crate) info: TlsInfo,
+    incoming: Buffer,
+    outgoing: Buffer,
+    /// Where in `incoming` decrypted bytes wait for the reader, and the length of the record they are in.
+    plain: Range<usize>,
+    open_record_bytes: usize,
+    /// Data rustls decrypted together with the end of the handshake.
+    early: Vec<u8>,
+    max_record_bytes: usize,
+    is_client: bool,
+    /// What is in `outgoing` may wait until there is data to send with it.
+    outgoing_can_wait: bool,
+    received_close: bool,
+    sent_close: bool,
+    keep_details: bool,
+}
+
+enum Phase {
+    /// The configuration depends on the client's hello, which is not there yet.
+    Choosing(Arc<TlsServer>),
+    Client(Box<UnbufferedClientConnection>),
+    Server(Box<UnbufferedServerConnection>),
+    Established(Box<Traffic>),
+    Failed,
+}
+
+/// The state of an established connection.
+struct Traffic {
+    version: ProtocolVersion,
+    sealer: Sealer,
+    opener: Opener,
+    keys: Keys,
+    /// The beginning of a message that continues in the next record.
+    message: Vec<u8>,
+    barren_records: u8,
+    /// An answer to the peer's key update is in `outgoing` already.
+    answering_update: bool,
+}
+
+/// Who derives the next keys. TLS 1.2 has no next keys.
+enum Keys {
+    Client(Box<KernelConnection<ClientConnectionData>>),
+    Server(Box<KernelConnection<ServerConnectionData>>),
+    Fixed,
+}
+
+/// What a handshake waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Handshake {
+    /// Send what there is, then read more.
+    NeedsInput,
+    Complete,
+}
+
+enum Step {
+    Again,
+    NeedsInput,
+}
+
+impl Session {
+    pub(crate) fn server(server: &Arc<TlsServer>) -> Self {
+        Self::new(Phase::Choosing(Arc::clone(server)), server.max_record_bytes(), server.keeps_details())
+    }
+
+    pub(crate) fn client(connection: UnbufferedClientConnection, max_record_bytes: usize) -> Self {
+        let mut session = Self::new(Phase::Client(Box::new(connection)), max_record_bytes, false);
+        session.is_client = true;
+        session
+    }
+
+    fn new(phase: Phase, max_record_bytes: usize, keep_details: bool) -> Self {
+        Self {
+            phase,
+            info: TlsInfo::default(),
+            incoming: Buffer::default(),
+            outgoing: Buffer::default(),
+            plain: 0..0,
+            open_record_bytes: 0,
+            early: Vec::new(),
+            max_record_bytes: max_record_bytes.clamp(1, MAX_PLAINTEXT_BYTES),
+            is_client: false,
+            outgoing_can_wait: false,
+            received_close: false,
+            sent_close: false,
+            keep_details,
+        }
+    }
+
+    pub(crate) fn is_established(&self) -> bool {
+        matches!(self.phase, Phase::Established(_))
+    }
+
+    /// Whether the connection is over because of an error.
+    pub(crate) fn has_failed(&self) -> bool {
+        matches!(self.phase, Phase::Failed)
+    }
+
+    /// Whether the peer said that it has nothing more to send.
+    pub(crate) fn received_close(&self) -> bool {
+        self.received_close
+    }
+
+    /// Puts bytes that were read before TLS started in front.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        self.incoming.reserve(bytes.len());
+        if let Some(room) = self.incoming.spare().get_mut(..bytes.len()) {
+            room.copy_from_slice(bytes);
+            self.incoming.commit(bytes.len());
+        }
+    }
+
+    /// Room for bytes of the socket; `max` is how much plaintext the reader would take.
+    pub(crate) fn input_room(&mut self, max: usize) -> io::Result<&mut [u8]> {
+        let length = self.incoming.len();
+        if self.is_established() {
+            let size = if max > MAX_PLAINTEXT_BYTES { LARGE_BYTES } else { SMALL_BYTES };
+            // A record that is not complete always has room to be: it is shorter than the smaller size.
+            self.incoming.reserve(size.saturating_sub(length).max(1));
+        } else {
+            if length >= MAX_HANDSHAKE_INPUT_BYTES {
+                return Err(invalid("the TLS handshake is too long"));
+            }
+            self.incoming.reserve(SMALL_BYTES.saturating_sub(length).max(SMALL_BYTES / 4));
+        }
+        Ok(self.incoming.spare())
+    }
+
+    /// So many bytes were put into the room.
+    pub(crate) fn input_arrived(&mut self, count: usize) {
+        self.incoming.commit(count);
+    }
+
+    /// Bytes for the socket.
+    pub(crate) fn output(&self) -> &[u8] {
+        self.outgoing.data()
+    }
+
+    /// So many of them were sent.
+    pub(crate) fn output_sent(&mut self, count: usize) {
+        self.outgoing.consume(count);
+        if self.outgoing.is_empty() {
+            self.outgoing.release_if_empty();
+            self.outgoing_can_wait = false;
+            if let Phase::Established(traffic) = &mut self.phase {
+                traffic.answering_update = false;
+            }
+        }
+    }
+
+    /// Whether output must leave before anything else is sent.
+    pub(crate) fn output_is_pending(&self) -> bool {
+        !self.outgoing.is_empty() && !self.outgoing_can_wait
+    }
+
+    /// Whether output must leave before waiting for the peer. A server's session tickets travel with its
+    /// first answer instead of in a packet of their own; a client's last handshake message, which travels
+    /// with its first request, must not wait if there is no request first.
+    pub(crate) fn must_flush_before_waiting(&self) -> bool {
+        !self.outgoing.is_empty() && (self.is_client || !self.outgoing_can_wait)
+    }
+
+    /// Gives memory back while nothing flows.
+    pub(crate) fn release_buffers(&mut self) {
+        self.incoming.shrink();
+        self.outgoing.shrink();
+        if let Phase::Established(traffic) = &mut self.phase {
+            traffic.message.shrink_to_fit();
+        }
+    }
+
+    /// Before waiting: an empty buffer goes back, a small rest moves to a small piece.
+    pub(crate) fn park(&mut self) {
+        if self.incoming.len() < SHRINK_BELOW_BYTES {
+            self.incoming.shrink();
+        }
+    }
+
+    // --- Handshake ---
+
+    /// Goes on with the handshake as far as the input reaches.
+    pub(crate) fn handshake(&mut self) -> io::Result<Handshake> {
+        loop {
+            if self.is_established() {
+                return Ok(Handshake::Complete);
+            }
+            match self.handshake_step() {
+                Ok(Step::Again) => {}
+                Ok(Step::NeedsInput) => {
+                    self.park();
+                    return Ok(Handshake::NeedsInput);
+                }
+                Err(error) => {
+                    self.queue_handshake_alert();
+                    self.phase = Phase::Failed;
+                    self.incoming.consume(self.incoming.len());
+                    self.incoming.release_if_empty();
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn handshake_step(&mut self) -> io::Result<Step> {
+        if self.keep_details && self.info.details().is_none_or(|details| details.client_hello.is_empty()) {
+            match hello::read_hello(self.incoming.data()) {
+                Start::Incomplete => return Ok(Step::NeedsInput),
+                Start::Hello(hello) => self.info.details_mut().client_hello = hello.into(),
+                Start::Other => self.keep_details = false,
+            }
+        }
+        info::forget_notes();
+        let (discard, step) = match &mut self.phase {
+            Phase::Choosing(server) => {
+                let config = match hello::read_hello(self.incoming.data()) {
+                    Start::Incomplete => return Ok(Step::NeedsInput),
+                    Start::Hello(hello) => server.config_for(&hello),
+                    Start::Other => server.config_for(&[]),
+                };
+                let connection = UnbufferedServerConnection::new(config).map_err(failed)?;
+                self.phase = Phase::Server(Box::new(connection));
+                return Ok(Step::Again);
+            }
+            Phase::Server(connection) => {
+                let status = connection.process_tls_records(self.incoming.data_mut());
+                take_step(status, &mut self.outgoing, &mut self.early)
+            }
+            Phase::Client(connection) => {
+                let status = connection.process_tls_records(self.incoming.data_mut());
+                take_step(status, &mut self.outgoing, &mut self.early)
+            }
+            Phase::Established(_) => return Ok(Step::Again),
+            Phase::Failed => return Err(invalid("the TLS connection failed before")),
+        };
+        self.incoming.consume(discard);
+        self.info.collect_notes();
+        if self.keep_details
+            && let Some((random, id)) = hello::read_server_hello(self.outgoing.data())
+        {
+            let details = self.info.details_mut();
+            details.server_random = random;
+            details.session_id = id.into();
+        }
+        let step = step?;
+        let established = match &self.phase {
+            Phase::Server(connection) => is_established(connection),
+            Phase::Client(connection) => is_established(connection),
+            Phase::Choosing(_) | Phase::Established(_) | Phase::Failed => false,
+        };
+        if established {
+            self.establish()?;
+            return Ok(Step::Again);
+        }
+        Ok(step)
+    }
+
+    /// Moves the keys from rustls to the record layer and drops the state of the handshake.
+    fn establish(&mut self) -> io::Result<()> {
+        let (secrets, keys) = match std::mem::replace(&mut self.phase, Phase::Failed) {
+            Phase::Server(connection) => {
+                self.info.complete(&connection);
+                let (secrets, keys) = connection.dangerous_into_kernel_connection().map_err(failed)?;
+                (secrets, Keys::Server(Box::new(keys)))
+            }
+            Phase::Client(connection) => {
+                self.info.complete(&connection);
+                let (secrets, keys) = connection.dangerous_into_kernel_connection().map_err(failed)?;
+                (secrets, Keys::Client(Box::new(keys)))
+            }
+            other => {
+                self.phase = other;
+                return Ok(());
+            }
+        };
+        let tls13 = self.info.is_tls13();
+        let version = if tls13 { ProtocolVersion::TLSv1_3 } else { ProtocolVersion::TLSv1_2 };
+        let traffic = Traffic::new(version, secrets, if tls13 { keys } else { Keys::Fixed })
+            .ok_or_else(|| invalid("the TLS cipher is unknown to the record layer"))?;
+        self.phase = Phase::Established(Box::new(traffic));
+        // Only a TLS 1.2 server's last message is one that the peer waits for.
+        self.outgoing_can_wait = tls13 || self.is_client;
+        Ok(())
+    }
+
+    /// Asks rustls for the alert that explains why it gave up.
+    fn queue_handshake_alert(&mut self) {
+        for _ in 0..MAX_ALERT_STEPS {
+            // Only while there is something to fetch: input must not be looked at again after an error.
+            let (_, step) = match &mut self.phase {
+                Phase::Server(connection) if connection.wants_write() => {
+                    let status = connection.process_tls_records(self.incoming.data_mut());
+                    take_step(status, &mut self.outgoing, &mut self.early)
+                }
+                Phase::Client(connection) if connection.wants_write() => {
+                    let status = connection.process_tls_records(self.incoming.data_mut());
+                    take_step(status, &mut self.outgoing, &mut self.early)
+                }
+                _ => return,
+            };
+            if !matches!(step, Ok(Step::Again)) {
+                return;
+            }
+        }
+    }
+
+    // --- Reading ---
+
+    /// Whether the reader would get something without new input: data, the end, or an error.
+    pub(crate) fn has_input(&self) -> bool {
+        if !self.is_established() {
+            return matches!(self.phase, Phase::Failed);
+        }
+        !self.plain.is_empty()
+            || !self.early.is_empty()
+            || self.received_close
+            || match record::record_bytes(self.incoming.data()) {
+                Ok(None) => false,
+                Ok(Some(total)) => self.incoming.len() >= total,
+                Err(_) => true,
+            }
+    }
+
+    /// Appends at most `max` decrypted bytes to `buf`, as far as the input reaches.
+    pub(crate) fn decrypt(&mut self, buf: &mut Vec<u8>, max: usize) -> io::Result<usize> {
+        let mut count = 0;
+        loop {
+            count += self.take_plain(buf, max - count);
+            if count == max || self.received_close {
+                return Ok(count);
+            }
+            match self.next_record() {
+                Ok(true) => {}
+                Ok(false) => return Ok(count),
+                Err(error) => {
+                    self.fail(&error);
+                    // What was right before the error is delivered; the failed phase repeats the error.
+                    return if count > 0 { Ok(count) } else { Err(error.into_io()) };
+                }
+            }
+        }
+    }
+
+    fn take_plain(&mut self, buf: &mut Vec<u8>, max: usize) -> usize {
+        if !self.early.is_empty() {
+            let count = self.early.len().min(max);
+            buf.extend(self.early.drain(..count));
+            return count;
+        }
+        if self.plain.is_empty() {
+            return 0;
+        }
+        let count = self.plain.len().min(max);
+        let taken = self.plain.start..self.plain.start + count;
+        buf.extend_from_slice(self.incoming.data().get(taken).unwrap_or_default());
+        self.plain.start += count;
+        if self.plain.is_empty() {
+            self.incoming.consume(std::mem::take(&mut self.open_record_bytes));
+            self.plain = 0..0;
+        }
+        count
+    }
+
+    /// Opens the next record, if it is complete.
+    fn next_record(&mut self) -> Result<bool, Failure> {
+        let Phase::Established(traffic) = &mut self.phase else { return Err(Failure::Before) };
+        let Some(total) = record::record_bytes(self.incoming.data())? else { return Ok(false) };
+        let Some(record) = self.incoming.data_mut().get_mut(..total) else { return Ok(false) };
+        let (kind, range) = traffic.opener.open(record)?;
+        if kind == ContentType::ApplicationData && !range.is_empty() {
+            // RFC 8446 section 5.1: no other record between the parts of a message.
+            if !traffic.message.is_empty() {
+                return Err(Failure::Record(RecordError::Unexpected));
+            }
+            traffic.barren_records = 0;
+            self.plain = range;
+            self.open_record_bytes = total;
+            return Ok(true);
+        }
+        traffic.barren_records += 1;
+        if traffic.barren_records > MAX_BARREN_RECORDS {
+            return Err(Failure::Barren);
+        }
+        let plaintext = record.get(range).unwrap_or_default();
+        match kind {
+            ContentType::ApplicationData => {}
+            ContentType::Alert => {
+                if traffic.takes_alert(plaintext)? {
+                    self.received_close = true;
+                    self.incoming.consume(self.incoming.len());
+                    return Ok(true);
+                }
+            }
+            ContentType::Handshake => {
+                traffic.message.extend_from_slice(plaintext);
+                traffic.take_messages(&mut self.outgoing)?;
+            }
+        }
+        self.incoming.consume(total);
+        Ok(true)
+    }
+
+    /// Ends the connection: an alert tells the peer why.
+    fn fail(&mut self, failure: &Failure) {
+        if let Some(alert) = failure.alert() {
+            self.queue_alert(ALERT_FATAL, alert);
+        }
+        self.phase = Phase::Failed;
+        self.incoming.consume(self.incoming.len());
+    }
+
+    // --- Writing ---
+
+    /// Seals the first `count` bytes of `parts` (at most [`MAX_WRITE_BYTES`]) for sending.
+    pub(crate) fn encrypt(&mut self, parts: &[IoSlice<'_>], count: usize) -> io::Result<()> {
+        let Phase::Established(traffic) = &mut self.phase else { return Err(Failure::Before.into_io()) };
+        if self.sent_close {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        if traffic.sealer.is_worn() {
+            traffic.renew_sealer(&mut self.outgoing).map_err(Failure::into_io)?;
+        }
+        let mut done = 0;
+        while done < count {
+            let length = (count - done).min(self.max_record_bytes);
+            let total = traffic.sealer.sealed_bytes(length);
+            // All of it at once, so that the buffer grows once.
+            let records = (count - done).div_ceil(self.max_record_bytes);
+            self.outgoing.reserve(if done == 0 { total * records } else { total });
+            let sealed = traffic
+                .sealer
+                .seal(ContentType::ApplicationData, parts, done, length, self.outgoing.spare())
+                .map_err(|error| Failure::Record(error).into_io())?;
+            self.outgoing.commit(sealed);
+            done += length;
+        }
+        self.outgoing_can_wait = false;
+        Ok(())
+    }
+
+    /// Says that nothing more will be sent (RFC 8446 section 6.1), once.
+    pub(crate) fn queue_close(&mut self) {
+        if !self.sent_close {
+            self.queue_alert(ALERT_WARNING, ALERT_CLOSE_NOTIFY);
+            self.sent_close = true;
+        }
+    }
+
+    fn queue_alert(&mut self, level: u8, description: u8) {
+        if let Phase::Established(traffic) = &mut self.phase {
+            // A connection whose keys are used up cannot even say so.
+            traffic.queue(ContentType::Alert, &[level, description], &mut self.outgoing).ok();
+            self.outgoing_can_wait = false;
+        }
+    }
+
+    /// Whether an idle connection can carry another request.
+    pub(crate) fn is_usable(&self) -> bool {
+        match &self.phase {
+            Phase::Established(traffic) => {
+                let renewable = !matches!(traffic.keys, Keys::Fixed);
+                !self.received_close && !self.sent_close && (renewable || !traffic.sealer.is_worn())
+            }
+            Phase::Choosing(_) | Phase::Client(_) | Phase::Server(_) | Phase::Failed => false,
+        }
+    }
+}
+
+impl Traffic {
+    fn new(version: ProtocolVersion, secrets: ExtractedSecrets, keys: Keys) -> Option<Self> {
+        Some(Self {
+            version,
+            sealer: Sealer::new(version, secrets.tx.0, &secrets.tx.1)?,
+            opener: Opener::new(version, secrets.rx.0, &secrets.rx.1)?,
+            keys,
+            message: Vec::new(),
+            barren_records: 0,
+            answering_update: false,
+        })
+    }
+
+    /// Whether this alert ends the peer's data in good order; an error says that it does not.
+    fn takes_alert(&self, alert: &[u8]) -> Result<bool, Failure> {
+        let &[level, description] = alert else { return Err(Failure::Record(RecordError::Unexpected)) };
+        match description {
+            ALERT_CLOSE_NOTIFY => Ok(true),
+            ALERT_USER_CANCELED => Ok(false),
+            // RFC 8446 section 6: every other alert is an error in TLS 1.3, whatever its level.
+            _ if level == ALERT_WARNING && self.version == ProtocolVersion::TLSv1_2 => Ok(false),
+            _ => Err(Failure::Alert(description)),
+        }
+    }
+
+    /// Handles the complete messages received after the handshake.
+    fn take_messages(&mut self, outgoing: &mut Buffer) -> Result<(), Failure> {
+        loop {
+            let Some(([kind, a, b, c], rest)) = self.message.split_first_chunk::<4>() else { return Ok(()) };
+            let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+            if length > MAX_MESSAGE_BYTES {
+                return Err(Failure::Record(RecordError::Overflow));
+            }
+            let Some(body) = rest.get(..length) else { return Ok(()) };
+            match (*kind, self.version) {
+                (MESSAGE_NEW_SESSION_TICKET, ProtocolVersion::TLSv1_3) => match &mut self.keys {
+                    Keys::Client(keys) => keys.handle_new_session_ticket(body).map_err(Failure::Tls)?,
+                    Keys::Server(_) | Keys::Fixed => return Err(Failure::Record(RecordError::Unexpected)),
+                },
+                (MESSAGE_KEY_UPDATE, ProtocolVersion::TLSv1_3) => {
+                    // RFC 8446 section 5.1: keys never change in the middle of a record.
+                    let &[requested @ (0 | 1)] = body else {
+                        return Err(Failure::Record(RecordError::Unexpected));
+                    };
+                    if rest.len() != length {
+                        return Err(Failure::Record(RecordError::Unexpected));
+                    }
+                    self.renew_opener()?;
+                    if requested == 1 && !self.answering_update {
+                        self.answering_update = true;
+                        self.renew_sealer(outgoing)?;
+                    }
+                }
+                // RFC 5246 section 7.4.1.1: a client may ignore the wish to negotiate again.
+                (MESSAGE_HELLO_REQUEST, ProtocolVersion::TLSv1_2) => {}
+                _ => return Err(Failure::Record(RecordError::Unexpected)),
+            }
+            self.message.drain(..4 + length);
+            if self.message.is_empty() {
+                self.message = Vec::new();
+            }
+        }
+    }
+
+    fn renew_opener(&mut self) -> Result<(), Failure> {
+        let (sequence, secrets) = match &mut self.keys {
+            Keys::Client(keys) => keys.update_rx_secret(),
+            Keys::Server(keys) => keys.update_rx_secret(),
+            Keys::Fixed => return Err(Failure::Record(RecordError::Unexpected)),
+        }
+        .map_err(Failure::Tls)?;
+        self.opener =
+            Opener::new(self.version, sequence, &secrets).ok_or(Failure::Record(RecordError::KeysUsedUp))?;
+        Ok(())
+    }
+
+    /// Announces new sending keys (RFC 8446 section 4.6.3) and uses them from then on.
+    fn renew_sealer(&mut self, outgoing: &mut Buffer) -> Result<(), Failure> {
+        if matches!(self.keys, Keys::Fixed) {
+            return Err(Failure::Record(RecordError::KeysUsedUp));
+        }
+        self.queue(ContentType::Handshake, &[MESSAGE_KEY_UPDATE, 0, 0, 1, 0], outgoing)?;
+        let (sequence, secrets) = match &mut self.keys {
+            Keys::Client(keys) => keys.update_tx_secret(),
+            Keys::Server(keys) => keys.update_tx_secret(),
+            Keys::Fixed => return Err(Failure::Record(RecordError::KeysUsedUp)),
+        }
+        .map_err(Failure::Tls)?;
+        self.sealer =
+            Sealer::new(self.version, sequence, &secrets).ok_or(Failure::Record(RecordError::KeysUsedUp))?;
+        Ok(())
+    }
+
+    fn queue(&mut self, kind: ContentType, message: &[u8], outgoing: &mut Buffer) -> Result<(), Failure> {
+        outgoing.reserve(self.sealer.sealed_bytes(message.len()));
+        let sealed = self.sealer.seal(kind, &[IoSlice::new(message)], 0, message.len(), outgoing.spare())?;
+        outgoing.commit(sealed);
+        Ok(())
+    }
+}
+
+/// Why an established connection cannot go on.
+#[derive(Debug)]
+enum Failure {
+    Record(RecordError),
+    Tls(rustls::Error),
+    Alert(u8),
+    Barren,
+    Before,
+}
+
+impl From<RecordError> for Failure {
+    fn from(error: RecordError) -> Self {
+        Self::Record(error)
+    }
+}
+
+impl Failure {
+    /// The alert to send, if the peer is to be told.
+    fn alert(&self) -> Option<u8> {
+        match self {
+            Self::Record(error) => Some(error.alert()),
+            Self::Tls(_) | Self::Barren => Some(ALERT_UNEXPECTED_MESSAGE),
+            Self::Alert(_) | Self::Before => None,
+        }
+    }
+
+    fn into_io(self) -> io::Error {
+        match self {
+            Self::Record(error) => io::Error::new(io::ErrorKind::InvalidData, error),
+            Self::Tls(error) => failed(error),
+            Self::Alert(number) => {
+                let alert = rustls::AlertDescription::from(number);
+                io::Error::new(io::ErrorKind::ConnectionAborted, rustls::Error::AlertReceived(alert))
+            }
+            Self::Barren => invalid("the peer sends TLS records with nothing in them"),
+            Self::Before => invalid("the TLS connection failed before"),
+        }
+    }
+}
+
+/// Does what rustls asks for in one step.
+fn take_step<Data>(
+    status: UnbufferedStatus<'_, '_, Data>,
+    outgoing: &mut Buffer,
+    early: &mut Vec<u8>,
+) -> (usize, io::Result<Step>) {
+    let UnbufferedStatus { discard, state, .. } = status;
+    let step = match state {
+        Err(error) => Err(failed(error)),
+        Ok(ConnectionState::EncodeTlsData(mut message)) => {
+            encode(&mut message, outgoing).map(|()| Step::Again)
+        }
+        Ok(ConnectionState::TransmitTlsData(sent)) => {
+            // It is queued in order, which is all that the protocol needs.
+            sent.done();
+            Ok(Step::Again)
+        }
+        Ok(ConnectionState::BlockedHandshake) => Ok(Step::NeedsInput),
+        Ok(ConnectionState::WriteTraffic(_)) => Ok(Step::Again),
+        Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+            while let Some(Ok(record)) = traffic.next_record() {
+                early.extend_from_slice(record.payload);
+            }
+            Ok(Step::Again)
+        }
+        Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
+            Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the peer closed during the TLS handshake"))
+        }
+        Ok(_) => Err(invalid("an unknown state of the TLS handshake")),
+    };
+    (discard, step)
+}
+
+fn encode<Data>(
+    message: &mut rustls::unbuffered::EncodeTlsData<'_, Data>,
+    outgoing: &mut Buffer,
+) -> io::Result<()> {
+    loop {
+        match message.encode(outgoing.spare()) {
+            Ok(written) => {
+                outgoing.commit(written);
+                return Ok(());
+            }
+            Err(EncodeError::InsufficientSize(needed)) => outgoing.reserve(needed.required_size),
+            Err(error) => return Err(io::Error::other(error)),
+        }
+    }
+}
+
+/// Whether the keys can move: the handshake is complete and all its messages are queued.
+fn is_established(state: &CommonState) -> bool {
+    !state.is_handshaking() && !state.wants_write()
+}
+
+fn failed(error: rustls::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+fn invalid(message: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}

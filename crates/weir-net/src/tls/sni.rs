@@ -1,0 +1,257 @@
+//! Which certificate a client gets: by the name it asks for and the signatures it understands.
+//!
+//! Owns the table of names of one bind line. Reading certificates is left to `certificate`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{CipherSuite, SignatureScheme};
+
+use super::certificate::{Certificate, Loaded};
+use super::crt_list::SniFilter;
+use super::info;
+
+/// A certificate of a bind line and what it is for.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) certificate: Arc<Certificate>,
+    /// From a crt-list; the certificate's own names count when there are none.
+    pub(crate) filters: Vec<SniFilter>,
+    /// It was given as a default (`default-crt`).
+    pub(crate) is_default: bool,
+    /// Which of the bind line's configurations goes with it.
+    pub(crate) configuration: usize,
+}
+
+/// The names of one bind line.
+#[derive(Debug, Default)]
+pub(crate) struct SniTable {
+    entries: Vec<Entry>,
+    exact: HashMap<String, Vec<usize>>,
+    /// By suffix, from the first dot on.
+    wildcards: HashMap<String, Vec<usize>>,
+    defaults: Vec<usize>,
+    strict: bool,
+}
+
+impl SniTable {
+    pub(crate) fn new(entries: Vec<Entry>, strict: bool) -> Self {
+        let mut table = Self { strict, ..Self::default() };
+        for (index, entry) in entries.iter().enumerate() {
+            let mut is_default = entry.is_default;
+            if entry.filters.is_empty() {
+                for name in entry.certificate.current().names() {
+                    table.add(&SniFilter::parse(name), index);
+                }
+            }
+            for filter in &entry.filters {
+                is_default |= *filter == SniFilter::Default;
+                table.add(filter, index);
+            }
+            // The first certificate is a default too, unless one was named before it.
+            if is_default || (index == 0 && table.defaults.is_empty()) {
+                table.defaults.push(index);
+            }
+        }
+        table.entries = entries;
+        table
+    }
+
+    fn add(&mut self, filter: &SniFilter, index: usize) {
+        let (map, name) = match filter {
+            SniFilter::Exact(name) => (&mut self.exact, name),
+            SniFilter::Wildcard(suffix) => (&mut self.wildcards, suffix),
+            SniFilter::Not(_) | SniFilter::Default => return,
+        };
+        let found = map.entry(name.clone()).or_default();
+        if !found.contains(&index) {
+            found.push(index);
+        }
+    }
+
+    /// The certificate for a name in lower case; `suits` says which ones the client can use.
+    ///
+    /// A name of its own wins over a wildcard, a wildcard over the defaults; among equals ECDSA wins over
+    /// RSA, and what was declared first over the rest.
+    pub(crate) fn choose(&self, name: Option<&str>, suits: impl Fn(&Loaded) -> bool) -> Option<&Entry> {
+        let exact = name.and_then(|name| self.exact.get(name)).map_or(&[][..], Vec::as_slice);
+        let suffix = name.and_then(|name| name.find('.').and_then(|dot| name.get(dot..)));
+        let wildcards = suffix.and_then(|suffix| self.wildcards.get(suffix)).map_or(&[][..], Vec::as_slice);
+        let wildcards: Vec<usize> = wildcards
+            .iter()
+            .copied()
+            .filter(|index| !self.excludes(*index, name.unwrap_or_default()))
+            .collect();
+        let defaults = if self.strict { &[][..] } else { &self.defaults };
+        let groups = [exact, &wildcards, defaults];
+        let chosen = groups.iter().find_map(|group| self.best(group, &suits));
+        // None suits: the handshake will fail, and says why with the certificate that was meant.
+        chosen.or_else(|| groups.iter().find_map(|group| self.entries.get(*group.first()?)))
+    }
+
+    fn best(&self, group: &[usize], suits: impl Fn(&Loaded) -> bool) -> Option<&Entry> {
+        let mut rsa = None;
+        for entry in group.iter().filter_map(|index| self.entries.get(*index)) {
+            let loaded = entry.certificate.current.load();
+            if !suits(&loaded) {
+                continue;
+            }
+            if !loaded.is_rsa() {
+                return Some(entry);
+            }
+            rsa = rsa.or(Some(entry));
+        }
+        rsa
+    }
+
+    fn excludes(&self, index: usize, name: &str) -> bool {
+        let filters = self.entries.get(index).map_or(&[][..], |entry| &entry.filters);
+        filters.iter().any(|filter| matches!(filter, SniFilter::Not(not) if not == name))
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Each name and the certificate it leads to, for display.
+    pub(crate) fn names(&self) -> Vec<(String, Arc<Certificate>)> {
+        let mut names: Vec<(String, Arc<Certificate>)> = Vec::new();
+        for (index, entry) in self.entries.iter().enumerate() {
+            let of = |map: &HashMap<String, Vec<usize>>, prefix: &str| {
+                let mut found: Vec<_> = map
+                    .iter()
+                    .filter(|(_, indexes)| indexes.contains(&index))
+                    .map(|(name, _)| (format!("{prefix}{name}"), Arc::clone(&entry.certificate)))
+                    .collect();
+                found.sort_by(|(one, _), (other, _)| one.cmp(other));
+                found
+            };
+            names.extend(of(&self.exact, ""));
+            names.extend(of(&self.wildcards, "*"));
+            if self.defaults.contains(&index) {
+                names.push(("*".to_owned(), Arc::clone(&entry.certificate)));
+            }
+        }
+        names
+    }
+}
+
+/// Answers rustls' question for a certificate from the table in use at that moment.
+#[derive(Debug)]
+pub(crate) struct Resolver(pub(crate) Arc<ArcSwap<SniTable>>);
+
+impl ResolvesServerCert for Resolver {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        if let Some(name) = hello.server_name() {
+            info::note_server_name(name);
+        }
+        let table = self.0.load();
+        let schemes = hello.signature_schemes();
+        let ecdsa_suite = offers_ecdsa(hello.cipher_suites());
+        let entry = table.choose(hello.server_name(), |loaded| {
+            (loaded.is_rsa() || ecdsa_suite) && suits_client(loaded, schemes)
+        })?;
+        info::note_certificate(Arc::clone(&entry.certificate));
+        Some(Arc::clone(&entry.certificate.current.load().key))
+    }
+}
+
+fn suits_client(loaded: &Loaded, schemes: &[SignatureScheme]) -> bool {
+    loaded.suits(schemes)
+}
+
+/// Whether a certificate with an ECDSA key can be used: TLS 1.3's suites leave the key open, those of TLS 1.2
+/// name it.
+fn offers_ecdsa(suites: &[CipherSuite]) -> bool {
+    suites.iter().any(|suite| {
+        matches!(
+            suite,
+            CipherSuite::TLS13_AES_128_GCM_SHA256
+                | CipherSuite::TLS13_AES_256_GCM_SHA384
+                | CipherSuite::TLS13_CHACHA20_POLY1305_SHA256
+                | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+                | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
+                | CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::certificate::CertificateStore;
+    use super::super::certificate::tests::self_signed;
+    use super::*;
+
+    fn entry(store: &CertificateStore, name: &str, names: &[&str], rsa: bool, filters: &[&str]) -> Entry {
+        let (certificate, key) = self_signed(names, rsa);
+        let loaded = Loaded::from_pem(certificate.as_bytes(), Some(key.as_bytes()), None).unwrap();
+        Entry {
+            certificate: store.insert(name.to_owned(), loaded),
+            filters: filters.iter().map(|filter| SniFilter::parse(filter)).collect(),
+            is_default: false,
+            configuration: 0,
+        }
+    }
+
+    #[test]
+    fn names_lead_to_certificates() {
+        let store = CertificateStore::default();
+        let entries = || {
+            vec![
+                entry(&store, "first", &["a.org"], false, &[]),
+                entry(&store, "wild", &["*.a.org"], false, &[]),
+                entry(&store, "rsa", &["b.org"], true, &[]),
+                entry(&store, "ecdsa", &["b.org"], false, &[]),
+                entry(&store, "filtered", &["own.org"], false, &["*.f.org", "!not.f.org", "f.org"]),
+                entry(&store, "duplicate", &["a.org"], false, &[]),
+            ]
+        };
+        let loose = SniTable::new(entries(), false);
+        let strict = SniTable::new(entries(), true);
+        let check =
+            |name: Option<&str>, only_rsa: bool, expected: Option<&str>, expected_strict: Option<&str>| {
+                let suits = |loaded: &Loaded| loaded.is_rsa() || !only_rsa;
+                let found = |table: &SniTable| {
+                    table.choose(name, suits).map(|entry| entry.certificate.name().to_owned())
+                };
+                assert_eq!(found(&loose).as_deref(), expected, "{name:?}");
+                assert_eq!(found(&strict).as_deref(), expected_strict, "{name:?} strictly");
+            };
+        check(Some("a.org"), false, Some("first"), Some("first"));
+        check(Some("x.a.org"), false, Some("wild"), Some("wild"));
+        check(Some("x.y.a.org"), false, Some("first"), None);
+        check(Some("b.org"), false, Some("ecdsa"), Some("ecdsa"));
+        check(Some("b.org"), true, Some("rsa"), Some("rsa"));
+        check(Some("f.org"), false, Some("filtered"), Some("filtered"));
+        check(Some("x.f.org"), false, Some("filtered"), Some("filtered"));
+        check(Some("not.f.org"), false, Some("first"), None);
+        check(Some("own.org"), false, Some("first"), None);
+        check(None, false, Some("first"), None);
+        check(Some(""), false, Some("first"), None);
+        check(Some("."), false, Some("first"), None);
+        assert!(SniTable::new(Vec::new(), false).choose(None, |_| true).is_none());
+    }
+
+    #[test]
+    fn defaults_can_be_of_both_kinds() {
+        let store = CertificateStore::default();
+        let table = SniTable::new(
+            vec![
+                entry(&store, "rsa", &["a.org"], true, &["*"]),
+                entry(&store, "ecdsa", &["a.org"], false, &["*"]),
+                entry(&store, "other", &["c.org"], false, &[]),
+            ],
+            false,
+        );
+        let name = |only_rsa: bool| {
+            let suits = |loaded: &Loaded| loaded.is_rsa() || !only_rsa;
+            table.choose(None, suits).map(|entry| entry.certificate.name().to_owned())
+        };
+        assert_eq!(name(false).as_deref(), Some("ecdsa"));
+        assert_eq!(name(true).as_deref(), Some("rsa"));
+        assert_eq!(table.names().len(), 4);
+    }
+}

@@ -1,0 +1,380 @@
+//! Whether a peer's certificate is trusted: authorities, revocation, names, and what to let pass regardless.
+//!
+//! Owns the verifiers that rustls asks. Which of them a bind or server line gets is left to `server` and
+//! `client`.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, ServerName, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{CertificateError as Objection, DigitallySignedStruct, DistinguishedName, Error, RootCertStore};
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+use super::certificate::{CertificateError, read_certificates, read_file};
+use super::info;
+
+/// Stands for the system's own list of authorities.
+const SYSTEM_AUTHORITIES: &str = "@system-ca";
+
+/// Where systems keep that list in one file.
+const SYSTEM_AUTHORITY_FILES: [&str; 5] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// Extensions of the files of a folder of authorities.
+const AUTHORITY_EXTENSIONS: [&str; 4] = ["pem", "crt", "cer", "crl"];
+
+/// What is asked of a client (`verify` on a bind line).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verify {
+    /// No certificate is asked for.
+    #[default]
+    None,
+    /// A certificate is asked for, and verified if there is one.
+    Optional,
+    /// A valid certificate is required.
+    Required,
+}
+
+/// Objections to let pass (`ca-ignore-err`, `crt-ignore-err`), by OpenSSL's numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum IgnoreErrors {
+    /// None.
+    #[default]
+    Nothing,
+    /// These.
+    These(Vec<u32>),
+    /// All.
+    All,
+}
+
+impl IgnoreErrors {
+    fn ignores(&self, number: u32) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::These(numbers) => numbers.contains(&number),
+            Self::All => true,
+        }
+    }
+}
+
+/// Reads the authorities of a `ca-file`: a file, a folder, or the system's.
+pub(crate) fn load_authorities(path: &Path) -> Result<RootCertStore, CertificateError> {
+    let mut roots = RootCertStore::empty();
+    for file in authority_files(path)? {
+        let certificates =
+            read_certificates(&read_file(&file)?).map_err(|reason| CertificateError::new(&file, reason))?;
+        // Lists of authorities hold old certificates that are of no use to anybody: they are skipped.
+        roots.add_parsable_certificates(certificates);
+    }
+    if roots.is_empty() {
+        return Err(CertificateError::new(path, "there is no usable certificate of an authority in it"));
+    }
+    Ok(roots)
+}
+
+fn authority_files(path: &Path) -> Result<Vec<PathBuf>, CertificateError> {
+    if path == Path::new(SYSTEM_AUTHORITIES) {
+        let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+        let mut known = named.into_iter().chain(SYSTEM_AUTHORITY_FILES.map(PathBuf::from));
+        return match known.find(|file| file.is_file()) {
+            Some(file) => Ok(vec![file]),
+            None => Err(CertificateError::new(path, "the system has no list of authorities")),
+        };
+    }
+    if !path.is_dir() {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let fail = |error: std::io::Error| CertificateError::new(path, format_args!("cannot be read: {error}"));
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(fail)? {
+        let file = entry.map_err(fail)?.path();
+        let hidden = file.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
+        let extension = file.extension().map(|extension| extension.to_string_lossy().into_owned());
+        if !hidden && extension.is_some_and(|extension| AUTHORITY_EXTENSIONS.contains(&extension.as_str())) {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Reads the lists of a `crl-file`.
+pub(crate) fn load_revocations(
+    path: &Path,
+) -> Result<Vec<CertificateRevocationListDer<'static>>, CertificateError> {
+    let pem = read_file(path)?;
+    let lists: Vec<_> = CertificateRevocationListDer::pem_slice_iter(&pem)
+        .collect::<Result<_, _>>()
+        .map_err(|error| CertificateError::new(path, format_args!("cannot be read: {error}")))?;
+    if lists.is_empty() {
+        return Err(CertificateError::new(path, "there is no revocation list in it"));
+    }
+    Ok(lists)
+}
+
+/// Verifies clients' certificates.
+pub(crate) fn client_verifier(
+    provider: &Arc<CryptoProvider>,
+    required: bool,
+    authorities: RootCertStore,
+    revocations: Vec<CertificateRevocationListDer<'static>>,
+    ignore: IgnoreErrors,
+    names_sent: Vec<DistinguishedName>,
+) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider));
+    let builder = if revocations.is_empty() {
+        builder
+    } else {
+        builder.with_crls(revocations).enforce_revocation_expiration()
+    };
+    let builder = if required { builder } else { builder.allow_unauthenticated() };
+    let builder = builder.clear_root_hint_subjects().add_root_hint_subjects(names_sent);
+    let verifier = builder.build().map_err(|error| error.to_string())?;
+    Ok(match ignore {
+        IgnoreErrors::Nothing => verifier,
+        ignore => Arc::new(LenientClientVerifier { verifier, ignore }),
+    })
+}
+
+/// Lets some objections pass, and notes them for rules and logs.
+#[derive(Debug)]
+struct LenientClientVerifier {
+    verifier: Arc<dyn ClientCertVerifier>,
+    ignore: IgnoreErrors,
+}
+
+impl ClientCertVerifier for LenientClientVerifier {
+    fn offer_client_auth(&self) -> bool {
+        self.verifier.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.verifier.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.verifier.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.verifier.verify_client_cert(end_entity, intermediates, now).or_else(|error| {
+            let number = objection_number(&error, end_entity);
+            if !self.ignore.ignores(number) {
+                return Err(error);
+            }
+            info::note_verify_error(number);
+            Ok(ClientCertVerified::assertion())
+        })
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+        self.verifier.supported_verify_schemes()
+    }
+}
+
+/// OpenSSL's number (X509_V_ERR) for what is wrong with a certificate; 1 is its "unspecified".
+pub(crate) fn objection_number(error: &Error, certificate: &[u8]) -> u32 {
+    let Error::InvalidCertificate(objection) = error else { return 1 };
+    match objection {
+        Objection::BadSignature => 7,
+        Objection::NotValidYet | Objection::NotValidYetContext { .. } => 9,
+        Objection::Expired | Objection::ExpiredContext { .. } => 10,
+        Objection::Revoked => 23,
+        Objection::UnknownRevocationStatus => 3,
+        Objection::ExpiredRevocationList | Objection::ExpiredRevocationListContext { .. } => 12,
+        Objection::UnknownIssuer if is_self_signed(certificate) => 18,
+        Objection::UnknownIssuer => 20,
+        Objection::InvalidPurpose | Objection::InvalidPurposeContext { .. } => 26,
+        Objection::NotValidForName | Objection::NotValidForNameContext { .. } => 62,
+        _ => 1,
+    }
+}
+
+fn is_self_signed(certificate: &[u8]) -> bool {
+    X509Certificate::from_der(certificate).is_ok_and(|(_, parsed)| parsed.subject() == parsed.issuer())
+}
+
+/// Verifies servers' certificates.
+#[derive(Debug)]
+pub(crate) struct ServerVerifier {
+    /// Chain verification; none with `verify none`.
+    chain: Option<Arc<WebPkiServerVerifier>>,
+    /// The name to look for instead of the one asked for (`verifyhost`).
+    host: Option<String>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerVerifier {
+    pub(crate) fn new(
+        provider: &Arc<CryptoProvider>,
+        trust: Option<(RootCertStore, Vec<CertificateRevocationListDer<'static>>)>,
+        host: Option<String>,
+    ) -> Result<Self, String> {
+        let chain = trust
+            .map(|(authorities, revocations)| {
+                let builder =
+                    WebPkiServerVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider));
+                let builder = if revocations.is_empty() {
+                    builder
+                } else {
+                    builder.with_crls(revocations).enforce_revocation_expiration()
+                };
+                builder.build().map_err(|error| error.to_string())
+            })
+            .transpose()?;
+        Ok(Self { chain, host, provider: Arc::clone(provider) })
+    }
+}
+
+/// The name given to rustls when none is asked for; it is never sent nor looked for.
+pub(crate) fn no_name() -> ServerName<'static> {
+    ServerName::from(IpAddr::from([0, 0, 0, 0]))
+}
+
+impl ServerCertVerifier for ServerVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
+        match chain.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+            // Names are the last thing it looks at, so the chain is right. HAProxy's rules for names differ:
+            // another name may be meant, none may be asked for, and the common name counts too.
+            Ok(_)
+            | Err(Error::InvalidCertificate(
+                Objection::NotValidForName | Objection::NotValidForNameContext { .. },
+            )) => {}
+            Err(error) => return Err(error),
+        }
+        let expected = match (&self.host, server_name) {
+            (Some(host), _) => host.clone(),
+            (None, name) if *name == no_name() => return Ok(ServerCertVerified::assertion()),
+            (None, name) => name.to_str().into_owned(),
+        };
+        if is_for_host(end_entity, &expected) {
+            return Ok(ServerCertVerified::assertion());
+        }
+        Err(Objection::NotValidForName.into())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, cert, dss, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Whether a certificate names this host: in its alternative names or, failing that, its common name.
+fn is_for_host(certificate: &[u8], host: &str) -> bool {
+    let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return false };
+    let address: Option<IpAddr> = host.parse().ok();
+    if let Ok(Some(alternatives)) = parsed.subject_alternative_name() {
+        let found = alternatives.value.general_names.iter().any(|name| match name {
+            GeneralName::DNSName(name) => matches_host(name, host),
+            GeneralName::IPAddress(bytes) => match address {
+                Some(IpAddr::V4(address)) => address.octets() == *bytes,
+                Some(IpAddr::V6(address)) => address.octets() == *bytes,
+                None => false,
+            },
+            _ => false,
+        });
+        if found {
+            return true;
+        }
+    }
+    parsed.subject().iter_common_name().any(|name| name.as_str().is_ok_and(|name| matches_host(name, host)))
+}
+
+/// A certificate's name matches a host exactly, or with `*` in place of the first label.
+fn matches_host(pattern: &str, host: &str) -> bool {
+    if let Some(suffix) = pattern.strip_prefix("*.") {
+        let is_address = host.parse::<IpAddr>().is_ok();
+        let rest = host.split_once('.').filter(|(label, _)| !label.is_empty() && !is_address);
+        return rest.is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(suffix));
+    }
+    pattern.eq_ignore_ascii_case(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_names() {
+        let check = |pattern: &str, host: &str, expected: bool| {
+            assert_eq!(matches_host(pattern, host), expected, "{pattern} {host}");
+        };
+        check("a.org", "A.ORG", true);
+        check("a.org", "b.org", false);
+        check("*.a.org", "x.a.org", true);
+        check("*.a.org", "x.y.a.org", false);
+        check("*.a.org", "a.org", false);
+        check("*.a.org", ".a.org", false);
+        check("*.0.0.1", "127.0.0.1", false);
+        check("127.0.0.1", "127.0.0.1", true);
+    }
+
+    #[test]
+    fn the_systems_authorities_can_be_missing_but_not_broken() {
+        let loaded = load_authorities(Path::new(SYSTEM_AUTHORITIES));
+        assert!(loaded.is_ok() || loaded.unwrap_err().reason.contains("authorities"));
+        assert!(load_authorities(Path::new("/nonexistent")).is_err());
+    }
+}

@@ -1,0 +1,573 @@
+//! TLS connections from end to end: this crate's client against this crate's server over a socket pair.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::io::IoSlice;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
+};
+use weir_net::stream::Stream;
+use weir_net::tls::algorithms::{Algorithms, Version};
+use weir_net::tls::certificate::{CertificateStore, Loaded};
+use weir_net::tls::client::{ClientOptions, TlsClient};
+use weir_net::tls::server::{CertificateSource, LineOptions, ServerOptions, Tickets, TlsServer};
+use weir_net::tls::tickets::TicketKeys;
+use weir_net::tls::verify::{IgnoreErrors, Verify};
+
+static NEXT_FOLDER: AtomicU32 = AtomicU32::new(0);
+
+/// An authority and a folder with what it signed.
+struct World {
+    folder: PathBuf,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.folder).ok();
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        let number = NEXT_FOLDER.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("weir-net-tls-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.distinguished_name.push(DnType::CommonName, format!("Test authority {number}"));
+        let certificate = params.self_signed(&key).unwrap();
+        let world = Self { folder, issuer: Issuer::new(params, key) };
+        world.write("ca.pem", &certificate.pem());
+        world
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn write(&self, name: &str, content: &str) {
+        std::fs::write(self.path(name), content).unwrap();
+    }
+
+    fn sign(&self, file: &str, names: &[&str], common_name: &str) -> Certificate {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.serial_number = Some(SerialNumber::from(77_u64));
+        params.distinguished_name.push(DnType::CommonName, common_name);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        self.write(file, &format!("{}{}", certificate.pem(), key.serialize_pem()));
+        certificate
+    }
+
+    fn server_options(&self, files: &[&str]) -> ServerOptions {
+        ServerOptions {
+            certificates: files.iter().map(|file| CertificateSource::Crt(self.path(file))).collect(),
+            ..ServerOptions::default()
+        }
+    }
+
+    fn server(&self, options: &ServerOptions) -> Arc<TlsServer> {
+        TlsServer::new(options, &CertificateStore::default()).unwrap().0
+    }
+
+    fn trusting(&self) -> ClientOptions {
+        ClientOptions { verify: true, ca_file: Some(self.path("ca.pem")), ..ClientOptions::default() }
+    }
+}
+
+fn client(options: &ClientOptions) -> Arc<TlsClient> {
+    TlsClient::new(options).unwrap().0
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        tokio::time::timeout(std::time::Duration::from_secs(20), future).await.expect("takes too long")
+    })
+}
+
+fn pair(server: &Arc<TlsServer>, client: &TlsClient, name: Option<&str>) -> (Stream, Stream) {
+    let (mut near, mut far) = Stream::pair().unwrap();
+    near.start_client_tls(client, name, None).unwrap();
+    far.start_server_tls(server, &[]);
+    (near, far)
+}
+
+/// Both handshakes, and one byte each way so that tickets have arrived too.
+async fn shake(near: &mut Stream, far: &mut Stream) -> std::io::Result<()> {
+    let client = async {
+        near.handshake().await?;
+        near.write_all(b"?").await?;
+        let mut buf = Vec::new();
+        near.read(&mut buf, 1).await?;
+        Ok::<_, std::io::Error>(())
+    };
+    let server = async {
+        far.handshake().await?;
+        let mut buf = Vec::new();
+        far.read(&mut buf, 1).await?;
+        far.write_all(b"!").await
+    };
+    let (client, server) = tokio::join!(client, server);
+    client.and(server)
+}
+
+fn data(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at * 7 + at / 251) as u8).collect()
+}
+
+async fn send(stream: &mut Stream, data: &[u8]) {
+    stream.handshake().await.unwrap();
+    stream.write_all(data).await.unwrap();
+    stream.shutdown_write().await.unwrap();
+}
+
+async fn receive(stream: &mut Stream, max: usize) -> Vec<u8> {
+    let mut all = Vec::new();
+    loop {
+        let mut buf = Vec::with_capacity(max);
+        stream.read_ready().await.unwrap();
+        match stream.read(&mut buf, max).await.unwrap() {
+            0 => return all,
+            count => assert_eq!(count, buf.len()),
+        }
+        assert!(buf.len() <= max);
+        all.extend_from_slice(&buf);
+    }
+}
+
+fn only(version: Version, ciphers: &str) -> Algorithms {
+    let mut algorithms = Algorithms { min_version: version, max_version: version, ..Algorithms::default() };
+    match version {
+        Version::Tls13 => algorithms.ciphersuites = Some(ciphers.to_owned()),
+        _ => algorithms.ciphers = Some(ciphers.to_owned()),
+    }
+    algorithms
+}
+
+#[test]
+fn data_flows_with_every_cipher_both_ways_in_every_size() {
+    let world = World::new();
+    world.sign("s.pem", &["a.example"], "a");
+    let check = |version: Version, cipher: &str, expected: &str| {
+        let options = ClientOptions { algorithms: only(version, cipher), ..world.trusting() };
+        let server = world.server(&world.server_options(&["s.pem"]));
+        run(async {
+            for (bytes, max) in
+                [(0, 10), (1, 1), (9000, 4096), (16_384, 100_000), (400_000, 7001), (3_000_000, 65_536)]
+            {
+                let (mut near, mut far) = pair(&server, &client(&options), Some("a.example"));
+                let sent = data(bytes);
+                let up = async {
+                    send(&mut near, &sent).await;
+                    receive(&mut near, max).await
+                };
+                let down = async {
+                    let got = receive(&mut far, max).await;
+                    assert!(far.ended_cleanly());
+                    send(&mut far, &got).await;
+                };
+                let (echoed, ()) = tokio::join!(up, down);
+                assert_eq!(echoed.len(), bytes);
+                assert!(echoed == sent);
+                for end in [&near, &far] {
+                    let info = end.tls().unwrap();
+                    assert_eq!((info.version(), info.cipher()), (expected, cipher));
+                    assert_eq!(info.server_name(), Some("a.example"));
+                    assert_eq!(info.group(), Some("X25519"));
+                }
+            }
+        });
+    };
+    check(Version::Tls13, "TLS_AES_256_GCM_SHA384", "TLSv1.3");
+    check(Version::Tls13, "TLS_AES_128_GCM_SHA256", "TLSv1.3");
+    check(Version::Tls13, "TLS_CHACHA20_POLY1305_SHA256", "TLSv1.3");
+    check(Version::Tls12, "ECDHE-ECDSA-AES256-GCM-SHA384", "TLSv1.2");
+    check(Version::Tls12, "ECDHE-ECDSA-AES128-GCM-SHA256", "TLSv1.2");
+    check(Version::Tls12, "ECDHE-ECDSA-CHACHA20-POLY1305", "TLSv1.2");
+}
+
+#[test]
+fn writes_gather_parts() {
+    let world = World::new();
+    world.sign("s.pem", &["a.example"], "a");
+    let server = world.server(&world.server_options(&["s.pem"]));
+    run(async {
+        let (mut near, mut far) = pair(&server, &client(&world.trusting()), None);
+        shake(&mut near, &mut far).await.unwrap();
+        let body = data(20_000);
+        let parts = [IoSlice::new(b"head "), IoSlice::new(&[]), IoSlice::new(&body)];
+        let count = std::future::poll_fn(|cx| near.poll_write_vectored(cx, &parts)).await.unwrap();
+        assert_eq!(count, 20_005);
+        near.flush().await.unwrap();
+        near.shutdown_write().await.unwrap();
+        let got = receive(&mut far, 50_000).await;
+        assert_eq!(&got[..5], b"head ");
+        assert!(got[5..] == body);
+    });
+}
+
+#[test]
+fn records_are_as_short_as_asked_for() {
+    let world = World::new();
+    world.sign("s.pem", &["a.example"], "a");
+    let options = ServerOptions { max_record_bytes: Some(1000), ..world.server_options(&["s.pem"]) };
+    let server = world.server(&options);
+    run(async {
+        let (mut near, mut far) = pair(&server, &client(&world.trusting()), None);
+        shake(&mut near, &mut far).await.unwrap();
+        let sent = data(50_000);
+        let (got, ()) = tokio::join!(receive(&mut near, 9000), send(&mut far, &sent));
+        assert!(got == sent);
+    });
+}
+
+#[test]
+fn sessions_are_resumed() {
+    let world = World::new();
+    world.sign("s.pem", &["a.example"], "a");
+    let key = |seed: u8| {
+        use base64::Engine as _;
+        base64::engine::general_purpose::STANDARD.encode([seed; 80])
+    };
+    let keys = TicketKeys::from_text(&[key(1), key(2), key(3)].join("\n")).unwrap();
+    let check = |version: Version, tickets: Tickets, no_resumption: bool, expected: bool| {
+        let mut algorithms = Algorithms { max_version: version, ..Algorithms::default() };
+        algorithms.min_version = version;
+        let server = world.server(&ServerOptions { tickets, ..world.server_options(&["s.pem"]) });
+        let client = client(&ClientOptions { algorithms, no_resumption, ..world.trusting() });
+        run(async {
+            for round in 0..4 {
+                let (mut near, mut far) = pair(&server, &client, Some("a.example"));
+                shake(&mut near, &mut far).await.unwrap();
+                for end in [&near, &far] {
+                    let info = end.tls().unwrap();
+                    assert_eq!(info.is_resumed(), expected && round > 0, "{version:?} round {round}");
+                    assert_eq!(info.server_name(), Some("a.example"));
+                }
+                assert!(near.looks_alive());
+            }
+        });
+    };
+    let keys = Tickets::Keys(Arc::new(keys));
+    for version in [Version::Tls12, Version::Tls13] {
+        check(version, Tickets::Internal, false, true);
+        check(version, keys.clone(), false, true);
+        check(version, Tickets::Off, false, true);
+        check(version, Tickets::Internal, true, false);
+    }
+}
+
+#[test]
+fn servers_are_verified() {
+    let world = World::new();
+    world.sign("s.pem", &["a.example", "*.b.example"], "common.example");
+    let other = World::new();
+    let server = world.server(&world.server_options(&["s.pem"]));
+    let check = |options: ClientOptions, name: Option<&str>, expected: bool| {
+        run(async {
+            let (mut near, mut far) = pair(&server, &client(&options), name);
+            let result = shake(&mut near, &mut far).await;
+            assert_eq!(result.is_ok(), expected, "{options:?} {name:?}: {result:?}");
+        });
+    };
+    let host = |host: &str| ClientOptions { verify_host: Some(host.to_owned()), ..world.trusting() };
+    check(world.trusting(), Some("a.example"), true);
+    check(world.trusting(), Some("x.b.example"), true);
+    check(world.trusting(), Some("common.example"), true);
+    check(world.trusting(), Some("c.example"), false);
+    check(world.trusting(), None, true);
+    check(host("a.example"), Some("c.example"), true);
+    check(host("c.example"), Some("a.example"), false);
+    check(other.trusting(), Some("a.example"), false);
+    check(ClientOptions::default(), Some("c.example"), true);
+}
+
+#[test]
+fn clients_are_verified() {
+    let world = World::new();
+    let other = World::new();
+    world.sign("s.pem", &["a.example"], "a");
+    let revoked = world.sign("revoked.pem", &["revoked.example"], "revoked");
+    let mut params = CertificateParams::new(vec!["good.example".to_owned()]).unwrap();
+    params.serial_number = Some(SerialNumber::from(99_u64));
+    let key = KeyPair::generate().unwrap();
+    let good = params.signed_by(&key, &world.issuer).unwrap();
+    world.write("good.pem", &format!("{}{}", good.pem(), key.serialize_pem()));
+    other.sign("stranger.pem", &["stranger.example"], "stranger");
+    let list = CertificateRevocationListParams {
+        this_update: date_time_ymd(2020, 1, 1),
+        next_update: date_time_ymd(2999, 1, 1),
+        crl_number: SerialNumber::from(1_u64),
+        issuing_distribution_point: None,
+        revoked_certs: vec![RevokedCertParams {
+            serial_number: SerialNumber::from(77_u64),
+            revocation_time: date_time_ymd(2020, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        }],
+        key_identifier_method: KeyIdMethod::Sha256,
+    };
+    world.write("crl.pem", &list.signed_by(&world.issuer).unwrap().pem().unwrap());
+    let store = CertificateStore::default();
+    let load = |path: PathBuf| store.load(&path, Default::default()).unwrap().remove(0);
+    let good_certificate = load(world.path("good.pem"));
+    let stranger = load(other.path("stranger.pem"));
+    let revoked_certificate = load(world.path("revoked.pem"));
+    let check = |verify: Verify,
+                 ignore: IgnoreErrors,
+                 certificate: Option<&Arc<weir_net::tls::certificate::Certificate>>,
+                 version: Version,
+                 expected: Result<(bool, u32), ()>| {
+        let line = LineOptions {
+            verify,
+            ignore_errors: ignore,
+            ca_file: Some(world.path("ca.pem")),
+            crl_file: Some(world.path("crl.pem")),
+            algorithms: Algorithms { max_version: version, ..Algorithms::default() },
+            ..LineOptions::default()
+        };
+        let server = world.server(&ServerOptions { line, ..world.server_options(&["s.pem"]) });
+        let options = ClientOptions { certificate: certificate.cloned(), ..world.trusting() };
+        let client = client(&options);
+        run(async {
+            for round in 0..2 {
+                let (mut near, mut far) = pair(&server, &client, Some("a.example"));
+                let result = shake(&mut near, &mut far).await;
+                let facts = far.tls().map(|info| (info.peer_certificate().is_some(), info.verify_error()));
+                let got = result.map(|()| facts.unwrap()).map_err(|_| ());
+                // A resumed session brings the certificate along, but was verified before.
+                let expected = expected.map(|(shown, error)| (shown, if round == 0 { error } else { 0 }));
+                assert_eq!(got, expected, "{verify:?} {version:?} round {round}");
+            }
+        });
+    };
+    use IgnoreErrors::{All, Nothing, These};
+    for version in [Version::Tls12, Version::Tls13] {
+        check(Verify::None, Nothing, Some(&good_certificate), version, Ok((false, 0)));
+        check(Verify::Optional, Nothing, None, version, Ok((false, 0)));
+        check(Verify::Required, Nothing, None, version, Err(()));
+        check(Verify::Optional, Nothing, Some(&good_certificate), version, Ok((true, 0)));
+        check(Verify::Required, Nothing, Some(&good_certificate), version, Ok((true, 0)));
+        check(Verify::Required, Nothing, Some(&stranger), version, Err(()));
+        check(Verify::Optional, Nothing, Some(&stranger), version, Err(()));
+        check(Verify::Required, All, Some(&stranger), version, Ok((true, 20)));
+        check(Verify::Required, These(vec![20]), Some(&stranger), version, Ok((true, 20)));
+        check(Verify::Required, These(vec![10]), Some(&stranger), version, Err(()));
+        check(Verify::Required, Nothing, Some(&revoked_certificate), version, Err(()));
+        check(Verify::Required, All, Some(&revoked_certificate), version, Ok((true, 23)));
+    }
+    assert!(!revoked.der().is_empty());
+}
+
+#[test]
+fn a_crt_list_line_has_its_own_options() {
+    let world = World::new();
+    world.sign("a.pem", &["a.example"], "a");
+    world.sign("b.pem", &["b.example"], "b");
+    let list = format!(
+        "# list\n{} *\n{} [alpn h2 ssl-max-ver TLSv1.2] b.example !x.example\n",
+        world.path("a.pem").display(),
+        world.path("b.pem").display(),
+    );
+    world.write("list.txt", &list);
+    let options = ServerOptions {
+        certificates: vec![CertificateSource::CrtList(world.path("list.txt"))],
+        line: LineOptions { alpn: vec![b"http/1.1".to_vec()], ..LineOptions::default() },
+        ..ServerOptions::default()
+    };
+    let server = world.server(&options);
+    let check = |name: &str, offered: &[&str], version: &str, alpn: Option<&str>, certificate: &str| {
+        let offered: Vec<Vec<u8>> = offered.iter().map(|name| name.as_bytes().to_vec()).collect();
+        let client = client(&ClientOptions { alpn: offered, ..ClientOptions::default() });
+        run(async {
+            let (mut near, mut far) = pair(&server, &client, Some(name));
+            shake(&mut near, &mut far).await.unwrap();
+            let info = far.tls().unwrap();
+            assert_eq!(info.version(), version, "{name}");
+            assert_eq!(info.alpn(), alpn.map(str::as_bytes), "{name}");
+            assert!(info.local_certificate().unwrap().name().ends_with(certificate), "{name}");
+        });
+    };
+    check("a.example", &["h2", "http/1.1"], "TLSv1.3", Some("http/1.1"), "a.pem");
+    check("b.example", &["h2", "http/1.1"], "TLSv1.2", Some("h2"), "b.pem");
+    check("b.example", &["http/1.1"], "TLSv1.2", None, "b.pem");
+    check("c.example", &[], "TLSv1.3", None, "a.pem");
+}
+
+#[test]
+fn strict_sni_refuses_strangers() {
+    let world = World::new();
+    world.sign("a.pem", &["a.example"], "a");
+    let server = world.server(&ServerOptions { strict_sni: true, ..world.server_options(&["a.pem"]) });
+    let check = |name: Option<&str>, expected: bool| {
+        run(async {
+            let (mut near, mut far) = pair(&server, &client(&ClientOptions::default()), name);
+            assert_eq!(shake(&mut near, &mut far).await.is_ok(), expected, "{name:?}");
+        });
+    };
+    check(Some("a.example"), true);
+    check(Some("b.example"), false);
+    check(None, false);
+}
+
+#[test]
+fn certificates_change_at_run_time() {
+    let world = World::new();
+    world.sign("a.pem", &["a.example"], "a");
+    let new = World::new();
+    new.sign("a.pem", &["b.example"], "b");
+    let store = CertificateStore::default();
+    let options = ServerOptions { strict_sni: true, ..world.server_options(&["a.pem"]) };
+    let (server, _) = TlsServer::new(&options, &store).unwrap();
+    let works = |name: &str| {
+        run(async {
+            let (mut near, mut far) = pair(&server, &client(&ClientOptions::default()), Some(name));
+            shake(&mut near, &mut far).await.is_ok()
+        })
+    };
+    assert!(works("a.example"));
+    let pem = std::fs::read(new.path("a.pem")).unwrap();
+    let certificate = store.find(&world.path("a.pem").to_string_lossy()).unwrap();
+    certificate.replace(Loaded::from_pem(&pem, None, None).unwrap());
+    server.refresh();
+    assert!(works("b.example"));
+    assert!(!works("a.example"));
+    assert!(server.remove(certificate.name()));
+    assert!(!works("b.example"));
+    server.add(certificate, None, Vec::new()).unwrap();
+    assert!(works("b.example"));
+}
+
+#[test]
+fn handshake_details_are_kept_when_asked_for() {
+    let world = World::new();
+    world.sign("a.pem", &["a.example"], "a");
+    let options = ServerOptions { keep_hello: true, keep_secrets: true, ..world.server_options(&["a.pem"]) };
+    let server = world.server(&options);
+    run(async {
+        let (mut near, mut far) = pair(&server, &client(&ClientOptions::default()), Some("a.example"));
+        shake(&mut near, &mut far).await.unwrap();
+        let details = far.tls().unwrap().details().unwrap();
+        assert_eq!(&details.client_hello[..2], &[3, 3]);
+        assert_eq!(details.client_random().unwrap().len(), 32);
+        assert_eq!(details.groups()[..2], [0, 0x1d]);
+        assert_eq!(details.supported_versions()[..2], [3, 4]);
+        assert!(!details.cipher_suites().is_empty() && !details.extension_types().is_empty());
+        assert!(!details.signature_algorithms().is_empty() && !details.point_formats().is_empty());
+        assert!(details.secret("EXPORTER_SECRET").is_some() && details.secret("NONE").is_none());
+        assert_ne!(details.server_random, [0; 32]);
+        assert_eq!(details.session_id.len(), 32);
+        let labels: Vec<_> = details.secrets.iter().map(|(label, _)| label.as_str()).collect();
+        assert!(
+            labels.contains(&"CLIENT_TRAFFIC_SECRET_0") && labels.contains(&"EXPORTER_SECRET"),
+            "{labels:?}"
+        );
+    });
+}
+
+#[test]
+fn garbage_and_closed_connections_end_the_handshake() {
+    let world = World::new();
+    world.sign("a.pem", &["a.example"], "a");
+    let server = world.server(&world.server_options(&["a.pem"]));
+    let check = |bytes: &[u8], alert: bool| {
+        run(async {
+            let (mut near, mut far) = Stream::pair().unwrap();
+            far.start_server_tls(&server, &[]);
+            near.write_all(bytes).await.unwrap();
+            near.shutdown_write().await.unwrap();
+            assert!(far.handshake().await.is_err());
+            assert!(far.handshake().await.is_err(), "and stays ended");
+            assert!(far.tls().is_none());
+            drop(far);
+            let mut answer = Vec::new();
+            while near.read(&mut answer, 100).await.unwrap_or(0) > 0 {}
+            assert_eq!(answer.first() == Some(&21), alert, "{answer:?}");
+        });
+    };
+    check(b"", false);
+    check(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", true);
+    check(&[22, 3, 1, 0, 4], false);
+    check(&[22, 3, 1, 0, 4, 1, 0, 0, 0], true);
+    check(&[0xff; 70_000], true);
+}
+
+#[test]
+fn an_established_connection_refuses_forged_records() {
+    let world = World::new();
+    world.sign("a.pem", &["a.example"], "a");
+    let server = world.server(&world.server_options(&["a.pem"]));
+    for forged in [&[23, 3, 3, 0, 20][..], &[20, 3, 3, 0, 1], &[23, 3, 3, 0xff, 0xff], &[21, 3, 3, 0, 2]] {
+        run(async {
+            let (mut near, mut far) = pair(&server, &client(&ClientOptions::default()), None);
+            shake(&mut near, &mut far).await.unwrap();
+            let mut bytes = forged.to_vec();
+            bytes.resize(64, 1);
+            rustix::io::write(&near, &bytes).unwrap();
+            let mut buf = Vec::new();
+            let error = far.read(&mut buf, 100).await.unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
+            assert!(far.read(&mut buf, 100).await.is_err());
+            assert!(!far.looks_alive());
+            let error = near.read(&mut buf, 100).await.unwrap_err();
+            assert_eq!(
+                error.kind(),
+                std::io::ErrorKind::ConnectionAborted,
+                "an alert told the peer: {error}"
+            );
+        });
+    }
+}
+
+#[test]
+fn idle_connections_know_whether_they_are_alive() {
+    let world = World::new();
+    world.sign("a.pem", &["a.example"], "a");
+    let server = world.server(&world.server_options(&["a.pem"]));
+    run(async {
+        let (mut near, mut far) = pair(&server, &client(&ClientOptions::default()), None);
+        shake(&mut near, &mut far).await.unwrap();
+        near.release_buffers();
+        far.release_buffers();
+        assert!(near.looks_alive() && far.looks_alive());
+        near.write_all(b"data").await.unwrap();
+        far.read_ready().await.unwrap();
+        assert!(!far.looks_alive());
+        far.shutdown_write().await.unwrap();
+        near.read_ready().await.unwrap();
+        assert!(!near.looks_alive());
+    });
+}
+
+#[test]
+fn bytes_read_before_the_handshake_count() {
+    let world = World::new();
+    world.sign("a.pem", &["a.example"], "a");
+    let server = world.server(&world.server_options(&["a.pem"]));
+    run(async {
+        let (mut near, mut far) = Stream::pair().unwrap();
+        near.start_client_tls(&client(&ClientOptions::default()), None, None).unwrap();
+        let mut early = Vec::new();
+        let first = async {
+            far.read(&mut early, 10).await.unwrap();
+            far.start_server_tls(&server, &early);
+            far.handshake().await.unwrap();
+        };
+        let second = async {
+            near.handshake().await?;
+            near.flush().await
+        };
+        let (second, ()) = tokio::join!(second, first);
+        second.unwrap();
+    });
+}

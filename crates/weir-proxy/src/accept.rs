@@ -1,0 +1,80 @@
+//! Accepting: within the limits of the process, the frontend and the bind line.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use weir_net::listen::Acceptor;
+use weir_net::timers::now_ms;
+
+use crate::connection::{self, Entry};
+use crate::log::level;
+use crate::worker::Worker;
+
+/// Pause while a rate limit holds new sessions back.
+const RATE_PAUSE: Duration = Duration::from_millis(10);
+
+/// Accepts connections on one thread's end of a listening socket until the soft stop.
+pub(crate) async fn run(worker: Rc<Worker>, entry: Rc<Entry>, mut acceptor: Acceptor) {
+    let mut stop = worker.shared.stop_signal.subscribe();
+    let mut batch = Vec::new();
+    let most = worker.config().global.tune.maxaccept.max(1);
+    loop {
+        wait_for_room(&worker, &entry).await;
+        let free = room(&worker, &entry).clamp(1, most);
+        let accepted = tokio::select! {
+            biased;
+            // The sender lives in the shared state: it cannot be gone.
+            _ = stop.wait_for(|stopping| *stopping) => return,
+            accepted = acceptor.accept_batch(&mut batch, free) => accepted,
+        };
+        if let Err(error) = accepted {
+            let front = worker.proxy(entry.front);
+            let message = format!("Proxy {}: {error}", front.name);
+            worker.logger.send(&front.logs, level::ALERT, front.log_tag.as_deref(), message.as_bytes());
+        }
+        for accepted in batch.drain(..) {
+            let shared = &worker.shared;
+            shared.connections.fetch_add(1, Relaxed);
+            shared.total_connections.fetch_add(1, Relaxed);
+            shared.connection_rate.hit(now_ms());
+            let (worker, entry) = (Rc::clone(&worker), Rc::clone(&entry));
+            tokio::task::spawn_local(connection::serve(worker, entry, accepted.stream, accepted.peer));
+        }
+    }
+}
+
+/// Connections that may be accepted now.
+fn room(worker: &Worker, entry: &Entry) -> usize {
+    let shared = &worker.shared;
+    let state = worker.state(entry.front);
+    let left = |limit: usize, now: i64| limit.saturating_sub(usize::try_from(now).unwrap_or(0));
+    let process = shared.max_connections.load(Relaxed).saturating_sub(shared.connections.load(Relaxed));
+    let frontend = left(state.front_limit.load(Relaxed), state.front_current.now());
+    let bind = match entry.bind.maxconn {
+        0 => usize::MAX,
+        limit => left(limit, entry.current.now()),
+    };
+    process.min(frontend).min(bind)
+}
+
+/// Waits until the limits allow another connection; those that wait stay in the kernel's queue.
+async fn wait_for_room(worker: &Worker, entry: &Entry) {
+    let rate_limit = u64::from(worker.proxy(entry.front).rate_limit_sessions);
+    loop {
+        let state = worker.state(entry.front);
+        if rate_limit > 0 && state.session_rate.per_second(now_ms()) >= rate_limit {
+            tokio::time::sleep(RATE_PAUSE).await;
+            continue;
+        }
+        if state.disabled.load(Relaxed) {
+            tokio::time::sleep(RATE_PAUSE).await;
+            continue;
+        }
+        let freed = worker.shared.freed.notified();
+        if room(worker, entry) > 0 {
+            return;
+        }
+        freed.await;
+    }
+}

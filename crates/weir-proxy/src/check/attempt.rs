@@ -1,0 +1,418 @@
+//! One check, from connecting to its outcome: drives a script over a socket, within its time.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_config::model::{Check, Proto, Proxy, SendProxy};
+use weir_http::proxy_protocol::{self as wire, Addresses, Command, V2Options};
+use weir_net::connect::{ConnectOptions, connect};
+use weir_net::timers::{Deadline, now_ms};
+use weir_net::{Address, Stream};
+use weir_rules::txn::ProxyName;
+use weir_rules::{Session, Txn, Value};
+
+use super::script::{Connect, Layer, Next, Run, Script};
+use super::standing::ms;
+use super::status::{Outcome, Status};
+use crate::server_tls;
+use crate::state::ServerState;
+use crate::worker::Worker;
+
+/// Most bytes of an agent's answer that are looked at for the end of its line.
+const MAX_AGENT_LINE: usize = 4096;
+
+/// Runs the health check of a server.
+pub(crate) async fn check(worker: &Rc<Worker>, server: &Arc<ServerState>) -> Outcome {
+    let proxy = Rc::clone(worker.proxy(server.proxy));
+    let (Ok(script), Some(check)) = (Script::of(&proxy), &server.config.check) else {
+        return Outcome::new(Status::SocketError, "this kind of check is not implemented yet");
+    };
+    let state = script.sends_state().then(|| state_header(worker, server));
+    let is_up = server.health() != crate::state::Health::Down;
+    let txn = transaction(worker, server, &proxy);
+    let mut run = Run::new(&script, worker.config(), txn, state, is_up);
+    let layer = Cell::new(Layer::Connecting);
+    let mut time = Time::new(&proxy, check.inter);
+    let mut line: Option<Line> = None;
+    let mut buffer = Vec::new();
+    loop {
+        let worked = match (run.next(), &mut line) {
+            (Next::Done(outcome), _) => return outcome,
+            (Next::Connect(connect), line) => {
+                *line = None;
+                let plan = Plan::new(worker, server, &connect, check, &script, run.txn());
+                let opened = match plan {
+                    Err(outcome) => return outcome,
+                    Ok(plan) => time.connecting(plan.open(&layer)).await,
+                };
+                opened.map(|opened| {
+                    run.connected(opened.stream.is_tls(), opened.h2);
+                    *line = Some(Line { stream: opened.stream, linger: connect.linger });
+                })
+            }
+            (_, None) => Err(Failure::Error(io::ErrorKind::NotConnected.into())),
+            (Next::Write(bytes), Some(line)) => time.bound(line.write(&bytes)).await,
+            (Next::Read, Some(line)) => {
+                buffer.clear();
+                let room = run.room().max(1);
+                time.bound(line.stream.read(&mut buffer, room)).await.map(|count| match count {
+                    0 => run.ended(),
+                    _ => run.received(&buffer),
+                })
+            }
+        };
+        match worked {
+            Ok(()) => {}
+            Err(Failure::Time) => return run.timed_out(layer.get()),
+            Err(Failure::Error(error)) => {
+                return run.failed(layer.get(), &describe(&error, layer.get()));
+            }
+        }
+    }
+}
+
+/// Asks a server's agent; its line, or how asking failed.
+pub(crate) async fn ask_agent(worker: &Rc<Worker>, server: &Arc<ServerState>) -> Result<Vec<u8>, Outcome> {
+    let proxy = Rc::clone(worker.proxy(server.proxy));
+    let Some(agent) = &server.config.agent_check else { return Err(Outcome::default()) };
+    let layer = Cell::new(Layer::Connecting);
+    let mut time = Time::new(&proxy, agent.inter);
+    let settings = server.standing.agent_target();
+    let mut address = server.addr.load().address.clone();
+    match (&mut address, settings.addr) {
+        (address, Some(ip)) => *address = Some(Address::Ip(SocketAddr::new(ip, settings.port.unwrap_or(0)))),
+        (Some(Address::Ip(known)), None) => known.set_port(settings.port.unwrap_or(known.port())),
+        _ => {}
+    }
+    let Some(address) = address else { return Err(Outcome::new(Status::SocketError, "")) };
+    let options = options(server, &proxy);
+    let asked = async {
+        let stream = connect(&address, &options).await?;
+        layer.set(Layer::Established);
+        let mut line = Line { stream, linger: false };
+        line.write(&server.standing.agent_send()).await?;
+        let mut answer = Vec::new();
+        while answer.len() < MAX_AGENT_LINE && !answer.iter().any(|b| matches!(b, b'\r' | b'\n')) {
+            if line.stream.read(&mut answer, MAX_AGENT_LINE).await? == 0 {
+                break;
+            }
+        }
+        io::Result::Ok(answer)
+    };
+    let failure = match time.bound(asked).await {
+        Ok(answer) => return Ok(answer),
+        Err(failure) => failure,
+    };
+    Err(match (layer.get(), failure) {
+        (Layer::Connecting, Failure::Time) => Outcome::new(Status::L4Timeout, ""),
+        (_, Failure::Time) => Outcome::new(Status::L7Timeout, ""),
+        (Layer::Connecting, Failure::Error(error)) => {
+            Outcome::new(Status::L4Connection, describe(&error, Layer::Connecting))
+        }
+        (layer, Failure::Error(error)) => Outcome::new(Status::SocketError, describe(&error, layer)),
+    })
+}
+
+/// An open connection; closed with RST so that thousands of checks leave no sockets in TIME-WAIT.
+struct Line {
+    stream: Stream,
+    linger: bool,
+}
+
+impl Line {
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes).await?;
+        self.stream.flush().await
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if !self.linger {
+            self.stream.set_no_linger();
+        }
+    }
+}
+
+/// Why a part of a check was not done.
+enum Failure {
+    Time,
+    Error(io::Error),
+}
+
+/// The time a check has.
+struct Time {
+    deadline: Deadline,
+    until_ms: u64,
+    connect: Option<Duration>,
+    check: Option<Duration>,
+}
+
+impl Time {
+    /// Manual, `timeout check`: without it the interval is the limit of the whole check.
+    fn new(proxy: &Proxy, inter: Duration) -> Self {
+        Self {
+            deadline: Deadline::new(),
+            until_ms: now_ms().saturating_add(ms(inter)),
+            connect: proxy.timeouts.connect,
+            check: proxy.timeouts.check,
+        }
+    }
+
+    async fn bound<T>(&mut self, work: impl Future<Output = io::Result<T>>) -> Result<T, Failure> {
+        self.deadline.set(self.until_ms);
+        tokio::select! {
+            biased;
+            done = work => done.map_err(Failure::Error),
+            () = self.deadline.expired() => Err(Failure::Time),
+        }
+    }
+
+    /// Connecting has `timeout connect` or the interval, whichever is shorter; `timeout check` begins when the
+    /// connection is there.
+    async fn connecting<T>(&mut self, work: impl Future<Output = io::Result<T>>) -> Result<T, Failure> {
+        let whole_until_ms = self.until_ms;
+        if let (Some(_), Some(connect)) = (self.check, self.connect) {
+            self.until_ms = self.until_ms.min(now_ms().saturating_add(ms(connect)));
+        }
+        let done = self.bound(work).await?;
+        self.until_ms = match self.check {
+            Some(check) => now_ms().saturating_add(ms(check)),
+            None => whole_until_ms,
+        };
+        Ok(done)
+    }
+}
+
+/// Where and how to connect.
+struct Plan<'a> {
+    server: &'a Arc<ServerState>,
+    address: Address,
+    options: ConnectOptions,
+    socks4: Option<SocketAddr>,
+    send_proxy: Option<SendProxy>,
+    tls: bool,
+    sni: Option<Vec<u8>>,
+    alpn: Option<&'a [Vec<u8>]>,
+    proto: Option<Proto>,
+}
+
+/// A connection that is ready for the script.
+struct Opened {
+    stream: Stream,
+    h2: bool,
+}
+
+impl<'a> Plan<'a> {
+    fn new(
+        worker: &Worker,
+        server: &'a Arc<ServerState>,
+        step: &Connect<'a>,
+        check: &'a Check,
+        script: &Script<'a>,
+        txn: &Txn,
+    ) -> Result<Self, Outcome> {
+        let proxy = worker.proxy(server.proxy);
+        let config = &server.config;
+        // Manual, `check`: on another address or port the service's own encapsulation does not apply.
+        let elsewhere = check.addr.is_some() || check.port.is_some();
+        let of_line = |own: bool, of_line: bool| own || (step.default && of_line);
+        let tls = check.ssl.unwrap_or(config.ssl.is_some() && !elsewhere);
+        let proxied = check.send_proxy || (config.send_proxy.is_some() && !elsewhere);
+        let send_proxy = of_line(step.send_proxy, proxied);
+        let socks4 = of_line(step.via_socks4, check.via_socks4);
+        let tls = of_line(step.ssl, tls);
+        let address = address(server, step, txn).ok_or_else(|| Outcome::new(Status::SocketError, ""))?;
+        let sni = step.sni.or(check.sni.as_deref().filter(|_| step.default));
+        Ok(Self {
+            server,
+            address,
+            options: options(server, proxy),
+            socks4: config.socks4.filter(|_| socks4),
+            send_proxy: send_proxy.then(|| config.send_proxy.clone().unwrap_or_default()),
+            tls,
+            sni: sni.map(|name| name.as_bytes().to_vec()).or_else(|| script.host(step, txn)),
+            alpn: step.alpn.or(check.alpn.as_deref().filter(|_| step.default)),
+            proto: step.proto.or(check.proto).or(config.proto),
+        })
+    }
+
+    async fn open(self, layer: &Cell<Layer>) -> io::Result<Opened> {
+        layer.set(Layer::Connecting);
+        let to = self.socks4.map_or_else(|| self.address.clone(), Address::Ip);
+        let mut stream = connect(&to, &self.options).await?;
+        if self.socks4.is_some() {
+            socks4(&mut stream, &self.address).await?;
+        }
+        layer.set(Layer::Handshake);
+        if let Some(send) = &self.send_proxy {
+            stream.write_all(&proxy_header(send, &stream, &self.address)).await?;
+        }
+        let mut h2 = self.proto == Some(Proto::H2);
+        if self.tls {
+            let facts = server_tls::connect(&mut stream, self.server, self.sni.as_deref(), self.alpn).await?;
+            // Nothing may follow: the end of the handshake has to go out by itself.
+            stream.flush().await?;
+            h2 |= self.proto.is_none() && facts.alpn() == Some(b"h2");
+        }
+        layer.set(Layer::Established);
+        Ok(Opened { stream, h2 })
+    }
+}
+
+fn options(server: &ServerState, proxy: &Proxy) -> ConnectOptions {
+    ConnectOptions {
+        source: server.config.source.or(proxy.source),
+        interface: server.config.interface.clone(),
+        ..ConnectOptions::default()
+    }
+}
+
+/// The step's address and port, else the check's, else the server's.
+fn address(server: &ServerState, step: &Connect<'_>, txn: &Txn) -> Option<Address> {
+    let target = server.standing.check_target();
+    let known = server.addr.load().address.clone();
+    let ip = step.addr.map(|addr| addr.ip()).or(target.addr);
+    let known_port = known.as_ref().and_then(Address::port);
+    let address = match (ip, known?) {
+        (Some(ip), _) => SocketAddr::new(ip, 0),
+        (None, Address::Ip(known)) => known,
+        (None, other) => return Some(other),
+    };
+    let by_expression = || match step.port_expr?.eval(txn)? {
+        Value::Int(port) => u16::try_from(port).ok(),
+        value => std::str::from_utf8(&value.into_bytes()).ok()?.parse().ok(),
+    };
+    let port = step
+        .port
+        .or_else(by_expression)
+        .or_else(|| step.addr.map(|addr| addr.port()).filter(|port| *port != 0))
+        .or(target.port)
+        .or(known_port)?;
+    Some(Address::Ip(SocketAddr::new(address.ip(), port)))
+}
+
+/// SOCKS4: asks a proxy to connect to an IPv4 address.
+async fn socks4(stream: &mut Stream, to: &Address) -> io::Result<()> {
+    const GRANTED: [u8; 2] = [0, 90];
+    let Address::Ip(SocketAddr::V4(to)) = to else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "SOCKS4 carries IPv4 only"));
+    };
+    let mut request = vec![4, 1];
+    request.extend_from_slice(&to.port().to_be_bytes());
+    request.extend_from_slice(&to.ip().octets());
+    request.extend_from_slice(b"HAProxy\0");
+    stream.write_all(&request).await?;
+    let mut answer = Vec::new();
+    while answer.len() < 8 {
+        let left = 8 - answer.len();
+        if stream.read(&mut answer, left).await? == 0 {
+            return Err(io::Error::other("SOCKS4 Proxy write error during handshake"));
+        }
+    }
+    match answer[..2] == GRANTED {
+        true => Ok(()),
+        false => Err(io::Error::other("SOCKS4 Proxy deny the request")),
+    }
+}
+
+/// A check is nobody's connection: version 2 says so, version 1 can only tell our own addresses.
+fn proxy_header(send: &SendProxy, stream: &Stream, to: &Address) -> Vec<u8> {
+    let mut out = Vec::new();
+    if send.v2 {
+        // Without extensions the header always fits.
+        let _fits = wire::write_v2(Command::Local, &Addresses::Unspecified, &V2Options::default(), &mut out);
+        return out;
+    }
+    let local = stream.local_addr().ok().and_then(|address| address.socket_addr());
+    let addresses = match (local, to) {
+        (Some(source), Address::Ip(destination)) => Addresses::Tcp { source, destination: *destination },
+        _ => Addresses::Unspecified,
+    };
+    wire::write_v1(&addresses, &mut out);
+    out
+}
+
+/// An error in the words of the system, and whether it was one of this machine.
+fn describe(error: &io::Error, layer: Layer) -> String {
+    if layer == Layer::Handshake {
+        return match error.kind() {
+            io::ErrorKind::UnexpectedEof => "Connection closed during SSL handshake".to_owned(),
+            io::ErrorKind::ConnectionReset => {
+                "Connection error during SSL handshake (Connection reset by peer)".to_owned()
+            }
+            _ => "SSL handshake failure".to_owned(),
+        };
+    }
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let of_the_peer = matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::TimedOut
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::Other
+    );
+    match of_the_peer || layer == Layer::Established {
+        true => text.to_owned(),
+        false => format!("General socket error ({text})"),
+    }
+}
+
+/// What expressions of a check may look at: the backend, the server, and variables.
+fn transaction(worker: &Worker, server: &ServerState, proxy: &Proxy) -> Txn {
+    let name = ProxyName { name: Arc::clone(&proxy.name), id: proxy.id, index: server.proxy };
+    let session = Session {
+        src: Cell::new(None),
+        dst: Cell::new(None),
+        frontend: name.clone(),
+        listener_name: "".into(),
+        listener_id: 0,
+        tls: None,
+        proxy_tlvs: Vec::new(),
+        proxy_header: false,
+        http_major: 0,
+        socket: None,
+        accept_us: worker.env.wall_us(),
+        glitches: Cell::new(0),
+        vars: RefCell::default(),
+        tracked: RefCell::default(),
+        requests: Cell::new(0),
+        log_level: Cell::new(None),
+    };
+    let mut txn = Txn::new(Rc::new(session), Rc::clone(&worker.env));
+    txn.backend = Some(name);
+    txn.server = Some(Arc::clone(&server.config.name));
+    txn.server_id = server.config.id;
+    txn.server_addr = server.addr.load().ip();
+    txn
+}
+
+/// `http-check send-state`
+fn state_header(worker: &Worker, server: &ServerState) -> String {
+    use std::sync::atomic::Ordering::Relaxed;
+    let (address, port) = match server.addr.load().address.clone() {
+        Some(Address::Ip(ip)) => (ip.ip().to_string(), ip.port().to_string()),
+        _ => ("unix".to_owned(), "unix".to_owned()),
+    };
+    let shared = &worker.shared;
+    let state = &shared.proxies[server.proxy];
+    let node = worker.config().global.node.as_deref().unwrap_or(&shared.hostname);
+    let total: u32 =
+        state.servers.load().iter().filter(|s| s.is_usable()).map(|s| s.weight.load(Relaxed)).sum();
+    format!(
+        "{}; address={address}; port={port}; name={}/{}; node={node}; weight={}/{total}; scur={}/{}; qcur={}",
+        server.standing().status(),
+        worker.proxy(server.proxy).name,
+        server.config.name,
+        server.weight.load(Relaxed),
+        server.served.now(),
+        state.back_current.now(),
+        server.queue.len(),
+    )
+}

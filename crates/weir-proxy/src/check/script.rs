@@ -1,0 +1,596 @@
+//! A check as a script of steps: connect, send, expect.
+//!
+//! ```text
+//! next() -> Connect  then connected() or the end
+//!        -> Write    then next() again
+//!        -> Read     then received() or ended()
+//!        -> Done
+//! ```
+//! Pure: bytes in, bytes out; the sockets and the time are [`super::attempt`]'s.
+
+use std::net::SocketAddr;
+
+use weir_config::model::{CheckPayload, Config, Proto, Proxy, TcpCheckStep};
+use weir_rules::{Expr, LogFormat, Txn, Value};
+
+use super::expect::{Expectation, Verdict, rendered, text};
+use super::http::{Codec, HttpSend, Reply};
+use super::protocols::{self, Answer, Judgement};
+use super::status::{Outcome, Status};
+
+/// How to connect.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Connect<'a> {
+    pub(crate) port: Option<u16>,
+    pub(crate) port_expr: Option<&'a Expr>,
+    pub(crate) addr: Option<SocketAddr>,
+    pub(crate) ssl: bool,
+    pub(crate) sni: Option<&'a str>,
+    pub(crate) alpn: Option<&'a [Vec<u8>]>,
+    pub(crate) send_proxy: bool,
+    pub(crate) via_socks4: bool,
+    pub(crate) proto: Option<Proto>,
+    /// Close with FIN instead of RST.
+    pub(crate) linger: bool,
+    /// What is not said here is as the server line says.
+    pub(crate) default: bool,
+    /// No line of the configuration asks for it.
+    implicit: bool,
+}
+
+/// A step.
+pub(crate) enum Step<'a> {
+    Connect(Connect<'a>),
+    Send(&'a CheckPayload),
+    Bytes(Vec<u8>),
+    HttpSend(HttpSend<'a>),
+    Expect(Expectation<'a>),
+    /// The answer of a built-in protocol.
+    Protocol(Answer),
+    SetVar {
+        name: &'a [u8],
+        value: Result<&'a Expr, &'a LogFormat>,
+    },
+    UnsetVar {
+        name: &'a [u8],
+    },
+}
+
+/// A step with what is told of it.
+struct Line<'a> {
+    step: Step<'a>,
+    comment: Option<&'a str>,
+    /// Its number among the lines of the configuration.
+    number: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Connect,
+    Tcp,
+    Http,
+    Protocol,
+}
+
+/// The script of a backend.
+pub(crate) struct Script<'a> {
+    kind: Kind,
+    lines: Vec<Line<'a>>,
+    disable_on_404: bool,
+    send_state: bool,
+}
+
+impl<'a> Script<'a> {
+    /// What the backend's options ask for.
+    ///
+    /// # Errors
+    /// A sentence for what is not implemented.
+    pub(crate) fn of(proxy: &'a Proxy) -> Result<Self, &'static str> {
+        if let Some(check) = &proxy.httpchk {
+            let mut script = Self::new(Kind::Http, steps(&check.steps));
+            script.disable_on_404 = check.disable_on_404;
+            script.send_state = check.send_state;
+            return Ok(script);
+        }
+        if let Some(steps_of_lines) = &proxy.tcpchk {
+            return Ok(Self::new(Kind::Tcp, steps(steps_of_lines)));
+        }
+        match &proxy.other_check {
+            Some(check) => {
+                let steps = protocols::steps(check)?.into_iter().map(|step| (step, None)).collect();
+                Ok(Self::new(Kind::Protocol, steps))
+            }
+            None => Ok(Self::new(Kind::Connect, Vec::new())),
+        }
+    }
+
+    fn new(kind: Kind, mut steps: Vec<(Step<'a>, Option<&'a str>)>) -> Self {
+        let first =
+            steps.iter().position(|(step, _)| !matches!(step, Step::SetVar { .. } | Step::UnsetVar { .. }));
+        let starts = first.is_some_and(|at| matches!(steps[at].0, Step::Connect(_)));
+        if !starts {
+            let connect = Connect { default: true, implicit: true, ..Connect::default() };
+            steps.insert(first.unwrap_or(steps.len()), (Step::Connect(connect), None));
+        }
+        let mut number = 0;
+        let lines = steps.into_iter().map(|(step, comment)| {
+            let implicit = matches!(&step, Step::Connect(connect) if connect.implicit);
+            number += usize::from(!implicit);
+            Line { step, comment, number: number.max(1) }
+        });
+        Self { kind, lines: lines.collect(), disable_on_404: false, send_state: false }
+    }
+
+    /// The Host of the first request, the server name for TLS where the script has no connection of its own
+    /// (manual, `check-sni-auto`).
+    pub(crate) fn host(&self, connect: &Connect<'_>, txn: &Txn) -> Option<Vec<u8>> {
+        let send = self.lines.iter().find_map(|line| match &line.step {
+            Step::HttpSend(send) => Some(send),
+            _ => None,
+        });
+        send.filter(|_| connect.implicit)?.host(txn)
+    }
+
+    /// Requests tell the server its state.
+    pub(crate) fn sends_state(&self) -> bool {
+        self.send_state
+    }
+}
+
+fn steps(lines: &[TcpCheckStep]) -> Vec<(Step<'_>, Option<&str>)> {
+    lines.iter().map(|line| (step(line), comment(line).map(String::as_str))).collect()
+}
+
+fn step(line: &TcpCheckStep) -> Step<'_> {
+    match line {
+        TcpCheckStep::Connect {
+            port,
+            port_expr,
+            via_socks4,
+            addr,
+            ssl,
+            sni,
+            alpn,
+            send_proxy,
+            proto,
+            linger,
+            default,
+            implicit,
+            ..
+        } => Step::Connect(Connect {
+            port: *port,
+            port_expr: port_expr.as_ref(),
+            addr: *addr,
+            ssl: *ssl,
+            sni: sni.as_deref(),
+            alpn: alpn.as_deref(),
+            send_proxy: *send_proxy,
+            via_socks4: *via_socks4,
+            proto: *proto,
+            linger: *linger,
+            default: *default,
+            implicit: *implicit,
+        }),
+        TcpCheckStep::Send { data, .. } => Step::Send(data),
+        TcpCheckStep::HttpSend { .. } | TcpCheckStep::Expect { .. } => {
+            match (HttpSend::of(line), Expectation::of(line)) {
+                (Some(send), _) => Step::HttpSend(send),
+                (None, Some(expectation)) => Step::Expect(expectation),
+                (None, None) => Step::Bytes(Vec::new()),
+            }
+        }
+        TcpCheckStep::SetVar { name, value } => Step::SetVar { name, value: value.as_ref() },
+        TcpCheckStep::UnsetVar { name } => Step::UnsetVar { name },
+    }
+}
+
+fn comment(line: &TcpCheckStep) -> Option<&String> {
+    match line {
+        TcpCheckStep::Connect { comment, .. }
+        | TcpCheckStep::Send { comment, .. }
+        | TcpCheckStep::HttpSend { comment, .. }
+        | TcpCheckStep::Expect { comment, .. } => comment.as_ref(),
+        TcpCheckStep::SetVar { .. } | TcpCheckStep::UnsetVar { .. } => None,
+    }
+}
+
+/// How far a connection had come when it failed or its time was over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Layer {
+    Connecting,
+    Handshake,
+    Established,
+}
+
+/// What the driver has to do.
+pub(crate) enum Next<'a> {
+    Connect(Connect<'a>),
+    Write(Vec<u8>),
+    Read,
+    Done(Outcome),
+}
+
+/// One run of a script.
+pub(crate) struct Run<'a> {
+    script: &'a Script<'a>,
+    config: &'a Config,
+    at: usize,
+    txn: Txn,
+    /// Bytes since the last request; in HTTP only their number counts.
+    input: Vec<u8>,
+    ended: bool,
+    must_read: bool,
+    tls: bool,
+    codec: Option<Codec>,
+    reply: Reply,
+    /// For `send-state`.
+    state: Option<String>,
+    /// 404 stops instead of failing.
+    may_stop: bool,
+    code: u16,
+    /// What the last good answer of a protocol said.
+    info: Vec<u8>,
+}
+
+impl<'a> Run<'a> {
+    /// `state` is told with `send-state`; `is_up` lets a 404 stop the server (`disable-on-404`).
+    pub(crate) fn new(
+        script: &'a Script<'a>,
+        config: &'a Config,
+        txn: Txn,
+        state: Option<String>,
+        is_up: bool,
+    ) -> Self {
+        Self {
+            may_stop: script.disable_on_404 && is_up,
+            script,
+            config,
+            at: 0,
+            txn,
+            input: Vec::new(),
+            ended: false,
+            must_read: false,
+            tls: false,
+            codec: None,
+            reply: Reply::default(),
+            state,
+            code: 0,
+            info: Vec::new(),
+        }
+    }
+
+    /// The transaction that expressions look at.
+    pub(crate) fn txn(&self) -> &Txn {
+        &self.txn
+    }
+
+    /// Runs until something has to be done.
+    pub(crate) fn next(&mut self) -> Next<'a> {
+        loop {
+            let script = self.script;
+            let Some(line) = script.lines.get(self.at) else { return Next::Done(self.success()) };
+            match &line.step {
+                Step::Connect(connect) => return Next::Connect(*connect),
+                Step::Send(payload) => {
+                    let bytes = text(payload, &self.txn);
+                    self.sent();
+                    return Next::Write(bytes);
+                }
+                Step::Bytes(bytes) => {
+                    self.sent();
+                    return Next::Write(bytes.clone());
+                }
+                Step::HttpSend(send) => match self.request(send) {
+                    Some(bytes) => return Next::Write(bytes),
+                    None => return Next::Done(Outcome::new(Status::L7Response, "")),
+                },
+                Step::SetVar { name, value } => {
+                    let value = match value {
+                        Ok(expr) => expr.eval(&self.txn).map(owned),
+                        Err(format) => Some(Value::Str(rendered(format, &self.txn).into())),
+                    };
+                    set_var(&mut self.txn, name, value);
+                    self.at += 1;
+                }
+                Step::UnsetVar { name } => {
+                    set_var(&mut self.txn, name, None);
+                    self.at += 1;
+                }
+                Step::Expect(_) | Step::Protocol(_) => {
+                    if let Some(output) = self.codec.as_mut().and_then(Codec::output) {
+                        return Next::Write(output);
+                    }
+                    if self.must_read {
+                        return Next::Read;
+                    }
+                    if let Some(outcome) = self.judge(line) {
+                        return Next::Done(outcome);
+                    }
+                }
+            }
+        }
+    }
+
+    fn sent(&mut self) {
+        self.input.clear();
+        self.txn.response_body.clear();
+        self.must_read = true;
+        self.at += 1;
+    }
+
+    fn request(&mut self, send: &HttpSend<'a>) -> Option<Vec<u8>> {
+        self.reply = Reply::default();
+        self.txn.response = None;
+        let bytes = self.codec.as_mut()?.send(send, &self.txn, self.state.as_deref())?;
+        self.sent();
+        Some(bytes)
+    }
+
+    /// The connection is there.
+    pub(crate) fn connected(&mut self, tls: bool, h2: bool) {
+        self.tls = tls;
+        self.ended = false;
+        self.input.clear();
+        self.txn.response_body.clear();
+        self.must_read = true;
+        if self.script.kind == Kind::Http {
+            self.codec = Some(Codec::new(h2, self.config));
+        }
+        self.at += 1;
+    }
+
+    /// Bytes that may still be received.
+    pub(crate) fn room(&self) -> usize {
+        let limit = self.config.global.tune.bufsize;
+        limit.saturating_sub(self.input.len().max(self.txn.response_body.len()))
+    }
+
+    /// Takes received bytes in.
+    pub(crate) fn received(&mut self, bytes: &[u8]) {
+        self.must_read = false;
+        match &mut self.codec {
+            Some(codec) => codec.receive(bytes, &mut self.reply, &mut self.txn),
+            None => {
+                self.input.extend_from_slice(bytes);
+                self.txn.response_body.extend_from_slice(bytes);
+            }
+        }
+    }
+
+    /// The server sends no more.
+    pub(crate) fn ended(&mut self) {
+        self.must_read = false;
+        self.ended = true;
+        if let Some(codec) = &mut self.codec {
+            codec.end(&mut self.reply);
+        }
+    }
+
+    /// Judges an answer: on with the next step, back to reading, or the end.
+    fn judge(&mut self, line: &Line<'a>) -> Option<Outcome> {
+        let verdict = match &line.step {
+            Step::Protocol(answer) => return self.judge_protocol(*answer, line),
+            Step::Expect(expectation) if self.codec.is_some() => self.judge_http(expectation, line),
+            Step::Expect(expectation) => self.judge_bytes(expectation, line),
+            _ => Ok(Verdict::Met),
+        };
+        match verdict {
+            Err(outcome) => Some(outcome),
+            Ok(Verdict::Met) => {
+                self.at += 1;
+                None
+            }
+            Ok(Verdict::Wait) => {
+                self.wait();
+                None
+            }
+            Ok(Verdict::Missed { status, info }) => {
+                let Step::Expect(expectation) = &line.step else { return None };
+                Some(self.missed(expectation, line, status, info))
+            }
+        }
+    }
+
+    /// More bytes are needed.  What must not come is looked for again in all of them.
+    fn wait(&mut self) {
+        let lines = &self.script.lines[..self.at];
+        let passive = |line: &&Line<'_>| {
+            matches!(line.step, Step::Expect(_) | Step::SetVar { .. } | Step::UnsetVar { .. })
+        };
+        let negated = |line: &Line<'_>| matches!(&line.step, Step::Expect(expect) if expect.negate);
+        let chain = lines.iter().rev().take_while(passive);
+        let back = chain.enumerate().filter(|(_, line)| negated(line)).last();
+        if let Some((steps_back, _)) = back {
+            self.at -= steps_back + 1;
+        }
+        self.must_read = true;
+    }
+
+    fn is_last(&self) -> bool {
+        self.ended || self.room() == 0
+    }
+
+    fn judge_bytes(&self, expectation: &Expectation<'_>, line: &Line<'_>) -> Result<Verdict, Outcome> {
+        if self.input.is_empty() && self.is_last() {
+            let status = expectation.error_status.unwrap_or(Status::L7Response);
+            return Err(self.empty(status, line));
+        }
+        Ok(expectation.judge_bytes(&self.input, self.is_last(), &self.txn))
+    }
+
+    fn empty(&self, status: Status, line: &Line<'_>) -> Outcome {
+        let mut text = format!("TCPCHK got an empty response at step {}", line.number);
+        if let Some(comment) = line.comment {
+            text += &format!(" comment: '{comment}'");
+        }
+        Outcome::new(status, text)
+    }
+
+    fn judge_http(&mut self, expectation: &Expectation<'_>, line: &Line<'_>) -> Result<Verdict, Outcome> {
+        let last = self.is_last() || self.reply.complete;
+        let (false, Some(response)) = (self.reply.broken, &self.txn.response) else {
+            if !self.reply.broken && !last {
+                return Ok(Verdict::Wait);
+            }
+            return Err(self.missed(expectation, line, Status::L7Response, None));
+        };
+        self.code = response.status;
+        if self.may_stop && response.status == 404 {
+            return Ok(Verdict::Met);
+        }
+        Ok(expectation.judge_response(response, &self.txn.response_body, last, &self.txn))
+    }
+
+    fn judge_protocol(&mut self, answer: Answer, line: &Line<'_>) -> Option<Outcome> {
+        if self.input.is_empty() && self.is_last() {
+            return Some(self.empty(answer.empty_status(), line));
+        }
+        match answer.judge(&self.input, self.is_last()) {
+            Judgement::Wait => {
+                self.must_read = true;
+                None
+            }
+            Judgement::Passed { code, info } => {
+                self.code = code;
+                if !info.is_empty() {
+                    self.info = info;
+                }
+                self.at += 1;
+                None
+            }
+            Judgement::Failed { status, code, info } => Some(Outcome::new(status, info).with_code(code)),
+        }
+    }
+
+    /// An expectation was not met.
+    fn missed(
+        &self,
+        expectation: &Expectation<'_>,
+        line: &Line<'_>,
+        status: Status,
+        info: Option<Vec<u8>>,
+    ) -> Outcome {
+        let mut text = match (expectation.on_error, info) {
+            (Some(format), _) => rendered(format, &self.txn),
+            (None, Some(info)) => info,
+            (None, None) if self.script.kind == Kind::Tcp => expectation.miss_text(line.number),
+            (None, None) => Vec::new(),
+        };
+        if let Some(comment) = line.comment {
+            text.extend_from_slice(b" comment: ");
+            text.extend_from_slice(comment.as_bytes());
+        }
+        Outcome::new(status, text).with_code(self.status_code(expectation))
+    }
+
+    fn status_code(&self, expectation: &Expectation<'_>) -> u16 {
+        let Some(expr) = expectation.status_code else { return self.code };
+        let value = match expr.eval(&self.txn) {
+            Some(Value::Int(number)) => u16::try_from(number).ok(),
+            Some(value) => std::str::from_utf8(&value.into_bytes()).ok().and_then(|text| text.parse().ok()),
+            None => None,
+        };
+        value.unwrap_or(self.code)
+    }
+
+    /// Every step was gone through.
+    fn success(&self) -> Outcome {
+        let last = self.script.lines.last().map(|line| &line.step);
+        match last {
+            Some(Step::Expect(expectation)) => {
+                if self.may_stop && self.code == 404 {
+                    return Outcome::new(Status::L7OkConditional, "").with_code(404);
+                }
+                let text = match expectation.on_success {
+                    Some(format) => rendered(format, &self.txn),
+                    None if self.script.kind == Kind::Tcp => b"(tcp-check)".to_vec(),
+                    None => Vec::new(),
+                };
+                let status = expectation.ok_status.unwrap_or(Status::L7Ok);
+                Outcome::new(status, text).with_code(self.status_code(expectation))
+            }
+            Some(Step::Protocol(answer)) => {
+                Outcome::new(answer.ok_status(), self.info.clone()).with_code(self.code)
+            }
+            Some(Step::Connect(connect)) => {
+                let text = if connect.implicit { "" } else { "(tcp-check)" };
+                Outcome::new(if self.tls { Status::L6Ok } else { Status::L4Ok }, text)
+            }
+            _ => Outcome::new(Status::L7Ok, "(tcp-check)"),
+        }
+    }
+
+    /// The connection failed; `error` is what is known of it.
+    pub(crate) fn failed(&self, layer: Layer, error: &str) -> Outcome {
+        let status = match layer {
+            Layer::Connecting => Status::L4Connection,
+            Layer::Handshake => Status::L6Response,
+            Layer::Established => Status::SocketError,
+        };
+        Outcome::new(status, self.placed(error))
+    }
+
+    /// The time is over.
+    pub(crate) fn timed_out(&self, layer: Layer) -> Outcome {
+        let status = match (layer, self.script.lines.get(self.at).map(|line| &line.step)) {
+            (Layer::Connecting, _) => Status::L4Timeout,
+            (Layer::Handshake, _) => Status::L6Timeout,
+            (Layer::Established, Some(Step::Expect(expectation))) => {
+                expectation.timeout_status.unwrap_or(Status::L7Timeout)
+            }
+            (Layer::Established, Some(Step::Protocol(answer))) => answer.timeout_status(),
+            (Layer::Established, _) => Status::L7Timeout,
+        };
+        Outcome::new(status, self.placed(""))
+    }
+
+    /// The text of a failure with the step of a `tcp-check` script it happened at.
+    fn placed(&self, error: &str) -> Vec<u8> {
+        let mut text = error.as_bytes().to_vec();
+        let line = self.script.lines.get(self.at).filter(|_| self.script.kind == Kind::Tcp);
+        let Some(line) = line else { return text };
+        text.extend_from_slice(format!(" at step {} of tcp-check", line.number).as_bytes());
+        match &line.step {
+            Step::Connect(Connect { port: Some(port), .. }) => {
+                text.extend_from_slice(format!(" (connect port {port})").as_bytes());
+            }
+            Step::Connect(_) => text.extend_from_slice(b" (connect)"),
+            Step::Expect(expectation) => text.extend_from_slice(&expectation.wait_text()),
+            Step::Send(_) => text.extend_from_slice(b" (send)"),
+            _ => {}
+        }
+        if let Some(comment) = line.comment {
+            text.extend_from_slice(format!(" comment: '{comment}'").as_bytes());
+        }
+        text
+    }
+}
+
+/// Sets or unsets a variable of the check.
+fn set_var(txn: &mut Txn, name: &[u8], value: Option<Value<'static>>) {
+    let (scope, name) = match name.iter().position(|b| *b == b'.') {
+        Some(dot) => (&name[..dot], &name[dot + 1..]),
+        None => (&b"check"[..], name),
+    };
+    if scope == b"proc" {
+        txn.env.set_proc_var(name, value);
+        return;
+    }
+    // A check has a session of its own: its variables and the check's are the same.
+    let mut vars = txn.session.vars.borrow_mut();
+    vars.retain(|(known, _)| **known != *name);
+    if let Some(value) = value {
+        vars.push((name.into(), value));
+    }
+}
+
+fn owned(value: Value<'_>) -> Value<'static> {
+    match value {
+        Value::Bool(b) => Value::Bool(b),
+        Value::Int(n) => Value::Int(n),
+        Value::Ip(ip) => Value::Ip(ip),
+        Value::Str(text) => Value::Str(text.into_owned().into()),
+        Value::Bin(bytes) => Value::Bin(bytes.into_owned().into()),
+        Value::Method(name) => Value::Method(name.into_owned().into()),
+    }
+}

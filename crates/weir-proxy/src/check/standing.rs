@@ -1,0 +1,573 @@
+//! How a server stands: its state machine, and every change of it with what follows from it.
+//!
+//! Owns the order of effects (publish, count, log, end sessions, tell those who track); leaves the decisions
+//! to `weir-balance` and what a change means for requests to [`ServerState::changed`].
+
+use std::fmt::Write;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::sync::Notify;
+use weir_balance::{Admin, CheckSettings, InitState, OpState, Server as Machine};
+use weir_config::model::{self, Config};
+
+use super::status::push_quoted;
+use crate::counters::Counter;
+use crate::log::level;
+use crate::state::{CheckReport, Health, ServerState, Shared};
+
+/// Longest chain of servers that track each other.
+const MAX_TRACK_DEPTH: usize = 64;
+
+/// What the health side keeps of a server.
+pub struct Standing {
+    machine: Mutex<Machine>,
+    /// Servers that follow this one (`track`).
+    followers: Mutex<Vec<Weak<ServerState>>>,
+    /// The server this one follows.
+    followed: Mutex<Option<Weak<ServerState>>>,
+    /// Bits of [`RUNNING_CHECK`] and [`RUNNING_AGENT`].
+    pub(super) running: AtomicU8,
+    /// The next check is due sooner than planned.
+    pub(super) hurry: Notify,
+    check_target: Mutex<Target>,
+    agent_target: Mutex<Target>,
+    agent_send: Mutex<Vec<u8>>,
+    /// Tasks that check this server were started.
+    pub(super) watched: AtomicBool,
+    /// The server was removed: its tasks end.
+    pub(crate) removed: AtomicBool,
+}
+
+/// Where a check goes when not to the server's own address or port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Target {
+    /// `addr`, `agent-addr`
+    pub addr: Option<IpAddr>,
+    /// `port`, `agent-port`
+    pub port: Option<u16>,
+}
+
+/// A health check is under way.
+pub(super) const RUNNING_CHECK: u8 = 1;
+/// An agent check is under way.
+pub(super) const RUNNING_AGENT: u8 = 2;
+
+/// Bits of `srv_check_state` and `srv_agent_state` in `show servers state`.
+mod state_bits {
+    pub(super) const IN_PROGRESS: u8 = 1;
+    pub(super) const CONFIGURED: u8 = 2;
+    pub(super) const ENABLED: u8 = 4;
+    pub(super) const PAUSED: u8 = 8;
+    pub(super) const AGENT: u8 = 16;
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Standing {
+    /// As the configuration starts it.
+    pub(crate) fn new(config: &model::Server) -> Self {
+        let check = config.check.as_ref().map(|check| check_settings(check, config.init_state.as_deref()));
+        let agent = config.agent_check.as_ref().map(|agent| CheckSettings::agent(ms(agent.inter)));
+        let mut machine = Machine::new(check, agent, ms(config.slowstart), 0);
+        if config.disabled {
+            machine.set_admin(Admin::CONFIG_MAINT, true, 0);
+        }
+        Self {
+            machine: Mutex::new(machine),
+            followers: Mutex::default(),
+            followed: Mutex::default(),
+            check_target: Mutex::new(
+                config.check.as_ref().map_or(Target::default(), |c| Target { addr: c.addr, port: c.port }),
+            ),
+            agent_target: Mutex::new(config.agent_check.as_ref().map_or(Target::default(), agent_target)),
+            agent_send: Mutex::new(config.agent_check.as_ref().map_or(Vec::new(), |a| a.send.clone())),
+            running: AtomicU8::new(0),
+            hurry: Notify::new(),
+            watched: AtomicBool::new(false),
+            removed: AtomicBool::new(false),
+        }
+    }
+
+    /// What the machine says to data plane.
+    pub(crate) fn health(&self) -> Health {
+        health_of(&locked(&self.machine))
+    }
+
+    /// Sets an administrative flag before anybody looks.
+    pub(crate) fn start_with(&self, server: &ServerState, flags: Admin) {
+        self.with(|machine| {
+            machine.set_admin(flags, true, 0);
+            server.publish(machine);
+        });
+    }
+
+    /// Where checks go (`set server ... check-addr`).
+    pub fn check_target(&self) -> Target {
+        *locked(&self.check_target)
+    }
+
+    /// Where the agent is asked (`set server ... agent-addr`).
+    pub fn agent_target(&self) -> Target {
+        *locked(&self.agent_target)
+    }
+
+    /// Changes where checks go.
+    pub fn set_check_target(&self, target: Target) {
+        *locked(&self.check_target) = target;
+    }
+
+    /// Changes where the agent is asked.
+    pub fn set_agent_target(&self, target: Target) {
+        *locked(&self.agent_target) = target;
+    }
+
+    /// What the agent is sent.
+    pub fn agent_send(&self) -> Vec<u8> {
+        locked(&self.agent_send).clone()
+    }
+
+    /// `set server ... agent-send`
+    pub fn set_agent_send(&self, text: Vec<u8>) {
+        *locked(&self.agent_send) = text;
+    }
+
+    pub(super) fn with<T>(&self, change: impl FnOnce(&mut Machine) -> T) -> T {
+        change(&mut locked(&self.machine))
+    }
+}
+
+fn health_of(machine: &Machine) -> Health {
+    match machine.op() {
+        OpState::Stopped => Health::Down,
+        OpState::Stopping => Health::Stopping,
+        OpState::Starting | OpState::Running => Health::Up,
+    }
+}
+
+pub(super) fn ms(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A name is resolved once: the agent's address does not move.
+fn agent_target(agent: &model::AgentCheck) -> Target {
+    let addr = agent.addr.as_deref().and_then(|name| {
+        name.parse().ok().or_else(|| crate::resolve::lookup(name, agent.port).map(|found| found.ip()))
+    });
+    Target { addr, port: Some(agent.port) }
+}
+
+fn check_settings(check: &model::Check, init: Option<&str>) -> CheckSettings {
+    let init = match init {
+        Some("fully-up") => InitState::FullyUp,
+        Some("up") => InitState::Up,
+        Some("down") => InitState::Down,
+        Some("fully-down") => InitState::FullyDown,
+        _ => InitState::None,
+    };
+    CheckSettings {
+        rise: check.rise,
+        fall: check.fall,
+        inter_ms: ms(check.inter),
+        fastinter_ms: check.fastinter.map(ms),
+        downinter_ms: check.downinter.map(ms),
+        init,
+    }
+}
+
+/// Why a server's state changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Cause {
+    Check,
+    Agent,
+    /// A server that it tracks changed.
+    Tracked,
+    /// An administrator, or the configuration.
+    Admin,
+    /// Forced health.
+    Forced,
+}
+
+impl ServerState {
+    /// A copy of the server's state machine, for statistics.
+    #[must_use]
+    pub fn standing(&self) -> Machine {
+        self.standing.with(|machine| *machine)
+    }
+
+    /// The server this one tracks.
+    #[must_use]
+    pub fn tracked(&self) -> Option<Arc<ServerState>> {
+        locked(&self.standing.followed).as_ref().and_then(Weak::upgrade)
+    }
+
+    /// `srv_check_state` of `show servers state`.
+    #[must_use]
+    pub fn check_state(&self) -> u8 {
+        use state_bits::{CONFIGURED, ENABLED};
+        let configured = if self.config.check.is_some() { CONFIGURED } else { 0 };
+        let enabled = if self.check_enabled.load(Relaxed) { ENABLED } else { 0 };
+        configured | self.activity(enabled, RUNNING_CHECK)
+    }
+
+    /// `srv_agent_state` of `show servers state`.
+    #[must_use]
+    pub fn agent_state(&self) -> u8 {
+        use state_bits::{AGENT, CONFIGURED, ENABLED};
+        let configured = if self.config.agent_check.is_some() { CONFIGURED | AGENT } else { 0 };
+        let enabled = if self.agent_enabled.load(Relaxed) { ENABLED } else { 0 };
+        configured | self.activity(enabled, RUNNING_AGENT)
+    }
+
+    fn activity(&self, enabled: u8, running: u8) -> u8 {
+        use state_bits::{IN_PROGRESS, PAUSED};
+        let busy = if self.standing.running.load(Relaxed) & running != 0 { IN_PROGRESS } else { 0 };
+        let paused = if enabled != 0 && self.in_maintenance() { PAUSED } else { 0 };
+        enabled | busy | paused
+    }
+
+    /// Follows another server's state from now on.
+    pub(super) fn follow(self: &Arc<Self>, tracked: &Arc<Self>) {
+        *locked(&self.standing.followed) = Some(Arc::downgrade(tracked));
+        let mut followers = locked(&tracked.standing.followers);
+        followers.retain(|other| other.strong_count() > 0);
+        followers.push(Arc::downgrade(self));
+    }
+
+    fn followers(&self) -> Vec<Arc<Self>> {
+        locked(&self.standing.followers).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Shows the data plane what the machine says.
+    pub(super) fn publish(&self, machine: &Machine) {
+        self.admin.store(machine.admin().0, Relaxed);
+        self.set_health(health_of(machine));
+    }
+}
+
+impl Shared {
+    /// `disable server`, `set server ... state maint`.
+    pub fn set_maint(&self, server: &Arc<ServerState>) {
+        self.change(server, Cause::Admin, |machine, now| {
+            machine.set_admin(Admin::FORCED_MAINT, true, now);
+            machine.set_admin(Admin::FORCED_DRAIN, false, now);
+        });
+    }
+
+    /// `set server ... state drain`.
+    pub fn set_drain(&self, server: &Arc<ServerState>) {
+        self.change(server, Cause::Admin, |machine, now| {
+            machine.set_admin(Admin::FORCED_DRAIN, true, now);
+            machine.set_admin(Admin(Admin::FORCED_MAINT.0 | Admin::CONFIG_MAINT.0), false, now);
+        });
+    }
+
+    /// `enable server`, `set server ... state ready`.
+    pub fn set_ready(&self, server: &Arc<ServerState>) {
+        self.change(server, Cause::Admin, |machine, now| {
+            machine.set_admin(Admin::FORCED_DRAIN, false, now);
+            machine.set_admin(Admin(Admin::FORCED_MAINT.0 | Admin::CONFIG_MAINT.0), false, now);
+        });
+    }
+
+    /// Sets or clears administrative flags.
+    pub fn set_admin(&self, server: &Arc<ServerState>, flags: Admin, on: bool) {
+        self.change(server, Cause::Admin, |machine, now| {
+            machine.set_admin(flags, on, now);
+        });
+    }
+
+    /// `set server ... health up|stopping|down`: `None` is stopping.
+    pub fn force_health(&self, server: &Arc<ServerState>, up: Option<bool>) {
+        self.change(server, Cause::Forced, |machine, now| {
+            machine.force_health(up, now);
+        });
+    }
+
+    /// `set server ... agent up|down`.
+    pub fn force_agent(&self, server: &Arc<ServerState>, up: bool) {
+        self.change(server, Cause::Forced, |machine, now| {
+            if let Some(agent) = &mut machine.agent {
+                agent.force(up);
+            }
+            machine.report_agent(weir_balance::CheckResult::Neutral, now);
+        });
+    }
+
+    /// Changes a server's state, with everything that follows from it.
+    fn change(&self, server: &Arc<ServerState>, cause: Cause, change: impl FnOnce(&mut Machine, u64)) {
+        let step = self.step(server, cause, change);
+        self.take_effect(server, &step, 0);
+    }
+
+    /// Changes a server's state; nothing follows yet.
+    pub(super) fn step(
+        &self,
+        server: &Arc<ServerState>,
+        cause: Cause,
+        change: impl FnOnce(&mut Machine, u64),
+    ) -> Step {
+        let now = self.now_ms();
+        server.standing.with(|machine| {
+            let before = *machine;
+            change(machine, now);
+            server.publish(machine);
+            Step { before, after: *machine, cause }
+        })
+    }
+
+    /// What follows from a change; `depth` counts servers that track each other.
+    pub(super) fn take_effect(&self, server: &Arc<ServerState>, step: &Step, depth: usize) {
+        if !step.is_visible() {
+            return;
+        }
+        let farm = &server.farm;
+        let usable_before = farm.usable();
+        let queued = server.queue.len();
+        server.changed();
+        let requeued = queued.saturating_sub(server.queue.len());
+        if step.before.op() != step.after.op() {
+            self.note_change(server, step);
+        }
+        if let Some((level, mut text)) = step.sentence(&self.config, server) {
+            if step.tells_what_is_left() {
+                push_what_is_left(&mut text, server, step, requeued);
+            }
+            self.checks.log(server.proxy, level, text + ".");
+        }
+        self.note_farm(server, usable_before);
+        self.end_sessions(server, step);
+        if depth < MAX_TRACK_DEPTH {
+            for follower in server.followers() {
+                self.follow_on(server, &follower, depth);
+            }
+        }
+    }
+
+    /// Takes a tracked server's state over.
+    fn follow_on(&self, tracked: &Arc<ServerState>, follower: &Arc<ServerState>, depth: usize) {
+        let model = tracked.standing();
+        let step = self.step(follower, Cause::Tracked, |machine, now| {
+            machine.follow(&model, now);
+        });
+        self.take_effect(follower, &step, depth + 1);
+    }
+
+    /// Takes a tracked server's state over at the start: there is nobody to tell.
+    pub(super) fn adopt(&self, tracked: &ServerState, follower: &Arc<ServerState>) {
+        let model = tracked.standing();
+        self.step(follower, Cause::Tracked, |machine, now| {
+            machine.follow(&model, now);
+        });
+        follower.changed();
+    }
+
+    /// Times and counters of a server's change of state.
+    fn note_change(&self, server: &ServerState, step: &Step) {
+        let now = self.now_ms();
+        let since = server.last_change_ms.swap(now, Relaxed);
+        if step.went_down() {
+            // Only ever counted here, with one writer at a time by the nature of a state's change.
+            server.counters.add(0, Counter::DownTransitions, 1);
+        } else if step.before.op() == OpState::Stopped {
+            server.down_time_s.fetch_add(now.saturating_sub(since) / 1000, Relaxed);
+        }
+    }
+
+    /// The backend's own state after one of its servers changed.
+    fn note_farm(&self, server: &ServerState, usable_before: usize) {
+        let state = &self.proxies[server.proxy];
+        let config = &self.config.proxies[server.proxy];
+        let usable = server.farm.usable();
+        match (usable_before, usable) {
+            (1.., 0) => {
+                state.up.store(false, Relaxed);
+                state.down_transitions.fetch_add(1, Relaxed);
+                state.last_change_ms.store(self.now_ms(), Relaxed);
+                let kind = if config.frontend { "proxy" } else { "backend" };
+                let text = format!("{kind} {} has no server available!", config.name);
+                self.checks.log(server.proxy, level::EMERG, text);
+            }
+            (0, 1..) => {
+                state.up.store(true, Relaxed);
+                state.last_change_ms.store(self.now_ms(), Relaxed);
+            }
+            _ => {}
+        }
+    }
+
+    /// `on-marked-down`, `on-marked-up`.
+    fn end_sessions(&self, server: &ServerState, step: &Step) {
+        let config = &server.config;
+        if step.went_down() && config.on_marked_down.as_deref() == Some("shutdown-sessions") {
+            server.shut_sessions();
+        }
+        let wanted = config.on_marked_up.as_deref() == Some("shutdown-backup-sessions");
+        if wanted && step.came_up() && !config.backup && server.weight.load(Relaxed) > 0 {
+            for backup in self.proxies[server.proxy].servers.load().iter().filter(|s| s.config.backup) {
+                backup.shut_sessions();
+            }
+        }
+    }
+}
+
+/// A change of a server's state.
+pub(super) struct Step {
+    pub(super) before: Machine,
+    pub(super) after: Machine,
+    cause: Cause,
+}
+
+impl Step {
+    fn is_visible(&self) -> bool {
+        self.before.op() != self.after.op() || self.before.admin() != self.after.admin()
+    }
+
+    fn went_down(&self) -> bool {
+        self.before.op() != OpState::Stopped && self.after.op() == OpState::Stopped
+    }
+
+    fn came_up(&self) -> bool {
+        matches!(self.after.op(), OpState::Running | OpState::Starting)
+            && !matches!(self.before.op(), OpState::Running | OpState::Starting)
+    }
+
+    fn enters_maint(&self) -> bool {
+        !self.before.admin().is_maint() && self.after.admin().is_maint()
+    }
+
+    fn leaves_maint(&self) -> bool {
+        self.before.admin().is_maint() && !self.after.admin().is_maint()
+    }
+
+    /// "left" and "online" follow on what touched the traffic, not on the end of a maintenance.
+    fn tells_what_is_left(&self) -> bool {
+        let was_down = self.before.op() == OpState::Stopped;
+        if self.enters_maint() {
+            return !was_down;
+        }
+        !self.leaves_maint() && !(self.before.admin().is_drain() && !self.after.admin().is_drain())
+    }
+
+    /// The log's sentence without its end, and its level.
+    fn sentence(&self, config: &Config, server: &ServerState) -> Option<(u8, String)> {
+        let backup = if server.config.backup { "Backup " } else { "" };
+        let mut text = format!("{backup}Server {}", full_name(config, server));
+        let (before, after) = (self.before.admin(), self.after.admin());
+        let was_stopping = self.before.op() == OpState::Stopping;
+        let alert = if was_stopping { level::NOTICE } else { level::ALERT };
+        let via = if after.has(Admin::INHERITED_MAINT) { via(config, server) } else { String::new() };
+        let chosen = if self.enters_maint() {
+            if self.before.op() == OpState::Stopped {
+                text.push_str(" was DOWN and now enters maintenance");
+                text.push_str(&via);
+                level::NOTICE
+            } else {
+                text.push_str(" is going DOWN for maintenance");
+                text.push_str(&via);
+                alert
+            }
+        } else if self.leaves_maint() {
+            let up = if self.after.op() == OpState::Stopped { "DOWN" } else { "UP" };
+            let ready = if after.is_drain() { "DRAIN" } else { "READY" };
+            let what = if before.has(Admin::RESOLUTION_MAINT) {
+                "resolves again"
+            } else if before.has(Admin::INHERITED_MAINT) {
+                "leaving maintenance"
+            } else {
+                "leaving forced maintenance"
+            };
+            // Writing to memory cannot fail.
+            let _written = write!(text, " is {up}/{ready} ({what})");
+            level::NOTICE
+        } else if after.is_maint() {
+            if before.0 == after.0 {
+                return None;
+            }
+            text.push_str(" remains in forced maintenance");
+            level::NOTICE
+        } else if before.is_drain() != after.is_drain() {
+            if after.is_drain() {
+                text.push_str(" enters drain state");
+            } else {
+                let up = if self.after.op() == OpState::Stopped { "DOWN" } else { "UP" };
+                let _written = write!(text, " is {up} (leaving forced drain)");
+            }
+            level::NOTICE
+        } else {
+            let (word, level) = match (self.before.op(), self.after.op()) {
+                (_, OpState::Stopped) => ("DOWN", alert),
+                (_, OpState::Stopping) => ("stopping", level::NOTICE),
+                // The end of a slow start is nobody's news.
+                (OpState::Starting | OpState::Running, OpState::Starting | OpState::Running) => return None,
+                (_, OpState::Starting | OpState::Running) => ("UP", level::NOTICE),
+            };
+            let _written = write!(text, " is {word}");
+            self.push_cause(&mut text, config, server);
+            level
+        };
+        Some((chosen, text))
+    }
+
+    fn push_cause(&self, text: &mut String, config: &Config, server: &ServerState) {
+        // With `log-health-checks` the check's own line has told the reason.
+        let told = config.proxies[server.proxy].options.log_health_checks;
+        match self.cause {
+            Cause::Tracked => text.push_str(&via(config, server)),
+            Cause::Check if !told => push_report(text, &locked(&server.check)),
+            Cause::Agent if !told => push_report(text, &locked(&server.agent)),
+            Cause::Forced => text.push_str(", changed from CLI"),
+            Cause::Check | Cause::Agent | Cause::Admin => {}
+        }
+    }
+}
+
+/// `backend/server`
+pub(super) fn full_name(config: &Config, server: &ServerState) -> String {
+    format!("{}/{}", config.proxies[server.proxy].name, server.config.name)
+}
+
+/// ` via backend/server` of a server that tracks another one.
+fn via(config: &Config, server: &ServerState) -> String {
+    server.tracked().map_or_else(String::new, |tracked| format!(" via {}", full_name(config, &tracked)))
+}
+
+/// `, reason: Layer7 wrong status, code: 503, info: "...", check duration: 1ms`
+pub(super) fn push_report(text: &mut String, report: &CheckReport) {
+    // Writing to memory cannot fail.
+    let _written = write!(text, ", reason: {}", report.status.description());
+    if report.status.has_code() {
+        let _written = write!(text, ", code: {}", report.code);
+    }
+    if !report.description.is_empty() {
+        text.push_str(", info: \"");
+        push_quoted(text, &report.description);
+        text.push('"');
+    }
+    if let Some(duration_ms) = report.duration_ms {
+        let _written = write!(text, ", check duration: {duration_ms}ms");
+    }
+}
+
+fn push_what_is_left(text: &mut String, server: &ServerState, step: &Step, requeued: usize) {
+    let farm = &server.farm;
+    let (active, backups) = (farm.active.load(Relaxed), farm.backups.load(Relaxed));
+    let running_on_backup = if active == 0 && backups > 0 { " Running on backup." } else { "" };
+    let queued = server.queue.len();
+    let _written = match step.after.op() {
+        OpState::Stopped => write!(
+            text,
+            ". {active} active and {backups} backup servers left.{running_on_backup} {} sessions active, \
+             {requeued} requeued, {queued} remaining in queue",
+            server.served.now()
+        ),
+        _ => write!(
+            text,
+            ". {active} active and {backups} backup servers online.{running_on_backup} {requeued} sessions \
+             requeued, {queued} total in queue"
+        ),
+    };
+}

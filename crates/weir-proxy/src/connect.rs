@@ -1,0 +1,598 @@
+//! The server's side of an exchange: a connection, the request on it, the response's head, and retries.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
+use std::time::Duration;
+
+use weir_config::model::{Balance, KeepAlive, Proto, Proxy};
+use weir_http::{Method, Response};
+use weir_net::connect::{ConnectOptions, connect};
+use weir_net::timers::now_ms;
+use weir_net::{Address, Stream};
+use weir_rules::txn::TlsFacts;
+
+use crate::counters::Counter;
+use crate::edge::h2::H2Shared;
+use crate::edge::{Edge, EdgeError, H1Edge};
+use crate::exchange::{Exchange, Stop};
+use crate::forward::{self, Fault};
+use crate::pick::{self, Held};
+use crate::pool::{Asker, ConnectionFacts, IdleH1, PoolKey, SharedH2, reopen};
+use crate::state::ServerState;
+use crate::{proxy_header, request_head, server_tls, takeover};
+
+/// A connection to a server that carries this exchange's request.
+pub(crate) struct ServerConnection {
+    pub(crate) edge: Edge,
+    pub(crate) facts: ConnectionFacts,
+    pub(crate) tls: Option<Rc<dyn TlsFacts>>,
+    /// It came from the pool.
+    pub(crate) reused: bool,
+    /// The place on the server, given on when the exchange is over.
+    pub(crate) held: Held,
+}
+
+/// Why no connection could be had.
+#[derive(Debug)]
+pub(crate) enum ConnectError {
+    Refused,
+    Timeout,
+    /// The TLS handshake or the server's certificate.
+    Tls,
+    /// No address is known.
+    Unresolved,
+    ClientGone,
+    /// Descriptors or ports ran out.
+    Resources,
+}
+
+/// Sends the request to a server and receives the response's head, trying again as the backend says.
+pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Response), Stop> {
+    let proxy = Rc::clone(x.worker.proxy(x.back));
+    request_head::prepare(x);
+    let mut held = pick::assign(x, None).await?;
+    loop {
+        let attempt = Attempt::of(&held);
+        let failure = match obtain(x, &proxy, held).await {
+            Err(ConnectError::ClientGone) => {
+                x.terminated(b'C', b'C');
+                x.count_back(Counter::ClientAborts, 1);
+                return Err(Stop::Client);
+            }
+            Err(error) => Failure::Connect(error),
+            Ok(connection) => match ask(x, &proxy, connection).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            },
+        };
+        if !may_retry(x, &proxy, &failure) {
+            return Err(give_up(x, &attempt.server, failure));
+        }
+        held = next_try(x, &proxy, &attempt, &failure).await?;
+    }
+}
+
+/// Why a try failed.
+enum Failure {
+    Connect(ConnectError),
+    /// After the request was sent, at least in part.
+    Response {
+        fault: Fault,
+        reused: bool,
+    },
+    /// A status that `retry-on` names; the answer is there, in case no try is left.
+    Status,
+}
+
+/// Sends the request and waits for the head of the answer.
+async fn ask(
+    x: &mut Exchange,
+    proxy: &Proxy,
+    mut connection: ServerConnection,
+) -> Result<(ServerConnection, Response), Failure> {
+    let reused = connection.reused;
+    x.upload.restart(retries_responses(proxy) || reused);
+    let length = x.upload.length(&x.txn);
+    let fail = |fault| Failure::Response { fault, reused };
+    connection.edge.send_request(&x.txn.request, length).map_err(|e| fail(Fault::Server(e)))?;
+    let response = forward::until_response(x, &mut connection.edge).await.map_err(fail)?;
+    if proxy.retry_on.statuses.contains(&response.status) && may_retry(x, proxy, &Failure::Status) {
+        return Err(Failure::Status);
+    }
+    Ok((connection, response))
+}
+
+/// `retry-on` names something that happens after the request was sent: its body has to be kept.
+fn retries_responses(proxy: &Proxy) -> bool {
+    let on = &proxy.retry_on;
+    on.empty_response || on.junk_response || on.response_timeout || !on.statuses.is_empty()
+}
+
+/// In TCP mode: a connection, with nothing sent on it.
+pub(crate) async fn tunnel(x: &mut Exchange) -> Result<ServerConnection, Stop> {
+    let proxy = Rc::clone(x.worker.proxy(x.back));
+    let mut held = pick::assign(x, None).await?;
+    loop {
+        let attempt = Attempt::of(&held);
+        match obtain(x, &proxy, held).await {
+            Ok(mut connection) => {
+                if let Edge::H1(edge) = &mut connection.edge {
+                    edge.start_tunnel();
+                }
+                return Ok(connection);
+            }
+            Err(error) => {
+                let failure = Failure::Connect(error);
+                if !may_retry(x, &proxy, &failure) {
+                    return Err(give_up(x, &attempt.server, failure));
+                }
+                held = next_try(x, &proxy, &attempt, &failure).await?;
+            }
+        }
+    }
+}
+
+/// Whether another try is allowed: by its number, by `retry-on`, and because nothing was lost.
+fn may_retry(x: &Exchange, proxy: &Proxy, failure: &Failure) -> bool {
+    let on = &proxy.retry_on;
+    let replayable = x.upload.is_replayable();
+    if let Failure::Response { fault: Fault::Server(error), reused: true } = failure {
+        // A connection that idled may have been closed by the server meanwhile: nothing was processed, or
+        // doing it twice is safe (RFC 9110 section 9.2.2).
+        let closed = matches!(error, EdgeError::Closed | EdgeError::Io);
+        if closed
+            && replayable
+            && x.txn.request.method.is_idempotent()
+            && x.txn.retries < proxy.retries.max(1)
+        {
+            return true;
+        }
+    }
+    if x.txn.retries >= x.txn.set_retries.unwrap_or(proxy.retries) {
+        return false;
+    }
+    match failure {
+        Failure::Connect(ConnectError::Resources | ConnectError::Unresolved | ConnectError::ClientGone) => {
+            false
+        }
+        Failure::Connect(_) => on.conn_failure,
+        Failure::Status => replayable && !x.txn.no_l7_retry,
+        Failure::Response { fault, .. } => {
+            replayable
+                && !x.txn.no_l7_retry
+                && match fault {
+                    Fault::Server(EdgeError::Protocol(_) | EdgeError::NoStream) => on.junk_response,
+                    Fault::Server(EdgeError::Reset { unprocessed: true }) => true,
+                    Fault::Server(_) => on.empty_response,
+                    Fault::ServerTimeout => on.response_timeout,
+                    Fault::Client(_) | Fault::ClientTimeout | Fault::Aborted => false,
+                }
+        }
+    }
+}
+
+/// The place for the next try: the same server after a pause, or another one.
+async fn next_try(
+    x: &mut Exchange,
+    proxy: &Proxy,
+    failed: &Attempt,
+    failure: &Failure,
+) -> Result<Held, Stop> {
+    let Attempt { server, direct } = failed;
+    x.txn.retries += 1;
+    let active = x.worker.state(x.back).usable_servers();
+    let left = x.txn.set_retries.unwrap_or(proxy.retries).saturating_sub(x.txn.retries);
+    let elsewhere = redispatches(proxy, x.txn.retries, left, *direct, active);
+    // Manual, `retries`: a turn-around before the same server, or the only one there is, is tried again.
+    let refused = matches!(failure, Failure::Connect(ConnectError::Refused | ConnectError::Tls));
+    if refused && (!elsewhere || !takes_turns(proxy) || active <= 1) {
+        turn_around(x, proxy).await?;
+    }
+    let held = match elsewhere {
+        true => pick::assign(x, Some(server)).await?,
+        false => pick::assign_again(x, server, *direct).await?,
+    };
+    let moved = !Arc::ptr_eq(&held.server, server);
+    let counter = if moved { Counter::Redispatches } else { Counter::Retries };
+    x.txn.redispatched |= moved;
+    x.count_back(counter, 1);
+    server.count(x.worker.thread, counter, 1);
+    Ok(held)
+}
+
+/// A try that failed.
+struct Attempt {
+    server: Arc<ServerState>,
+    /// Persistence had chosen it.
+    direct: bool,
+}
+
+impl Attempt {
+    fn of(held: &Held) -> Self {
+        Self { server: Arc::clone(&held.server), direct: held.direct }
+    }
+}
+
+/// The algorithm goes round: no request belongs to a server.
+fn takes_turns(proxy: &Proxy) -> bool {
+    matches!(proxy.balance, Balance::RoundRobin | Balance::StaticRr | Balance::Random { .. })
+}
+
+/// Whether try number `retries` (from 1), with so many `left` after it, may go to another server.
+///
+/// Manual, `option redispatch`: on every so many retries, or so many before the last one; at once where
+/// nothing ties the request to the server and there are others.
+fn redispatches(proxy: &Proxy, retries: u32, left: u32, direct: bool, active: usize) -> bool {
+    match proxy.options.redispatch {
+        None | Some(0) => false,
+        Some(_) if !direct && active > 1 && takes_turns(proxy) => true,
+        Some(every) if every > 0 => retries.is_multiple_of(every.unsigned_abs()),
+        Some(before_last) => left == before_last.unsigned_abs() - 1,
+    }
+}
+
+/// Waits for `timeout connect`, at most a second.
+async fn turn_around(x: &mut Exchange, proxy: &Proxy) -> Result<(), Stop> {
+    let second = Duration::from_secs(1);
+    x.deadline.set_after(proxy.timeouts.connect.map_or(second, |connect| connect.min(second)));
+    let abort = proxy.options.abortonclose;
+    let gone = std::future::poll_fn(|cx| {
+        if x.deadline.poll_expired(cx).is_ready() {
+            return Poll::Ready(false);
+        }
+        if abort { x.client.poll_gone(cx).map(|()| true) } else { Poll::Pending }
+    })
+    .await;
+    if gone {
+        x.terminated(b'C', b'C');
+        return Err(Stop::Client);
+    }
+    Ok(())
+}
+
+/// No try is left: what the client is told.
+fn give_up(x: &mut Exchange, server: &Arc<ServerState>, failure: Failure) -> Stop {
+    let thread = x.worker.thread;
+    let (cause, stage, status, counter) = match failure {
+        Failure::Connect(ConnectError::Timeout) => (b's', b'C', 503, Counter::ConnectErrors),
+        Failure::Connect(ConnectError::Resources) => (b'R', b'C', 503, Counter::ConnectErrors),
+        Failure::Connect(_) => (b'S', b'C', 503, Counter::ConnectErrors),
+        Failure::Status => (b'S', b'H', 502, Counter::ResponseErrors),
+        Failure::Response { fault: Fault::ServerTimeout, .. } => (b's', b'H', 504, Counter::ResponseErrors),
+        Failure::Response { fault: Fault::ClientTimeout, .. } => {
+            x.close_client = true;
+            (b'c', b'D', 408, Counter::RequestErrors)
+        }
+        Failure::Response { fault: Fault::Aborted, .. } => {
+            x.close_client = true;
+            (b'C', b'H', 400, Counter::ClientAborts)
+        }
+        Failure::Response { fault: Fault::Client(error), .. } => {
+            x.terminated(if matches!(error, EdgeError::Protocol(_)) { b'P' } else { b'C' }, b'D');
+            x.count_back(Counter::ClientAborts, 1);
+            server.count(thread, Counter::ClientAborts, 1);
+            x.close_client = true;
+            return if matches!(error, EdgeError::Protocol(_)) { x.error(400) } else { Stop::Client };
+        }
+        Failure::Response { fault: Fault::Server(error), .. } => match error {
+            EdgeError::Protocol(_) | EdgeError::NoStream => (b'P', b'H', 502, Counter::ResponseErrors),
+            _ => (b'S', b'H', 502, Counter::ResponseErrors),
+        },
+    };
+    x.terminated(cause, stage);
+    x.count_back(counter, 1);
+    server.count(thread, counter, 1);
+    x.error(status)
+}
+
+/// A connection for the request: an idle one where the rules of reuse allow it, or a new one.
+async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerConnection, ConnectError> {
+    let server = Arc::clone(&held.server);
+    let identity = Identity::of(x, &server);
+    let key = PoolKey { server: (x.back, server.index), identity: identity.hash() };
+    let asker = Asker { client: x.client_id, first_request: x.first_request, reuse: proxy.http_reuse };
+    let started = now_ms();
+    if proxy.options.keep_alive == KeepAlive::KeepAlive && !x.tunnel {
+        if let Some(idle) = x.worker.pool.take_h1(&key, asker, x.worker.thread) {
+            let (edge, facts, tls) = reopen(idle);
+            return Ok(established(x, edge, facts, tls, held, true, started));
+        }
+        if let Some(shared) = x.worker.pool.take_h2(&key, asker) {
+            let edge = Edge::H2(shared.shared.open(None, false));
+            return Ok(established(x, edge, shared.facts, shared.tls, held, true, started));
+        }
+        if server.idle.load(Relaxed) > 0
+            && let Some(idle) = takeover::take(&x.worker, &server, &key, asker).await
+        {
+            let (edge, facts, tls) = reopen(idle);
+            return Ok(established(x, edge, facts, tls, held, true, started));
+        }
+    }
+    server.count(x.worker.thread, Counter::ConnectAttempts, 1);
+    let set = x.txn.set_other_timeouts[0].map(|ms| Duration::from_millis(u64::from(ms)));
+    match set.or(proxy.timeouts.connect) {
+        Some(time) => x.deadline.set_after(time),
+        None => x.deadline.clear(),
+    }
+    let opened = {
+        let txn = &x.txn;
+        let mut opening = std::pin::pin!(open(txn, &server, &identity));
+        let (deadline, client) = (&mut x.deadline, &mut x.client);
+        let abort = proxy.options.abortonclose;
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(opened) = opening.as_mut().poll(cx) {
+                return Poll::Ready(opened);
+            }
+            if deadline.poll_expired(cx).is_ready() {
+                return Poll::Ready(Err(ConnectError::Timeout));
+            }
+            if abort && client.poll_gone(cx).is_ready() {
+                return Poll::Ready(Err(ConnectError::ClientGone));
+            }
+            Poll::Pending
+        })
+        .await?
+    };
+    let facts = ConnectionFacts {
+        server: Arc::clone(&server),
+        requests: 0,
+        owner: x.client_id,
+        proven: false,
+        idle_since_ms: 0,
+        local: opened.local,
+        remote: opened.remote,
+        key,
+    };
+    let edge = match opened.h2 {
+        true => start_h2(x, opened.stream, &facts, opened.tls.clone()),
+        false => {
+            let mut edge = H1Edge::new(opened.stream, Rc::clone(&x.worker));
+            edge.adjust_case = proxy.options.h1_case_adjust_bogus_server;
+            Edge::H1(Box::new(edge))
+        }
+    };
+    Ok(established(x, edge, facts, opened.tls, held, false, started))
+}
+
+/// Notes the connection in the transaction.
+fn established(
+    x: &mut Exchange,
+    mut edge: Edge,
+    facts: ConnectionFacts,
+    tls: Option<Rc<dyn TlsFacts>>,
+    held: Held,
+    reused: bool,
+    started_ms: u64,
+) -> ServerConnection {
+    let server = &held.server;
+    let thread = x.worker.thread;
+    if reused {
+        server.count(thread, Counter::ConnectionReuses, 1);
+        x.count_back(Counter::ConnectionReuses, 1);
+    }
+    if x.txn.timers.connect_ms.is_none() || !reused {
+        x.txn.timers.connect_ms =
+            Some(u32::try_from(now_ms().saturating_sub(started_ms)).unwrap_or(u32::MAX));
+    }
+    x.txn.server_addr = facts.remote;
+    x.txn.server_local = facts.local;
+    x.txn.server_tls.clone_from(&tls);
+    x.txn.server_http_major = edge.http_major();
+    x.txn.server_reused = reused;
+    if let Edge::H1(edge) = &mut edge {
+        let keep_alive = x.worker.proxy(x.back).options.keep_alive;
+        edge.keep_alive = keep_alive == KeepAlive::KeepAlive;
+    }
+    server.count(thread, Counter::Sessions, 1);
+    server.rate.hit(now_ms());
+    server.last_session_ms.store(now_ms(), Relaxed);
+    ServerConnection { edge, facts, tls, reused, held }
+}
+
+/// What distinguishes connections to one server from each other.
+pub(crate) struct Identity {
+    pub(crate) sni: Option<Vec<u8>>,
+    pub(crate) proxy_header: Option<Vec<u8>>,
+    pub(crate) source: Option<std::net::SocketAddr>,
+    name: Option<Vec<u8>>,
+    port: u16,
+    /// Protocol a WebSocket has to travel over (`ws`); `None` for other requests.
+    websocket: Option<Proto>,
+}
+
+impl Identity {
+    fn of(x: &Exchange, server: &ServerState) -> Self {
+        let config = &server.config;
+        let bytes = |value: weir_rules::Value<'_>| value.into_bytes().into_owned();
+        let sni = config.ssl.as_ref().and_then(|ssl| ssl.sni.as_ref());
+        let port = match config.port_map {
+            weir_config::model::PortMap::Fixed => 0,
+            weir_config::model::PortMap::Offset(by) => {
+                let port = i32::from(x.txn.dst().map_or(0, |d| d.port())) + by;
+                u16::try_from(port).unwrap_or(0)
+            }
+        };
+        Self {
+            sni: sni.and_then(|expr| expr.eval(&x.txn).map(bytes)),
+            proxy_header: config.send_proxy.as_ref().map(|send| proxy_header::build(send, &x.txn)),
+            source: config.source.or(x.worker.proxy(x.back).source),
+            name: config.pool_conn_name.as_ref().and_then(|expr| expr.eval(&x.txn).map(bytes)),
+            port,
+            websocket: websocket_proto(x, config),
+        }
+    }
+
+    fn hash(&self) -> u64 {
+        let plain = self.sni.is_none() && self.proxy_header.is_none() && self.name.is_none();
+        if plain && self.port == 0 && self.websocket.is_none() {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        (&self.sni, &self.proxy_header, &self.name, self.port).hash(&mut hasher);
+        (self.websocket == Some(Proto::H2), self.websocket.is_some()).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// Manual, server keyword `ws`: `auto` keeps to HTTP/1 unless the server line leaves nothing but HTTP/2.
+fn websocket_proto(x: &Exchange, config: &weir_config::model::Server) -> Option<Proto> {
+    let request = &x.txn.request;
+    if !request.fields.bytes(request.protocol).eq_ignore_ascii_case(b"websocket") {
+        return None;
+    }
+    let only_h2 = config.proto == Some(Proto::H2)
+        || config.alpn.as_ref().is_some_and(|alpn| !alpn.is_empty() && alpn.iter().all(|p| p == b"h2"));
+    Some(match config.ws.as_deref() {
+        Some("h1") => Proto::H1,
+        Some("h2") => Proto::H2,
+        _ if only_h2 => Proto::H2,
+        _ => Proto::H1,
+    })
+}
+
+/// A connection that is ready for its first request.
+pub(crate) struct Opened {
+    pub(crate) stream: Stream,
+    pub(crate) tls: Option<Rc<dyn TlsFacts>>,
+    pub(crate) h2: bool,
+    pub(crate) local: Option<std::net::SocketAddr>,
+    pub(crate) remote: Option<std::net::SocketAddr>,
+}
+
+/// Connects, sends the PROXY header, shakes hands.
+async fn open(
+    txn: &weir_rules::Txn,
+    server: &Arc<ServerState>,
+    identity: &Identity,
+) -> Result<Opened, ConnectError> {
+    let target = server.addr.load_full();
+    let mut address = target.address.clone().ok_or(ConnectError::Unresolved)?;
+    if let Address::Ip(ip) = &mut address {
+        if identity.port != 0 {
+            ip.set_port(identity.port);
+        }
+        if ip.ip().is_unspecified()
+            && let Some(dst) = txn.dst()
+        {
+            // Manual, `server`: 0.0.0.0 forwards to the address the client connected to.
+            ip.set_ip(dst.ip());
+        }
+    }
+    let options = ConnectOptions {
+        source: identity.source,
+        interface: server.config.interface.clone(),
+        fast_open: server.config.tfo,
+        user_timeout: server.config.tcp_ut,
+        ..ConnectOptions::default()
+    };
+    let mut stream = connect(&address, &options).await.map_err(|error| classify(&error))?;
+    let local = stream.local_addr().ok().and_then(|a| a.socket_addr());
+    if let Some(header) = &identity.proxy_header {
+        stream.write_all(header).await.map_err(|error| classify(&error))?;
+    }
+    let mut h2 = identity.websocket.or(server.config.proto) == Some(Proto::H2);
+    let mut tls = None;
+    if server.config.ssl.is_some() {
+        let alpn = identity.websocket.map(|proto| match proto {
+            Proto::H2 => vec![b"h2".to_vec()],
+            Proto::H1 | Proto::None => vec![b"http/1.1".to_vec()],
+        });
+        let facts = server_tls::connect(&mut stream, server, identity.sni.as_deref(), alpn.as_deref())
+            .await
+            .map_err(|_| ConnectError::Tls)?;
+        h2 |= facts.alpn() == Some(b"h2") && server.config.proto.is_none();
+        tls = Some(facts);
+    }
+    Ok(Opened { stream, tls, h2, local, remote: address.socket_addr() })
+}
+
+fn classify(error: &std::io::Error) -> ConnectError {
+    use std::io::ErrorKind;
+    match error.kind() {
+        ErrorKind::TimedOut => ConnectError::Timeout,
+        ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable | ErrorKind::OutOfMemory => {
+            ConnectError::Resources
+        }
+        // EMFILE and ENFILE have no kind of their own.
+        _ if matches!(error.raw_os_error(), Some(23 | 24)) => ConnectError::Resources,
+        _ => ConnectError::Refused,
+    }
+}
+
+/// Puts an HTTP/2 connection to work: its driver runs until it ends, its streams are exchanges.
+fn start_h2(
+    x: &Exchange,
+    mut stream: Stream,
+    facts: &ConnectionFacts,
+    tls: Option<Rc<dyn TlsFacts>>,
+) -> Edge {
+    let worker = Rc::clone(&x.worker);
+    let shared = H2Shared::new(crate::h2_settings::client(worker.config()));
+    let connection = SharedH2 { shared: Rc::clone(&shared), tls, facts: facts.clone() };
+    let reusable = worker.proxy(x.back).options.keep_alive == KeepAlive::KeepAlive;
+    if reusable {
+        worker.pool.share_h2(connection);
+    }
+    let edge = shared.open(None, false);
+    tokio::task::spawn_local(async move {
+        let mut input = crate::buffer::Buffer::default();
+        // The end of the connection is the streams' to report; there is nobody else to tell.
+        let _ended = std::future::poll_fn(|cx| {
+            shared.poll_drive(cx, &mut stream, &mut input, &worker, &mut |_, _| {})
+        })
+        .await;
+        shared.die();
+    });
+    Edge::H2(edge)
+}
+
+/// After the exchange: keeps the connection for the next request, or closes it.
+pub(crate) fn done(x: &Exchange, connection: ServerConnection) {
+    let ServerConnection { edge, mut facts, tls, held, reused } = connection;
+    drop(held);
+    facts.requests += 1;
+    facts.proven |= reused;
+    let config = &facts.server.config;
+    let spent = config.max_reuse.is_some_and(|max| facts.requests > max);
+    let Edge::H1(edge) = edge else { return };
+    let clean = edge.keep_alive
+        && edge.is_body_received()
+        && edge.is_body_sent()
+        && edge.input.is_empty()
+        && edge.output.is_empty()
+        && !edge.read_closed;
+    if clean && !spent && x.txn.request.method != Method::Connect {
+        x.worker.pool.give_h1(IdleH1 { edge, tls, facts }, now_ms(), x.worker.thread);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_tries_go_elsewhere() {
+        // For the three retries of a request: stays or moves.
+        let check = |lines: &str, direct: bool, active: usize, expected: &str| {
+            let shared = crate::farm::tests::backend(&format!(" retries 3\n{lines} server a 127.0.0.1:1"));
+            let proxy = &shared.config.proxies[0];
+            let goes = |retry: u32| redispatches(proxy, retry, 3 - retry, direct, active);
+            let moves: String = (1..=3).map(|retry| if goes(retry) { 'm' } else { 's' }).collect();
+            assert_eq!(moves, expected, "{lines} {direct} {active}");
+        };
+        check("", true, 2, "sss");
+        check("", false, 2, "sss");
+        check(" option redispatch\n", true, 2, "ssm");
+        check(" option redispatch 1\n", true, 2, "mmm");
+        check(" option redispatch 2\n", true, 2, "sms");
+        check(" option redispatch -2\n", true, 2, "sms");
+        // Nothing ties the request to the server.
+        check(" option redispatch\n balance roundrobin\n", false, 2, "mmm");
+        check(" option redispatch\n balance roundrobin\n", false, 1, "ssm");
+        check(" option redispatch\n balance leastconn\n", false, 2, "ssm");
+        check(" option redispatch\n balance source\n", false, 2, "ssm");
+    }
+}

@@ -1,0 +1,577 @@
+//! A client's connection: handshakes, the choice of protocol, and one exchange after another on it.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Poll, ready};
+use std::time::Duration;
+
+use weir_config::model::{Bind, Mode, Proto, Proxy};
+use weir_http::h1::{ParseError, ParseOptions};
+use weir_http::{Request, proxy_protocol};
+use weir_net::timers::{Deadline, now_ms};
+use weir_net::{Address, Stream};
+use weir_rules::txn::ProxyName;
+use weir_rules::{Flow, Rule, Session, Txn, action};
+
+use crate::counters::Counter;
+use crate::edge::h2::{H2Shared, Incoming};
+use crate::edge::{Edge, EdgeError, H1Edge};
+use crate::exchange::{self, Exchange, Stop};
+use crate::server_tls::Acceptor;
+use crate::stick_track::{self, SessionEnd};
+use crate::worker::Worker;
+use crate::{finish, h2_settings, tcp};
+
+/// Grace for an idle connection when a soft stop begins: a request that is on its way is still answered.
+const STOP_GRACE: Duration = Duration::from_secs(1);
+
+/// Longest time and most bytes spent on reading what a client still sends while it is being closed.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_MAX_BYTES: usize = 1024 * 1024;
+
+/// The HTTP/2 preface (RFC 9113 section 3.4).
+const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// What is known of a bind line at run time.
+pub(crate) struct Entry {
+    /// Index of the frontend.
+    pub(crate) front: usize,
+    pub(crate) bind: Bind,
+    pub(crate) name: Arc<str>,
+    pub(crate) tls: Option<Arc<Acceptor>>,
+    pub(crate) parse: ParseOptions,
+    /// Connections on it, all threads.
+    pub(crate) current: Arc<crate::state::Level>,
+}
+
+/// Counts a connection in and out.
+struct Presence {
+    worker: Rc<Worker>,
+    entry: Rc<Entry>,
+    tls: bool,
+}
+
+impl Presence {
+    fn new(worker: &Rc<Worker>, entry: &Rc<Entry>) -> Self {
+        worker.connections.set(worker.connections.get() + 1);
+        worker.state(entry.front).front_current.enter();
+        entry.current.enter();
+        let tls = entry.tls.is_some();
+        if tls {
+            worker.shared.tls_connections.fetch_add(1, Relaxed);
+        }
+        Self { worker: Rc::clone(worker), entry: Rc::clone(entry), tls }
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        let shared = &self.worker.shared;
+        self.worker.connections.set(self.worker.connections.get() - 1);
+        self.worker.state(self.entry.front).front_current.leave();
+        self.entry.current.leave();
+        if self.tls {
+            shared.tls_connections.fetch_sub(1, Relaxed);
+        }
+        shared.connection_ended();
+    }
+}
+
+/// Serves a connection from accept to close.  The accepting side has counted it in `Shared::connections`.
+pub(crate) async fn serve(worker: Rc<Worker>, entry: Rc<Entry>, stream: Stream, peer: Address) {
+    let presence = Presence::new(&worker, &entry);
+    let Some((session, edge)) = Box::pin(open(&worker, &entry, stream, peer)).await else { return };
+    let client_id = worker.next_client_id();
+    let tracking = SessionEnd(Rc::clone(&worker), Rc::clone(&session));
+    match worker.proxy(entry.front).mode {
+        Mode::Http if session.http_major == 2 => h2(&worker, &entry, session, edge, client_id).await,
+        Mode::Http => {
+            if let Some((session, edge)) = h1(&worker, &entry, session, edge, client_id).await {
+                h2(&worker, &entry, session, edge, client_id).await;
+            }
+        }
+        _ => tcp::serve(&worker, &entry, session, edge, client_id).await,
+    }
+    drop(tracking);
+    drop(presence);
+}
+
+/// Everything before the first request: rules on the connection, PROXY header, TLS, rules on the session.
+async fn open(
+    worker: &Rc<Worker>,
+    entry: &Rc<Entry>,
+    stream: Stream,
+    peer: Address,
+) -> Option<(Rc<Session>, Box<H1Edge>)> {
+    let front = Rc::clone(worker.proxy(entry.front));
+    let mut session = new_session(worker, entry, &front, &stream, peer);
+    let Some(edge) = prepare(worker, entry, &front, &mut session, stream).await else {
+        stick_track::session_ends(&worker.shared, &session);
+        return None;
+    };
+    stick_track::session_begins(&worker.shared, &session);
+    Some((Rc::new(session), edge))
+}
+
+/// The steps of [`open`]; `None` when the connection ends with them.
+async fn prepare(
+    worker: &Rc<Worker>,
+    entry: &Rc<Entry>,
+    front: &Proxy,
+    session: &mut Session,
+    stream: Stream,
+) -> Option<Box<H1Edge>> {
+    let state = worker.state(entry.front);
+    let thread = worker.thread;
+    state.front.add(thread, Counter::Connections, 1);
+    state.connection_rate.hit(now_ms());
+    if !run_connection_rules(worker, &front.tcp_request_connection, session, Counter::DeniedConnections) {
+        return None;
+    }
+    let mut deadline = Deadline::new();
+    if let Some(time) = front.timeouts.client_hs.or(front.timeouts.client) {
+        deadline.set_after(time);
+    }
+    let mut edge = Box::new(H1Edge::new(stream, Rc::clone(worker)));
+    edge.adjust_case = front.options.h1_case_adjust_bogus_client;
+    if entry.bind.accept_proxy && !receive_proxy_header(&mut edge, session, &mut deadline).await {
+        state.front.add(thread, Counter::RequestErrors, 1);
+        return None;
+    }
+    if let Some(acceptor) = &entry.tls {
+        worker.shared.tls_rate.hit(now_ms());
+        let received = edge.take_input();
+        let handshake = acceptor.accept(&mut edge.stream, &received);
+        let Some(Ok(facts)) = with_deadline(&mut deadline, handshake).await else {
+            state.front.add(thread, Counter::RequestErrors, 1);
+            return None;
+        };
+        session.http_major = if facts.alpn() == Some(b"h2") { 2 } else { 1 };
+        session.tls = Some(facts);
+    }
+    if entry.bind.proto == Some(Proto::H2) {
+        session.http_major = 2;
+    }
+    if front.mode != Mode::Http {
+        session.http_major = 0;
+    }
+    if !run_connection_rules(worker, &front.tcp_request_session, session, Counter::DeniedSessions) {
+        return None;
+    }
+    state.front.add(thread, Counter::Sessions, 1);
+    state.session_rate.hit(now_ms());
+    Some(edge)
+}
+
+fn new_session(worker: &Worker, entry: &Entry, front: &Proxy, stream: &Stream, peer: Address) -> Session {
+    let socket_addr = |address: Address| address.socket_addr();
+    let dst = stream.local_addr().ok().and_then(socket_addr);
+    Session {
+        src: Cell::new(socket_addr(peer)),
+        dst: Cell::new(dst),
+        frontend: ProxyName { name: Arc::clone(&front.name), id: front.id, index: entry.front },
+        listener_name: Arc::clone(&entry.name),
+        listener_id: entry.bind.id,
+        tls: None,
+        proxy_tlvs: Vec::new(),
+        proxy_header: false,
+        http_major: 1,
+        socket: Some(std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(stream))),
+        accept_us: worker.env.wall_us(),
+        glitches: Cell::new(0),
+        vars: RefCell::default(),
+        tracked: RefCell::default(),
+        requests: Cell::new(0),
+        log_level: Cell::new(None),
+    }
+}
+
+/// `tcp-request connection` or `session` rules; false closes the connection.
+fn run_connection_rules(worker: &Rc<Worker>, rules: &[Rule], session: &mut Session, denied: Counter) -> bool {
+    if rules.is_empty() {
+        return true;
+    }
+    // Rules look at transactions; the connection lends itself to one for as long as they run.
+    let front = session.frontend.index;
+    let lent = std::mem::replace(session, placeholder(session));
+    let mut txn = Txn::new(Rc::new(lent), Rc::clone(&worker.env));
+    let flow = action::run(rules, 0, &mut txn);
+    let Txn { session: back, .. } = txn;
+    if let Some(back) = Rc::into_inner(back) {
+        *session = back;
+    }
+    let passed = matches!(flow, Flow::Done | Flow::Allow);
+    if !passed {
+        worker.count_front(front, denied, 1);
+    }
+    passed
+}
+
+/// Stands in for a session while rules hold the real one.
+fn placeholder(session: &Session) -> Session {
+    Session {
+        src: Cell::new(None),
+        dst: Cell::new(None),
+        frontend: session.frontend.clone(),
+        listener_name: Arc::clone(&session.listener_name),
+        listener_id: 0,
+        tls: None,
+        proxy_tlvs: Vec::new(),
+        proxy_header: false,
+        http_major: 1,
+        socket: None,
+        accept_us: 0,
+        glitches: Cell::new(0),
+        vars: RefCell::default(),
+        tracked: RefCell::default(),
+        requests: Cell::new(0),
+        log_level: Cell::new(None),
+    }
+}
+
+/// Waits for a future, at most until the deadline.
+async fn with_deadline<T>(deadline: &mut Deadline, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = std::pin::pin!(future);
+    poll_fn(|cx| {
+        if let Poll::Ready(done) = future.as_mut().poll(cx) {
+            return Poll::Ready(Some(done));
+        }
+        deadline.poll_expired(cx).map(|()| None)
+    })
+    .await
+}
+
+/// Receives the PROXY protocol's header into the session; false when it is missing or wrong.
+async fn receive_proxy_header(edge: &mut H1Edge, session: &mut Session, deadline: &mut Deadline) -> bool {
+    let header = poll_fn(|cx| {
+        loop {
+            match proxy_protocol::parse(edge.input.unread()) {
+                Ok(Some((header, used))) => {
+                    edge.input.consume(used);
+                    return Poll::Ready(Some(header));
+                }
+                Err(_) => return Poll::Ready(None),
+                Ok(None) => {}
+            }
+            if deadline.poll_expired(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            match ready!(edge.poll_fill(cx)) {
+                Ok(0) | Err(_) => return Poll::Ready(None),
+                Ok(_) => {}
+            }
+        }
+    })
+    .await;
+    let Some(header) = header else { return false };
+    session.proxy_header = true;
+    if header.command == proxy_protocol::Command::Proxy
+        && let Some((src, dst)) = header.addresses.ip()
+    {
+        session.src.set(Some(src));
+        session.dst.set(Some(dst));
+    }
+    session.proxy_tlvs = header.tlvs().map(|(kind, value)| (kind, value.into())).collect();
+    true
+}
+
+/// What a wait for a request's head ended with.
+enum Head {
+    Request,
+    /// The client opens an HTTP/2 connection instead.
+    H2,
+    /// Nothing more comes.
+    Closed,
+    /// The head never got complete.
+    Timeout,
+    /// The client closed in the middle of a head.
+    Aborted,
+    Malformed(ParseError),
+}
+
+/// HTTP/1 requests one after another; gives the edge back when the client turns out to speak HTTP/2.
+async fn h1(
+    worker: &Rc<Worker>,
+    entry: &Rc<Entry>,
+    session: Rc<Session>,
+    edge: Box<H1Edge>,
+    client_id: u64,
+) -> Option<(Rc<Session>, Box<H1Edge>)> {
+    worker.count_front(entry.front, Counter::H1Sessions, 1);
+    let mut edge = Some(edge);
+    let mut deadline = Deadline::new();
+    let mut request = Request::default();
+    loop {
+        let client = edge.as_mut()?;
+        let first = session.requests.get() == 0;
+        let (head, started_ms) = next_head(worker, entry, client, &mut request, &mut deadline, first).await;
+        let refuse = match head {
+            Head::Request => None,
+            Head::H2 => return edge.take().map(|edge| (session, edge)),
+            Head::Closed => return None,
+            Head::Timeout => Some((b'c', 408)),
+            Head::Aborted => Some((b'C', 400)),
+            Head::Malformed(error) => Some((b'P', error.status())),
+        };
+        let client = Edge::H1(edge.take()?);
+        let taken = std::mem::take(&mut request);
+        let x = Exchange::new(worker, &session, client, taken, client_id, started_ms);
+        let finished = match refuse {
+            None => Box::pin(exchange::run(x)).await,
+            Some((cause, status)) => Box::pin(refused(x, cause, status)).await,
+        };
+        request = finished.request;
+        let Edge::H1(client) = finished.client else { return None };
+        if !finished.keep {
+            Box::pin(close(client, &mut deadline, finished.silent)).await;
+            return None;
+        }
+        edge = Some(client);
+    }
+}
+
+/// Answers what is not a request.
+async fn refused(mut x: Box<Exchange>, cause: u8, status: u16) -> exchange::Finished {
+    x.terminated(cause, b'R');
+    x.close_client = true;
+    x.count_front(Counter::RequestErrors, 1);
+    stick_track::request_begins(&x.worker.shared, &x.txn);
+    let front = x.worker.proxy(x.front);
+    let quiet = front.options.http_ignore_probes && cause != b'P';
+    let stop = if quiet { Stop::Drop { silent: false } } else { x.error(status) };
+    if quiet {
+        x.txn.log_level = Some(crate::log::level::SILENT);
+    }
+    finish::finish(x, Some(stop)).await
+}
+
+/// Waits for the next request's head; also says when its first byte came.
+async fn next_head(
+    worker: &Rc<Worker>,
+    entry: &Rc<Entry>,
+    edge: &mut H1Edge,
+    request: &mut Request,
+    deadline: &mut Deadline,
+    first: bool,
+) -> (Head, u64) {
+    let timeouts = &worker.proxy(entry.front).timeouts;
+    let head_time = timeouts.http_request.or(timeouts.client);
+    let idle_time = if first { head_time } else { timeouts.http_keep_alive.or(head_time) };
+    let arm = |deadline: &Deadline, time: Option<Duration>| match time {
+        Some(time) => deadline.set_after(time),
+        None => deadline.clear(),
+    };
+    let mut stop_seen = false;
+    if edge.input.is_empty() {
+        arm(deadline, idle_time);
+        let idle = poll_fn(|cx| {
+            if let Poll::Ready(ready) = edge.poll_idle(cx) {
+                return Poll::Ready(if ready.is_ok() { None } else { Some(Head::Closed) });
+            }
+            if worker.shared.is_stopping() && !first {
+                if !stop_seen {
+                    stop_seen = true;
+                    deadline.set_after(STOP_GRACE);
+                }
+            } else if !stop_seen {
+                worker.on_stop(cx.waker());
+            }
+            if deadline.poll_expired(cx).is_ready() {
+                let quiet = !first || stop_seen;
+                return Poll::Ready(Some(if quiet { Head::Closed } else { Head::Timeout }));
+            }
+            Poll::Pending
+        })
+        .await;
+        if let Some(ended) = idle {
+            return (ended, now_ms());
+        }
+    }
+    let started = now_ms();
+    arm(deadline, head_time);
+    let head = poll_fn(|cx| {
+        loop {
+            if !edge.input.is_empty() {
+                let input = edge.input.unread();
+                if first && is_h2_preface(input) {
+                    if input.len() >= H2_PREFACE.len() {
+                        return Poll::Ready(Head::H2);
+                    }
+                } else {
+                    match edge.parse_request(request, &entry.parse) {
+                        Ok(Some(_)) => return Poll::Ready(Head::Request),
+                        Ok(None) => {}
+                        Err(error) => return Poll::Ready(Head::Malformed(error)),
+                    }
+                }
+            }
+            if deadline.poll_expired(cx).is_ready() {
+                return Poll::Ready(Head::Timeout);
+            }
+            match ready!(edge.poll_fill(cx)) {
+                Ok(0) if edge.input.is_empty() => return Poll::Ready(Head::Closed),
+                Ok(0) => return Poll::Ready(Head::Aborted),
+                Ok(_) => {}
+                Err(_) => return Poll::Ready(Head::Closed),
+            }
+        }
+    })
+    .await;
+    (head, started)
+}
+
+fn is_h2_preface(input: &[u8]) -> bool {
+    let length = input.len().min(H2_PREFACE.len());
+    input[..length] == H2_PREFACE[..length]
+}
+
+/// Closes a client's connection so that the last answer is not lost: says that nothing follows and reads
+/// what the client still sends, for a while.
+async fn close(mut edge: Box<H1Edge>, deadline: &mut Deadline, silent: bool) {
+    if silent {
+        // `silent-drop`: the client is left waiting; the kernel answers whatever it sends with a reset.
+        edge.stream.set_no_linger();
+        return;
+    }
+    deadline.set_after(LINGER);
+    poll_fn(|cx| {
+        // Errors mean that nobody listens any more.
+        if deadline.poll_expired(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        if ready!(edge.poll_flush(cx)).is_err() {
+            return Poll::Ready(());
+        }
+        edge.stream.poll_shutdown_write(cx).map(|_| ())
+    })
+    .await;
+    if edge.read_closed || (edge.is_body_received() && edge.input.is_empty()) {
+        return;
+    }
+    let mut dropped = 0;
+    poll_fn(|cx| {
+        loop {
+            edge.input.consume(edge.input.len());
+            if dropped > LINGER_MAX_BYTES || deadline.poll_expired(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            match ready!(edge.poll_fill(cx)) {
+                Ok(0) | Err(_) => return Poll::Ready(()),
+                Ok(n) => dropped += n,
+            }
+        }
+    })
+    .await;
+}
+
+/// HTTP/2: the connection's driver; each request becomes an exchange of its own.
+async fn h2(worker: &Rc<Worker>, entry: &Rc<Entry>, session: Rc<Session>, edge: Box<H1Edge>, client_id: u64) {
+    let session = match session.http_major {
+        2 => session,
+        _ => Rc::new(upgraded(&session)),
+    };
+    // An upgraded session has taken over what the first one tracked.
+    let _tracking = SessionEnd(Rc::clone(worker), Rc::clone(&session));
+    worker.count_front(entry.front, Counter::H2Sessions, 1);
+    let (mut stream, mut input) = edge.into_parts();
+    let shared = H2Shared::new(h2_settings::server(worker.config()));
+    let timeouts = &worker.proxy(entry.front).timeouts;
+    let idle_time = timeouts.http_keep_alive.or(timeouts.client);
+    let mut deadline = Deadline::new();
+    let mut armed = false;
+    let mut told_stop = false;
+    let result: Result<(), EdgeError> = poll_fn(|cx| {
+        let mut on_request = |cx: &mut std::task::Context<'_>, incoming: Incoming| {
+            start_stream(worker, &session, &shared, client_id, incoming, cx);
+        };
+        loop {
+            let driven = shared.poll_drive(cx, &mut stream, &mut input, worker, &mut on_request);
+            if driven.is_ready() {
+                return driven;
+            }
+            session.glitches.set(shared.core.borrow().glitches());
+            if worker.shared.is_stopping() && !told_stop {
+                told_stop = true;
+                shared.core.borrow_mut().go_away(true);
+                continue;
+            }
+            break;
+        }
+        if !told_stop {
+            worker.on_stop(cx.waker());
+        }
+        let idle = shared.core.borrow().is_idle();
+        match (idle, armed, idle_time) {
+            (true, false, Some(time)) => deadline.set_after(time),
+            (false, true, _) => deadline.clear(),
+            _ => {}
+        }
+        armed = idle;
+        if idle && deadline.poll_expired(cx).is_ready() {
+            if !shared.core.borrow().is_closing() {
+                shared.core.borrow_mut().go_away(false);
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            return Poll::Ready(Ok(()));
+        }
+        Poll::Pending
+    })
+    .await;
+    shared.die();
+    if result.is_ok() {
+        // The peer may not have read the last frames yet: an abrupt close could take them away from it.
+        deadline.set_after(LINGER);
+        let _told = with_deadline(&mut deadline, stream.shutdown_write()).await;
+    }
+}
+
+/// The session of a connection that began as HTTP/1.
+fn upgraded(session: &Session) -> Session {
+    let mut upgraded = placeholder(session);
+    upgraded.src.set(session.src.get());
+    upgraded.dst.set(session.dst.get());
+    upgraded.listener_id = session.listener_id;
+    upgraded.tls.clone_from(&session.tls);
+    upgraded.proxy_tlvs.clone_from(&session.proxy_tlvs);
+    upgraded.proxy_header = session.proxy_header;
+    upgraded.socket = session.socket;
+    upgraded.accept_us = session.accept_us;
+    upgraded.vars = RefCell::new(session.vars.take());
+    upgraded.tracked = RefCell::new(session.tracked.take());
+    upgraded.log_level.set(session.log_level.get());
+    upgraded.http_major = 2;
+    upgraded
+}
+
+/// Runs an exchange as far as it goes at once; the rest becomes a task.
+fn start_stream(
+    worker: &Rc<Worker>,
+    session: &Rc<Session>,
+    shared: &Rc<H2Shared>,
+    client_id: u64,
+    incoming: Incoming,
+    cx: &mut std::task::Context<'_>,
+) {
+    let Incoming { stream, request, end, refuse } = incoming;
+    let mut edge = shared.open(Some(stream), end);
+    if !end {
+        let length = request.fields.first(weir_http::FieldName::ContentLength);
+        edge.set_body_length(length.and_then(|l| std::str::from_utf8(l).ok()?.parse().ok()));
+    }
+    let x = Exchange::new(worker, session, Edge::H2(edge), request, client_id, now_ms());
+    let mut running = Box::pin(async move {
+        match refuse {
+            None => exchange::run(x).await,
+            Some(status) => refused(x, b'P', status).await,
+        }
+    });
+    if let Poll::Ready(finished) = running.as_mut().poll(cx) {
+        shared.core.borrow_mut().recycle_request(finished.request);
+        return;
+    }
+    tokio::task::spawn_local(running);
+}

@@ -1,0 +1,242 @@
+//! Counters that threads add to without touching each other's cache lines.
+//!
+//! Each thread owns a block of cells and is the only one to write it; readers sum the blocks.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $variant:ident),* $(,)?) => {
+        /// What is counted for a frontend, backend, listener or server; names as in the statistics.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Counter { $($(#[$doc])* $variant),* }
+        /// Number of counters in a block.
+        const COUNT: usize = [$(Counter::$variant),*].len();
+    };
+}
+
+counters! {
+    /// `stot`: sessions (frontend: connections; backend and server: requests handed to them).
+    Sessions,
+    /// `conn_tot`: connections accepted (frontend).
+    Connections,
+    /// `bin`
+    BytesIn,
+    /// `bout`
+    BytesOut,
+    /// `dreq`: requests denied by rules.
+    DeniedRequests,
+    /// `dresp`: responses denied by rules.
+    DeniedResponses,
+    /// `dcon`: connections denied.
+    DeniedConnections,
+    /// `dses`: sessions denied.
+    DeniedSessions,
+    /// `ereq`: request errors.
+    RequestErrors,
+    /// `econ`: errors connecting to servers.
+    ConnectErrors,
+    /// `eresp`: response errors.
+    ResponseErrors,
+    /// `wretr`: connection retries.
+    Retries,
+    /// `wredis`: redispatches.
+    Redispatches,
+    /// `hrsp_1xx`
+    Status1xx,
+    /// `hrsp_2xx`
+    Status2xx,
+    /// `hrsp_3xx`
+    Status3xx,
+    /// `hrsp_4xx`
+    Status4xx,
+    /// `hrsp_5xx`
+    Status5xx,
+    /// `hrsp_other`
+    StatusOther,
+    /// `req_tot`
+    Requests,
+    /// `cli_abrt`
+    ClientAborts,
+    /// `srv_abrt`
+    ServerAborts,
+    /// `comp_in`
+    CompressedIn,
+    /// `comp_out`
+    CompressedOut,
+    /// `comp_byp`
+    CompressionBypassed,
+    /// `comp_rsp`
+    CompressedResponses,
+    /// `lbtot`: times selected by the load balancer.
+    Selected,
+    /// `connect`
+    ConnectAttempts,
+    /// `reuse`
+    ConnectionReuses,
+    /// `intercepted`
+    Intercepted,
+    /// `chkfail`
+    FailedChecks,
+    /// `chkdown`
+    DownTransitions,
+    /// `wrew`: failed header rewrites.
+    FailedRewrites,
+    /// `eint`: internal errors.
+    InternalErrors,
+    /// `h1sess`
+    H1Sessions,
+    /// `h2sess`
+    H2Sessions,
+    /// `h1req`
+    H1Requests,
+    /// `h2req`
+    H2Requests,
+    /// Sum of queue times in milliseconds, for `qtime`.
+    QueueTime,
+    /// Sum of connect times in milliseconds, for `ctime`.
+    ConnectTime,
+    /// Sum of response times in milliseconds, for `rtime`.
+    ResponseTime,
+    /// Sum of total times in milliseconds, for `ttime`.
+    TotalTime,
+}
+
+/// One thread's cells; aligned so that two threads never share a cache line.
+#[repr(align(64))]
+#[derive(Debug)]
+struct Block([AtomicU64; COUNT]);
+
+/// A set of counters with a block for each thread.
+#[derive(Debug)]
+pub struct Counters {
+    blocks: Box<[Block]>,
+}
+
+impl Counters {
+    /// Zeroed counters for `threads` threads.
+    #[must_use]
+    pub fn new(threads: usize) -> Self {
+        let block = || Block([const { AtomicU64::new(0) }; COUNT]);
+        Self { blocks: (0..threads).map(|_| block()).collect() }
+    }
+
+    /// Adds to a counter of the calling thread's block; `thread` must be the caller's own number.
+    pub fn add(&self, thread: usize, counter: Counter, by: u64) {
+        let cell = &self.blocks[thread].0[counter as usize];
+        // The only writer is this thread: a load and a store are cheaper than a locked addition.
+        cell.store(cell.load(Relaxed).wrapping_add(by), Relaxed);
+    }
+
+    /// Sum over all threads.
+    #[must_use]
+    pub fn sum(&self, counter: Counter) -> u64 {
+        self.blocks.iter().map(|b| b.0[counter as usize].load(Relaxed)).fold(0, u64::wrapping_add)
+    }
+
+    /// Sets all counters to zero (`clear counters all`).
+    pub fn clear(&self) {
+        for cell in self.blocks.iter().flat_map(|b| &b.0) {
+            cell.store(0, Relaxed);
+        }
+    }
+
+    /// The counter of a status class.
+    #[must_use]
+    pub fn of_status(status: u16) -> Counter {
+        match status / 100 {
+            1 => Counter::Status1xx,
+            2 => Counter::Status2xx,
+            3 => Counter::Status3xx,
+            4 => Counter::Status4xx,
+            5 => Counter::Status5xx,
+            _ => Counter::StatusOther,
+        }
+    }
+}
+
+/// Events per second over a sliding second, as the statistics' `rate` columns show it.
+///
+/// Shared by all threads; an update is one addition, and the first one in a new second turns the page.
+#[derive(Debug, Default)]
+pub struct Rate {
+    /// Second of the current page in the high half, its count in the low half.
+    page: AtomicU64,
+    previous: AtomicU64,
+    max: AtomicU64,
+}
+
+impl Rate {
+    /// Counts one event at `now_ms`.
+    pub fn hit(&self, now_ms: u64) {
+        let second = now_ms / 1000;
+        let page = self.page.load(Relaxed);
+        if page >> 32 == second & 0xffff_ffff {
+            let count = (self.page.fetch_add(1, Relaxed) & 0xffff_ffff) + 1;
+            if count > self.max.load(Relaxed) {
+                self.max.fetch_max(count, Relaxed);
+            }
+            return;
+        }
+        let turned = (second << 32) | 1;
+        if self.page.compare_exchange(page, turned, Relaxed, Relaxed).is_ok() {
+            let adjacent = (page >> 32) + 1 == second & 0xffff_ffff;
+            self.previous.store(if adjacent { page & 0xffff_ffff } else { 0 }, Relaxed);
+            self.max.fetch_max(1, Relaxed);
+        } else {
+            self.page.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Events in the last second, the elapsed part of the previous one weighed out.
+    #[must_use]
+    pub fn per_second(&self, now_ms: u64) -> u64 {
+        let (second, into_ms) = (now_ms / 1000, now_ms % 1000);
+        let page = self.page.load(Relaxed);
+        let age = second.wrapping_sub(page >> 32);
+        match age {
+            0 => (page & 0xffff_ffff) + self.previous.load(Relaxed) * (1000 - into_ms) / 1000,
+            1 => (page & 0xffff_ffff) * (1000 - into_ms) / 1000,
+            _ => 0,
+        }
+    }
+
+    /// Highest count seen in one second.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.max.load(Relaxed)
+    }
+
+    /// Forgets the highest count.
+    pub fn clear_max(&self) {
+        self.max.store(0, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_sum_over_threads() {
+        let counters = Counters::new(2);
+        counters.add(0, Counter::Requests, 2);
+        counters.add(1, Counter::Requests, 3);
+        assert_eq!(counters.sum(Counter::Requests), 5);
+        counters.clear();
+        assert_eq!(counters.sum(Counter::Requests), 0);
+    }
+
+    #[test]
+    fn rate_slides() {
+        let rate = Rate::default();
+        for _ in 0..10 {
+            rate.hit(5_000);
+        }
+        assert_eq!(rate.per_second(5_999), 10);
+        assert_eq!(rate.per_second(6_500), 5);
+        rate.hit(6_500);
+        assert_eq!(rate.per_second(6_500), 6);
+        assert_eq!(rate.per_second(9_000), 0);
+        assert_eq!(rate.max(), 10);
+    }
+}

@@ -1,0 +1,461 @@
+//! One stream of an HTTP/2 connection as an edge, and the task that moves the connection's bytes.
+//!
+//! The core holds all protocol state; streams and the driver share it on one thread.  Streams wait in
+//! `slots`, the driver wakes them by the core's events; streams that queue output wake the driver, so
+//! that the answers of one batch of input leave in one write.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use weir_http::h2::{Connection, ErrorCode, Event, StreamId};
+use weir_http::{Fields, Request, Response};
+use weir_net::Stream;
+
+use super::{Body, BodyLength, EdgeError};
+use crate::buffer::Buffer;
+use crate::worker::Worker;
+
+/// An HTTP/2 connection shared by its driver and its streams.
+pub(crate) struct H2Shared {
+    pub(crate) core: RefCell<Connection>,
+    slots: RefCell<HashMap<StreamId, Slot>>,
+    driver: Cell<Option<Waker>>,
+    /// The driver is running and will look at the output itself.
+    driving: Cell<bool>,
+    /// The connection is over: every stream on it fails.
+    pub(crate) dead: Cell<bool>,
+    /// Bytes moved, for statistics.
+    pub(crate) bytes_received: Cell<u64>,
+    /// Bytes moved, for statistics.
+    pub(crate) bytes_sent: Cell<u64>,
+}
+
+/// A request that arrived on a connection.
+pub(crate) struct Incoming {
+    pub(crate) stream: StreamId,
+    pub(crate) request: Request,
+    /// It has no body.
+    pub(crate) end: bool,
+    /// It is malformed: the status to refuse it with.
+    pub(crate) refuse: Option<u16>,
+}
+
+/// Takes the requests of a connection.
+pub(crate) type OnRequest<'a> = dyn FnMut(&mut Context<'_>, Incoming) + 'a;
+
+/// What a stream waits for and what arrived for it.
+#[derive(Default)]
+struct Slot {
+    waker: Option<Waker>,
+    /// Heads in the order they came: interim ones, then the final one.
+    heads: VecDeque<Response>,
+    trailers: Option<Fields>,
+    ended: bool,
+    reset: Option<bool>,
+}
+
+impl H2Shared {
+    /// Shares a core.
+    pub(crate) fn new(core: Connection) -> Rc<Self> {
+        Rc::new(Self {
+            core: RefCell::new(core),
+            slots: RefCell::default(),
+            driver: Cell::new(None),
+            driving: Cell::new(false),
+            dead: Cell::new(false),
+            bytes_received: Cell::new(0),
+            bytes_sent: Cell::new(0),
+        })
+    }
+
+    /// Tells the driver that there is output, unless it will see by itself.
+    fn output_queued(&self) {
+        if !self.driving.get()
+            && let Some(driver) = self.driver.take()
+        {
+            driver.wake();
+        }
+    }
+
+    /// Passes an event on to the stream it belongs to; heads of requests are the caller's.
+    fn dispatch(&self, event: Event) {
+        let mut slots = self.slots.borrow_mut();
+        let mut wake = |stream: StreamId, change: &mut dyn FnMut(&mut Slot)| {
+            if let Some(slot) = slots.get_mut(&stream) {
+                change(slot);
+                if let Some(waker) = slot.waker.take() {
+                    waker.wake();
+                }
+            }
+        };
+        match event {
+            Event::Data { stream } | Event::Writable { stream } => wake(stream, &mut |_| {}),
+            Event::Trailers { stream, fields } => {
+                let mut fields = Some(fields);
+                wake(stream, &mut |slot| slot.trailers = fields.take());
+            }
+            Event::End { stream } => wake(stream, &mut |slot| slot.ended = true),
+            Event::Reset { stream, code, .. } => {
+                let unprocessed = code == ErrorCode::REFUSED_STREAM;
+                wake(stream, &mut |slot| slot.reset = Some(unprocessed));
+            }
+            Event::Response { stream, response, end } => {
+                let mut response = Some(response);
+                wake(stream, &mut |slot| {
+                    slot.heads.extend(response.take());
+                    slot.ended |= end;
+                });
+            }
+            Event::Informational { stream, response } => {
+                let mut response = Some(response);
+                wake(stream, &mut |slot| slot.heads.extend(response.take()));
+            }
+            Event::Request { .. } | Event::Invalid { .. } | Event::GoAway { .. } => {}
+        }
+    }
+
+    /// Ends every stream: the connection is gone.
+    pub(crate) fn die(&self) {
+        self.dead.set(true);
+        // Every stream is told the same thing: their order does not matter.
+        self.slots.borrow_mut().values_mut().for_each(|slot| {
+            slot.reset.get_or_insert(false);
+            if let Some(waker) = slot.waker.take() {
+                waker.wake();
+            }
+        });
+    }
+
+    /// A stream opened by the peer, or by us in the client's role.
+    pub(crate) fn open(self: &Rc<Self>, stream: Option<StreamId>, received_end: bool) -> H2Edge {
+        H2Edge {
+            shared: Rc::clone(self),
+            stream,
+            received_end,
+            sent_end: false,
+            in_slots: false,
+            length: None,
+        }
+    }
+
+    /// Moves bytes between socket and core once: sends what waits, reads, hands requests to `on_request`.
+    ///
+    /// Ready when the connection is over.
+    pub(crate) fn poll_drive(
+        &self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+        input: &mut Buffer,
+        worker: &Worker,
+        on_request: &mut OnRequest<'_>,
+    ) -> Poll<Result<(), EdgeError>> {
+        self.driving.set(true);
+        let result = self.drive(cx, stream, input, worker, on_request);
+        self.driving.set(false);
+        if result.is_pending() {
+            self.driver.set(Some(cx.waker().clone()));
+        }
+        result
+    }
+
+    fn drive(
+        &self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+        input: &mut Buffer,
+        worker: &Worker,
+        on_request: &mut OnRequest<'_>,
+    ) -> Poll<Result<(), EdgeError>> {
+        loop {
+            self.handle_events(cx, on_request);
+            let blocked = self.send(cx, stream)?;
+            self.handle_events(cx, on_request);
+            if !blocked && self.core.borrow().is_finished() {
+                return Poll::Ready(Ok(()));
+            }
+            // A peer that does not take its answers is not read from either.
+            if !self.core.borrow().is_receiving() {
+                return Poll::Pending;
+            }
+            if input.is_empty() {
+                match stream.poll_read_ready(cx) {
+                    Poll::Pending => {
+                        input.release(&mut worker.buffers.borrow_mut());
+                        stream.release_buffers();
+                        let mut core = self.core.borrow_mut();
+                        if core.is_idle() {
+                            core.release_buffers();
+                        }
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(ready) => ready?,
+                }
+            }
+            let size = {
+                let mut pool = worker.buffers.borrow_mut();
+                input.claim(&mut pool);
+                pool.size()
+            };
+            match stream.poll_read(cx, input.tail(), size) {
+                Poll::Pending if self.core.borrow().output().is_empty() || blocked => return Poll::Pending,
+                Poll::Pending => continue,
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(EdgeError::Closed)),
+                Poll::Ready(Ok(n)) => self.bytes_received.set(self.bytes_received.get() + n as u64),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+            }
+            self.receive(input, cx, on_request)?;
+        }
+    }
+
+    /// Feeds what was read to the core, event by event.
+    fn receive(
+        &self,
+        input: &mut Buffer,
+        cx: &mut Context<'_>,
+        on_request: &mut OnRequest<'_>,
+    ) -> Result<(), EdgeError> {
+        while !input.is_empty() {
+            let taken = self.core.borrow_mut().receive(input.unread());
+            self.handle_events(cx, on_request);
+            match taken {
+                Ok(0) => break,
+                Ok(n) => input.consume(n),
+                Err(_) => {
+                    // The core has queued the GOAWAY that says why; it leaves with the next send.
+                    input.consume(input.len());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn handle_events(&self, cx: &mut Context<'_>, on_request: &mut OnRequest<'_>) {
+        loop {
+            let event = self.core.borrow_mut().poll_event();
+            match event {
+                None => break,
+                Some(Event::Request { stream, request, end }) => {
+                    on_request(cx, Incoming { stream, request, end, refuse: None });
+                }
+                Some(Event::Invalid { stream, request, status }) => {
+                    on_request(cx, Incoming { stream, request, end: true, refuse: Some(status) });
+                }
+                Some(event) => self.dispatch(event),
+            }
+        }
+    }
+
+    /// Writes the core's output to the socket; true when the socket took only part of it.
+    fn send(&self, cx: &mut Context<'_>, stream: &mut Stream) -> Result<bool, EdgeError> {
+        let mut core = self.core.borrow_mut();
+        while !core.output().is_empty() {
+            match stream.poll_write(cx, core.output()) {
+                Poll::Ready(n) => {
+                    let n = n?;
+                    core.advance_output(n);
+                    self.bytes_sent.set(self.bytes_sent.get() + n as u64);
+                }
+                Poll::Pending => return Ok(true),
+            }
+        }
+        match stream.poll_flush(cx) {
+            Poll::Ready(done) => done.map(|()| false).map_err(Into::into),
+            Poll::Pending => Ok(true),
+        }
+    }
+}
+
+/// One stream.
+pub(crate) struct H2Edge {
+    pub(crate) shared: Rc<H2Shared>,
+    stream: Option<StreamId>,
+    received_end: bool,
+    sent_end: bool,
+    in_slots: bool,
+    length: Option<u64>,
+}
+
+impl H2Edge {
+    /// What happened to the stream since the last look; registers for the next event when `cx` is given.
+    fn slot<R>(&mut self, cx: Option<&Context<'_>>, look: impl FnOnce(&mut Slot) -> R) -> R {
+        let mut slots = self.shared.slots.borrow_mut();
+        let Some(stream) = self.stream else { return look(&mut Slot::default()) };
+        let slot = slots.entry(stream).or_default();
+        self.in_slots = true;
+        if let Some(cx) = cx {
+            slot.waker = Some(cx.waker().clone());
+        }
+        look(slot)
+    }
+
+    fn has_data(&self) -> bool {
+        self.stream.is_some_and(|stream| !self.shared.core.borrow().received(stream).is_empty())
+    }
+
+    /// The stream, which a request opens.
+    fn id(&self) -> Result<StreamId, EdgeError> {
+        self.stream.ok_or(EdgeError::NoStream)
+    }
+
+    fn failure(&mut self) -> Option<EdgeError> {
+        if self.in_slots
+            && let Some(unprocessed) = self.slot(None, |slot| slot.reset)
+        {
+            return Some(EdgeError::Reset { unprocessed });
+        }
+        self.shared.dead.get().then_some(EdgeError::Closed)
+    }
+
+    pub(super) fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Body, EdgeError>> {
+        if self.has_data() {
+            return Poll::Ready(Ok(Body::Data));
+        }
+        if self.received_end {
+            return Poll::Ready(Ok(Body::End));
+        }
+        if self.slot(Some(cx), |slot| slot.ended) {
+            self.received_end = true;
+            return Poll::Ready(Ok(Body::End));
+        }
+        match self.failure() {
+            Some(error) => Poll::Ready(Err(error)),
+            None => Poll::Pending,
+        }
+    }
+
+    pub(super) fn with_data<R>(&mut self, take: impl FnOnce(&[u8]) -> (usize, R)) -> R {
+        let Some(stream) = self.stream else { return take(&[]).1 };
+        let mut core = self.shared.core.borrow_mut();
+        let (taken, result) = take(core.received(stream));
+        core.consume(stream, taken);
+        drop(core);
+        // Giving window back may have queued a WINDOW_UPDATE.
+        self.shared.output_queued();
+        result
+    }
+
+    pub(super) fn take_trailers(&mut self) -> Option<Fields> {
+        if self.in_slots { self.slot(None, |slot| slot.trailers.take()) } else { None }
+    }
+
+    /// Announces the length of the body that comes, from `content-length`.
+    pub(crate) fn set_body_length(&mut self, length: Option<u64>) {
+        self.length = length;
+    }
+
+    pub(super) fn body_length(&self) -> BodyLength {
+        match (self.received_end, self.length) {
+            (true, _) if !self.has_data() => BodyLength::None,
+            (_, Some(length)) => BodyLength::Exact(length),
+            _ => BodyLength::Unknown,
+        }
+    }
+
+    pub(super) fn send_response(&mut self, response: &Response, body: BodyLength) -> Result<(), EdgeError> {
+        let end = body == BodyLength::None || body == BodyLength::Exact(0);
+        self.sent_end = end;
+        let sent = self.shared.core.borrow_mut().send_response(self.id()?, response, end);
+        self.shared.output_queued();
+        sent.map_err(|_| EdgeError::Reset { unprocessed: false })
+    }
+
+    pub(super) fn send_informational(&mut self, response: &Response) -> Result<(), EdgeError> {
+        let sent = self.shared.core.borrow_mut().send_response(self.id()?, response, false);
+        self.shared.output_queued();
+        sent.map_err(|_| EdgeError::Reset { unprocessed: false })
+    }
+
+    pub(super) fn send_request(&mut self, request: &Request, body: BodyLength) -> Result<(), EdgeError> {
+        let end = body == BodyLength::None || body == BodyLength::Exact(0);
+        self.sent_end = end;
+        let opened = self.shared.core.borrow_mut().send_request(request, end);
+        self.stream = Some(opened.map_err(|_| EdgeError::Reset { unprocessed: true })?);
+        self.slot(None, |_| {});
+        self.shared.output_queued();
+        Ok(())
+    }
+
+    pub(super) fn poll_response(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+    ) -> Poll<Result<(), EdgeError>> {
+        if let Some(head) = self.slot(Some(cx), |slot| slot.heads.pop_front()) {
+            self.received_end = self.slot(None, |slot| slot.ended) && !self.has_data();
+            *response = head;
+            return Poll::Ready(Ok(()));
+        }
+        match self.failure() {
+            Some(error) => Poll::Ready(Err(error)),
+            None => Poll::Pending,
+        }
+    }
+
+    pub(super) fn send_data(&mut self, data: &[u8]) -> Result<usize, EdgeError> {
+        if self.sent_end {
+            return Ok(data.len());
+        }
+        let stream = self.id()?;
+        let sent = self.shared.core.borrow_mut().send_data(stream, data, false);
+        self.shared.output_queued();
+        sent.map_err(|_| EdgeError::Reset { unprocessed: false })
+    }
+
+    pub(super) fn finish(&mut self, trailers: Option<&Fields>) -> Result<(), EdgeError> {
+        if std::mem::replace(&mut self.sent_end, true) {
+            return Ok(());
+        }
+        let stream = self.id()?;
+        let mut core = self.shared.core.borrow_mut();
+        let sent = match trailers {
+            Some(fields) if !fields.is_empty() => core.send_trailers(stream, fields),
+            _ => core.send_data(stream, &[], true).map(|_| ()),
+        };
+        drop(core);
+        self.shared.output_queued();
+        sent.map_err(|_| EdgeError::Reset { unprocessed: false })
+    }
+
+    /// Sending is the driver's; a stream is done once the core has its bytes.
+    pub(super) fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), EdgeError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    pub(super) fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), EdgeError>> {
+        if self.sent_end || self.stream.is_none_or(|stream| self.shared.core.borrow_mut().can_send(stream)) {
+            return Poll::Ready(Ok(()));
+        }
+        self.slot(Some(cx), |_| {});
+        match self.failure() {
+            Some(error) => Poll::Ready(Err(error)),
+            None => Poll::Pending,
+        }
+    }
+
+    pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.slot(Some(cx), |_| {});
+        if self.failure().is_some() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Drop for H2Edge {
+    fn drop(&mut self) {
+        let Some(stream) = self.stream else { return };
+        if self.in_slots {
+            self.shared.slots.borrow_mut().remove(&stream);
+        }
+        if self.shared.dead.get() {
+            return;
+        }
+        let mut core = self.shared.core.borrow_mut();
+        if !self.sent_end {
+            // The answer (or request) is cut short: the peer must not take it for complete.
+            core.reset(stream, ErrorCode::CANCEL);
+        }
+        core.release(stream);
+        drop(core);
+        self.shared.output_queued();
+    }
+}

@@ -1,0 +1,214 @@
+//! The rules' view of the process around a transaction.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::SystemTime;
+
+use weir_rules::Txn;
+use weir_rules::Value;
+use weir_rules::txn::{Environment, ErrorPage, Figure, StickTable};
+
+use crate::errors;
+use crate::state::{ServerState, Shared};
+use crate::stick_track;
+
+/// Answers from the shared state.
+pub(crate) struct WorkerEnvironment {
+    shared: Arc<Shared>,
+    /// The tables by their indexes, ready to be lent out.
+    tables: Vec<Rc<dyn StickTable>>,
+    /// State of the random number generator (xorshift64*): for balancing and samples, not for secrets.
+    random: Cell<u64>,
+}
+
+impl WorkerEnvironment {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        let seed = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |d| d.as_nanos() as u64) | 1;
+        let worker_seed = std::ptr::from_ref(&seed) as u64;
+        Self {
+            shared: Arc::clone(shared),
+            tables: stick_track::handles(&shared.tables),
+            random: Cell::new(seed ^ worker_seed.rotate_left(32)),
+        }
+    }
+
+    fn back(&self, name: &str) -> Option<usize> {
+        self.shared.proxy_index(name, true)
+    }
+}
+
+fn millis(time: Option<std::time::Duration>) -> Option<i64> {
+    time.map(|time| time.as_millis() as i64)
+}
+
+fn server_limit_left(server: &ServerState) -> i64 {
+    match server.maxconn.load(Relaxed) {
+        0 => -1,
+        limit => limit as i64 - server.served.now(),
+    }
+}
+
+impl Environment for WorkerEnvironment {
+    fn proxy_figure(&self, proxy: &str, figure: Figure) -> Option<i64> {
+        let now = self.now_ms();
+        let index = match figure {
+            Figure::ConnectionRate | Figure::RequestRate => self.shared.proxy_index(proxy, false),
+            _ => None,
+        };
+        let index = index.or_else(|| self.back(proxy)).or_else(|| self.shared.proxy_index(proxy, false))?;
+        let state = &self.shared.proxies[index];
+        let config = &self.shared.config.proxies[index];
+        let servers = state.servers.load();
+        let usable = || servers.iter().filter(|s| s.is_usable());
+        Some(match figure {
+            Figure::UsableServers => usable().count() as i64,
+            Figure::Connections if config.backend => state.back_current.now(),
+            Figure::Connections => state.front_current.now(),
+            Figure::ConnectionRate => state.connection_rate.per_second(now) as i64,
+            Figure::SessionRate if config.backend => state.backend_rate.per_second(now) as i64,
+            Figure::SessionRate => state.session_rate.per_second(now) as i64,
+            Figure::RequestRate => state.request_rate.per_second(now) as i64,
+            Figure::Queued => {
+                (state.queue.len() + servers.iter().map(|s| s.queue.len()).sum::<usize>()) as i64
+            }
+            Figure::FreeSlots => {
+                let free: Vec<i64> = usable().map(|s| server_limit_left(s)).collect();
+                if free.contains(&-1) { -1 } else { free.iter().sum() }
+            }
+            Figure::AverageQueue => {
+                let queued = state.queue.len() + servers.iter().map(|s| s.queue.len()).sum::<usize>();
+                let active = usable().count();
+                if active == 0 { queued as i64 * 9999 } else { queued.div_ceil(active) as i64 }
+            }
+            Figure::IdleConnections => servers.iter().map(|s| s.idle.load(Relaxed) as i64).sum(),
+            Figure::UsedConnections => servers.iter().map(|s| s.used.load(Relaxed) as i64).sum(),
+            Figure::TotalWeight => usable().map(|s| i64::from(s.weight.load(Relaxed))).sum(),
+            Figure::IsUp => i64::from(usable().next().is_some() || servers.is_empty()),
+            Figure::Weight | Figure::InitialWeight | Figure::UserWeight => return None,
+            Figure::MaxConnections => state.front_limit.load(Relaxed) as i64,
+            Figure::FreeConnections => {
+                (state.front_limit.load(Relaxed) as i64 - state.front_current.now()).max(0)
+            }
+            Figure::ServerTimeout => millis(config.timeouts.server)?,
+            Figure::TunnelTimeout => millis(config.timeouts.tunnel)?,
+            Figure::ConnectTimeout => millis(config.timeouts.connect)?,
+            Figure::QueueTimeout => millis(config.timeouts.queue)?,
+            Figure::ClientTimeout => millis(config.timeouts.client)?,
+            Figure::TarpitTimeout => millis(config.timeouts.tarpit)?,
+            Figure::Retries => i64::from(config.retries),
+            Figure::Id => i64::from(config.id),
+        })
+    }
+
+    fn server_figure(&self, backend: &str, server: &str, figure: Figure) -> Option<i64> {
+        let server = self.shared.proxies[self.back(backend)?].server(server)?;
+        Some(match figure {
+            Figure::Connections => server.served.now(),
+            Figure::SessionRate | Figure::ConnectionRate | Figure::RequestRate => {
+                server.rate.per_second(self.now_ms()) as i64
+            }
+            Figure::Queued | Figure::AverageQueue => server.queue.len() as i64,
+            Figure::FreeSlots => server_limit_left(&server),
+            Figure::IdleConnections => server.idle.load(Relaxed) as i64,
+            Figure::UsedConnections => server.used.load(Relaxed) as i64,
+            Figure::IsUp | Figure::UsableServers => i64::from(server.is_running()),
+            Figure::Weight | Figure::UserWeight | Figure::TotalWeight => {
+                i64::from(server.weight.load(Relaxed))
+            }
+            Figure::InitialWeight => i64::from(server.config.weight),
+            Figure::MaxConnections => server.maxconn.load(Relaxed) as i64,
+            Figure::FreeConnections => server_limit_left(&server),
+            Figure::Id => i64::from(server.config.id),
+            Figure::ServerTimeout
+            | Figure::TunnelTimeout
+            | Figure::ConnectTimeout
+            | Figure::QueueTimeout
+            | Figure::ClientTimeout
+            | Figure::TarpitTimeout
+            | Figure::Retries => return None,
+        })
+    }
+
+    fn now_ms(&self) -> u64 {
+        weir_net::timers::now_ms()
+    }
+
+    fn wall_us(&self) -> u64 {
+        SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_micros() as u64)
+    }
+
+    fn random(&self) -> u64 {
+        let mut x = self.random.get();
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        self.random.set(x);
+        x.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn hostname(&self) -> &str {
+        &self.shared.hostname
+    }
+
+    fn pid(&self) -> u32 {
+        self.shared.pid
+    }
+
+    fn threads(&self) -> u32 {
+        self.shared.threads as u32
+    }
+
+    fn process(&self) -> (u32, u32, bool) {
+        let shared = &self.shared;
+        let rate = shared.connection_rate.per_second(self.now_ms());
+        (shared.connections.load(Relaxed) as u32, rate as u32, shared.is_stopping())
+    }
+
+    fn proc_var(&self, name: &[u8]) -> Option<Value<'static>> {
+        let vars = self.shared.proc_vars.lock().unwrap_or_else(PoisonError::into_inner);
+        vars.iter().find(|(n, _)| &**n == name).map(|(_, v)| v.clone())
+    }
+
+    fn set_proc_var(&self, name: &[u8], value: Option<Value<'static>>) {
+        let mut vars = self.shared.proc_vars.lock().unwrap_or_else(PoisonError::into_inner);
+        vars.retain(|(n, _)| &**n != name);
+        if let Some(value) = value {
+            vars.push((name.into(), value));
+        }
+    }
+
+    fn table(&self, index: usize) -> Option<Rc<dyn StickTable>> {
+        self.tables.get(index).cloned()
+    }
+
+    fn error_page(&self, txn: &Txn, status: u16) -> ErrorPage {
+        let front = txn.session.frontend.index;
+        let back = txn.backend.as_ref().map_or(front, |backend| backend.index);
+        match errors::custom(&self.shared.config, front, back, status, txn) {
+            errors::Custom::Page(reply) => ErrorPage::Reply(Box::new(reply)),
+            errors::Custom::Silent => ErrorPage::Silent,
+            errors::Custom::None => ErrorPage::Default,
+        }
+    }
+
+    fn uptime(&self) -> u64 {
+        self.shared.started.elapsed().as_secs()
+    }
+
+    fn default_backend(&self, frontend: &str) -> Option<Arc<str>> {
+        let index = self.shared.proxy_index(frontend, false)?;
+        let backend = self.shared.config.proxies[index].default_backend?;
+        Some(Arc::clone(&self.shared.config.proxies[backend].name))
+    }
+
+    fn log_counter(&self, proxy: usize) -> u32 {
+        self.shared.proxies[proxy].log_counter.fetch_add(1, Relaxed)
+    }
+
+    fn table_index(&self, name: &str) -> Option<usize> {
+        self.shared.tables.index(name)
+    }
+}

@@ -1,0 +1,183 @@
+//! One request's life, from its head to its log line: the stages in order.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_config::model::KeepAlive;
+use weir_http::{Request, Version};
+use weir_net::timers::{Deadline, now_ms};
+use weir_rules::{Reply, Session, Txn};
+
+use crate::counters::Counter;
+use crate::edge::{BodyLength, Edge};
+use crate::forward::Upload;
+use crate::worker::Worker;
+use crate::{connect, finish, forward, request_rules, response_rules, route, services};
+
+/// One request on its way.
+pub(crate) struct Exchange {
+    pub(crate) worker: Rc<Worker>,
+    pub(crate) txn: Txn,
+    /// The client's edge.
+    pub(crate) client: Edge,
+    /// Index of the frontend.
+    pub(crate) front: usize,
+    /// Index of the backend once one was chosen; the frontend's before.
+    pub(crate) back: usize,
+    /// The request was counted in the backend.
+    pub(crate) in_backend: bool,
+    pub(crate) deadline: Deadline,
+    /// Number of the client's connection.
+    pub(crate) client_id: u64,
+    /// First request of the client's connection.
+    pub(crate) first_request: bool,
+    /// When the request's first byte came, milliseconds of the thread's clock.
+    pub(crate) started_ms: u64,
+    /// The body on its way to the server.
+    pub(crate) upload: Upload,
+    /// The client's connection ends with this exchange.
+    pub(crate) close_client: bool,
+    /// A response head went to the client: errors can only cut it short now.
+    pub(crate) answered: bool,
+    /// What cookie persistence found out, for pick and response.
+    pub(crate) cookie: crate::cookie::Found,
+    /// Keys to be stuck to the server once it has answered.
+    pub(crate) stick: crate::stick_rules::Stores,
+    /// What compression may do, decided from the request.
+    pub(crate) compression: Option<crate::compression::Offer>,
+    /// The encoder on the response's way, when there is one.
+    pub(crate) filter: Option<Box<crate::compression::Filter>>,
+    /// Bytes both ways without framing, after 101 or CONNECT.
+    pub(crate) tunnel: bool,
+}
+
+/// Why an exchange does not go on through its stages.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// Answer the client with this.
+    Reply(Box<Reply>),
+    /// Close without an answer.
+    Drop {
+        /// Not even a FIN or RST.
+        silent: bool,
+    },
+    /// The client is gone, or stopped in the middle.
+    Client,
+    /// The server failed after the head went out: the client's answer is cut short.
+    Truncated,
+}
+
+/// What is left of an exchange: the client's edge, if it can serve another one.
+pub(crate) struct Finished {
+    pub(crate) client: Edge,
+    /// Wait for another request.
+    pub(crate) keep: bool,
+    /// Drop the connection without telling the client.
+    pub(crate) silent: bool,
+    /// The request's memory, for the next one.
+    pub(crate) request: Request,
+}
+
+impl Exchange {
+    /// An exchange that has its request's head.
+    pub(crate) fn new(
+        worker: &Rc<Worker>,
+        session: &Rc<Session>,
+        client: Edge,
+        request: Request,
+        client_id: u64,
+        started_ms: u64,
+    ) -> Box<Self> {
+        let mut txn = Txn::new(Rc::clone(session), Rc::clone(&worker.env));
+        let front = session.frontend.index;
+        txn.request = request;
+        txn.timers.start_us = worker.env.wall_us();
+        txn.timers.idle_ms = Some(0);
+        txn.timers.handshake_ms = Some(0);
+        txn.request_counter = worker.shared.total_requests.fetch_add(1, Relaxed) as u32;
+        txn.request_body_len = match client.body_length() {
+            BodyLength::None => Some(0),
+            BodyLength::Exact(n) => Some(n),
+            _ => None,
+        };
+        let first_request = session.requests.get() == 0;
+        session.requests.set(session.requests.get() + 1);
+        // On the heap from the start: it is large, and every stage would move it.
+        Box::new(Self {
+            upload: Upload::new(client.body_length()),
+            worker: Rc::clone(worker),
+            txn,
+            client,
+            front,
+            back: front,
+            in_backend: false,
+            deadline: Deadline::new(),
+            client_id,
+            first_request,
+            started_ms,
+            close_client: false,
+            answered: false,
+            cookie: crate::cookie::Found::default(),
+            stick: crate::stick_rules::Stores::new(),
+            compression: None,
+            filter: None,
+            tunnel: false,
+        })
+    }
+
+    /// Milliseconds since the request's first byte.
+    pub(crate) fn elapsed_ms(&self) -> u32 {
+        u32::try_from(now_ms().saturating_sub(self.started_ms)).unwrap_or(u32::MAX)
+    }
+
+    /// Sets cause and stage of the termination state, unless an earlier failure has.
+    pub(crate) fn terminated(&mut self, cause: u8, stage: u8) {
+        if self.txn.termination[0] == b'-' {
+            self.txn.termination[0] = cause;
+            self.txn.termination[1] = stage;
+        }
+    }
+
+    /// Counts for the backend (or frontend where there is none).
+    pub(crate) fn count_back(&self, counter: Counter, by: u64) {
+        self.worker.count_back(self.back, counter, by);
+    }
+
+    /// Counts for the frontend.
+    pub(crate) fn count_front(&self, counter: Counter, by: u64) {
+        self.worker.count_front(self.front, counter, by);
+    }
+}
+
+/// Runs an exchange to its log line.
+pub(crate) async fn run(mut exchange: Box<Exchange>) -> Finished {
+    let stop = stages(&mut exchange).await.err();
+    finish::finish(exchange, stop).await
+}
+
+/// The request's way.
+async fn stages(x: &mut Exchange) -> Result<(), Stop> {
+    begin(x);
+    request_rules::frontend(x).await?;
+    services::answer(x, x.front).await?;
+    route::choose_backend(x)?;
+    request_rules::backend(x).await?;
+    services::answer(x, x.back).await?;
+    let (mut server, response) = connect::serve(x).await?;
+    response_rules::apply(x, &mut server, response).await?;
+    forward::answer(x, server).await
+}
+
+fn begin(x: &mut Exchange) {
+    x.close_client |= x.worker.proxy(x.front).options.keep_alive == KeepAlive::Close;
+    x.txn.timers.request_ms = Some(x.elapsed_ms());
+    let state = x.worker.state(x.front);
+    state.request_rate.hit(now_ms());
+    state.front.add(x.worker.thread, Counter::Requests, 1);
+    let version = match x.txn.request.version {
+        Version::Http2 => Counter::H2Requests,
+        _ => Counter::H1Requests,
+    };
+    state.front.add(x.worker.thread, version, 1);
+    crate::stick_track::request_begins(&x.worker.shared, &x.txn);
+}

@@ -1,0 +1,169 @@
+//! The end of an exchange: an answer made here when one is owed, counters, the log line.
+
+use std::future::poll_fn;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
+use std::time::Duration;
+
+use weir_http::{Method, Version};
+use weir_net::timers::now_ms;
+use weir_rules::Reply;
+
+use crate::counters::{Counter, Counters};
+use crate::edge::{BodyLength, Edge};
+use crate::exchange::{Exchange, Finished, Stop};
+use crate::{errors, response_rules};
+
+/// Longest time an answer made here may take to leave, when the frontend has no `timeout client`.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
+
+impl Exchange {
+    /// The answer for a status: the proxy's own page, or the built-in one.
+    pub(crate) fn error(&self, status: u16) -> Stop {
+        match errors::reply(self, status) {
+            Some(reply) => Stop::Reply(Box::new(reply)),
+            None => Stop::Drop { silent: false },
+        }
+    }
+}
+
+/// Ends an exchange.
+pub(crate) async fn finish(mut x: Box<Exchange>, stop: Option<Stop>) -> Finished {
+    let mut silent = false;
+    match stop {
+        None => {}
+        Some(Stop::Reply(reply)) if !x.answered => answer(&mut x, *reply).await,
+        Some(Stop::Drop { silent: quiet }) => {
+            silent = quiet;
+            x.close_client = true;
+        }
+        Some(Stop::Reply(_) | Stop::Client | Stop::Truncated) => x.close_client = true,
+    }
+    leave_backend(&mut x);
+    crate::stick_track::transaction_ends(&x.worker.shared, &mut x.txn);
+    crate::log::exchange(&mut x);
+    let keep = !x.close_client && !silent && client_can_go_on(&x);
+    Finished { keep, silent, client: x.client, request: x.txn.request }
+}
+
+/// Sends an answer made here.
+async fn answer(x: &mut Exchange, reply: Reply) {
+    let Reply { response, body } = reply;
+    let head_only = x.txn.request.method == Method::Head;
+    x.txn.status = response.status;
+    x.txn.response = Some(response);
+    response_rules::after_response(x);
+    let Some(mut response) = x.txn.response.take() else { return };
+    if let Edge::H2(_) = x.client {
+        // HTTP/1 frames by its length anyway; here it only informs, and clients like to know.
+        response.fields.push(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes());
+    }
+    x.txn.status = response.status;
+    x.count_front(Counters::of_status(response.status), 1);
+    if x.in_backend {
+        x.count_back(Counters::of_status(response.status), 1);
+    }
+    let stopping = x.worker.shared.is_stopping();
+    let body_left = !x.upload.is_done() && !body_was_received(x);
+    if let Edge::H1(client) = &mut x.client {
+        // A body nobody will read cannot be told from the next request: close, unless it is there already.
+        client.keep_alive &= !x.close_client && !stopping && !body_left;
+    }
+    x.answered = true;
+    x.txn.bytes_out += response_rules::head_size(&response) + body.len() as u64;
+    let sent = x.client.send_response(&response, BodyLength::Exact(body.len() as u64));
+    x.txn.response = Some(response);
+    if sent.is_err() {
+        return;
+    }
+    let time = x.worker.proxy(x.front).timeouts.client.unwrap_or(REPLY_TIMEOUT);
+    x.deadline.set_after(time);
+    let mut left = if head_only { &[][..] } else { &body[..] };
+    let done = poll_fn(|cx| {
+        loop {
+            if left.is_empty() {
+                if x.client.finish(None).is_err() {
+                    return Poll::Ready(false);
+                }
+                match x.client.poll_flush(cx) {
+                    Poll::Ready(flushed) => return Poll::Ready(flushed.is_ok()),
+                    Poll::Pending => break,
+                }
+            }
+            match x.client.poll_writable(cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(false),
+                Poll::Pending => break,
+            }
+            match x.client.send_data(left) {
+                Ok(0) => break,
+                Ok(n) => left = &left[n..],
+                Err(_) => return Poll::Ready(false),
+            }
+        }
+        if x.deadline.poll_expired(cx).is_ready() { Poll::Ready(false) } else { Poll::Pending }
+    })
+    .await;
+    if !done {
+        x.terminated(b'C', b'D');
+        x.close_client = true;
+    }
+}
+
+fn body_was_received(x: &Exchange) -> bool {
+    match &x.client {
+        Edge::H1(client) => client.is_body_received(),
+        Edge::H2(_) => true,
+    }
+}
+
+fn client_can_go_on(x: &Exchange) -> bool {
+    match &x.client {
+        Edge::H1(client) => {
+            client.keep_alive
+                && client.is_body_received()
+                && client.is_body_sent()
+                && (!client.read_closed || !client.input.is_empty())
+        }
+        Edge::H2(_) => true,
+    }
+}
+
+fn leave_backend(x: &mut Exchange) {
+    let total = x.elapsed_ms();
+    x.txn.timers.total_ms = Some(total);
+    x.txn.timers.active_ms = Some(total);
+    if let Some(received) = request_size(x) {
+        x.txn.bytes_in += received;
+    }
+    x.count_front(Counter::BytesIn, x.txn.bytes_in);
+    x.count_front(Counter::BytesOut, x.txn.bytes_out);
+    if !x.in_backend {
+        return;
+    }
+    let state = x.worker.state(x.back);
+    state.back_current.leave();
+    state.last_session_ms.store(now_ms(), Relaxed);
+    x.count_back(Counter::BytesIn, x.txn.bytes_in);
+    x.count_back(Counter::BytesOut, x.txn.bytes_out);
+    for (counter, time) in [
+        (Counter::QueueTime, x.txn.timers.queue_ms),
+        (Counter::ConnectTime, x.txn.timers.connect_ms),
+        (Counter::ResponseTime, x.txn.timers.response_ms),
+        (Counter::TotalTime, Some(total)),
+    ] {
+        if let Some(time) = time.filter(|t| *t > 0) {
+            x.count_back(counter, u64::from(time));
+        }
+    }
+}
+
+/// Bytes of the request's head, as it would stand on the wire of HTTP/1.
+fn request_size(x: &Exchange) -> Option<u64> {
+    let request = &x.txn.request;
+    if request.version == Version::default() && request.uri.is_empty() {
+        return None;
+    }
+    let fields: usize = request.fields.list().iter().map(|f| f.name.len() + f.value.len() + 4).sum();
+    Some((request.method_name.len() + request.uri.len() + b"  HTTP/1.1\r\n\r\n".len() + fields) as u64)
+}

@@ -1,0 +1,423 @@
+//! Moving bodies: the request's while its response is awaited, then the response's, both at once.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+
+use weir_http::Response;
+use weir_rules::Txn;
+
+use crate::compression::Filter;
+use crate::connect::{self, ServerConnection};
+use crate::counters::Counter;
+use crate::edge::{Body, BodyLength, Edge, EdgeError};
+use crate::exchange::{Exchange, Stop};
+
+/// The request body's way to the server.
+#[derive(Debug)]
+pub(crate) struct Upload {
+    /// What the client announced.
+    announced: BodyLength,
+    /// Bytes of `Txn::request_body` that this try has sent.
+    sent_kept: usize,
+    /// Bytes are kept in `Txn::request_body` as they go, so that another try can send them again.
+    keep: bool,
+    /// Bytes went that were not kept: there can be no other try.
+    lost: bool,
+    /// All of it was handed to the server's edge.
+    done: bool,
+}
+
+/// Whose failure ended the wait for a response.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Server(EdgeError),
+    ServerTimeout,
+    Client(EdgeError),
+    ClientTimeout,
+    /// The client went away while its answer was awaited (`option abortonclose`).
+    Aborted,
+}
+
+impl Upload {
+    /// A body of which nothing was sent.
+    pub(crate) fn new(announced: BodyLength) -> Self {
+        Self { announced, sent_kept: 0, keep: false, lost: false, done: false }
+    }
+
+    /// Starts again on another connection.
+    pub(crate) fn restart(&mut self, keep: bool) {
+        self.sent_kept = 0;
+        self.keep = keep;
+        self.done = false;
+    }
+
+    /// Another try can send the same body.
+    pub(crate) fn is_replayable(&self) -> bool {
+        !self.lost
+    }
+
+    /// All of the body was handed over.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// What follows are plain bytes until the client closes.
+    pub(crate) fn start_tunnel(&mut self) {
+        self.done = false;
+        self.keep = false;
+        self.lost = true;
+    }
+
+    /// The length the server is told.
+    pub(crate) fn length(&self, txn: &Txn) -> BodyLength {
+        match self.announced {
+            // A body that was waited for and is complete has a known length, but stays as the client framed it.
+            BodyLength::Tunnel => BodyLength::None,
+            BodyLength::None if !txn.request_body.is_empty() => {
+                BodyLength::Exact(txn.request_body.len() as u64)
+            }
+            announced => announced,
+        }
+    }
+}
+
+/// Hands body bytes from the client (and those kept) to the server until there are none for now.
+fn poll_upload(x: &mut Exchange, server: &mut Edge, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+    while !x.upload.done {
+        ready!(server.poll_writable(cx)).map_err(Fault::Server)?;
+        if let Some(kept) = x.txn.request_body.get(x.upload.sent_kept..).filter(|kept| !kept.is_empty()) {
+            x.upload.sent_kept += server.send_data(kept).map_err(Fault::Server)?;
+            continue;
+        }
+        if x.txn.request_body_complete {
+            finish_upload(x, server, None)?;
+            break;
+        }
+        match x.client.poll_body(cx) {
+            Poll::Ready(Ok(Body::Data)) => upload_data(x, server)?,
+            Poll::Ready(Ok(Body::End)) => {
+                let trailers = x.client.take_trailers();
+                finish_upload(x, server, trailers)?;
+            }
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(Fault::Client(error))),
+            Poll::Pending => {
+                let _sent_later = server.poll_flush(cx).map_err(Fault::Server)?;
+                return Poll::Pending;
+            }
+        }
+    }
+    server.poll_flush(cx).map_err(Fault::Server)
+}
+
+/// Moves the bytes the client's edge has.
+fn upload_data(x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
+    let limit = x.worker.config().global.tune.bufsize;
+    let (upload, txn) = (&mut x.upload, &mut x.txn);
+    let before = txn.bytes_in;
+    let result = x.client.with_data(|data| {
+        if upload.keep && !upload.lost && txn.request_body.len() + data.len() <= limit {
+            txn.request_body.extend_from_slice(data);
+            return (data.len(), Ok(data.len()));
+        }
+        match server.send_data(data) {
+            Ok(sent) => {
+                upload.lost = true;
+                (sent, Ok(sent))
+            }
+            Err(error) => (0, Err(Fault::Server(error))),
+        }
+    });
+    x.txn.bytes_in = before + result? as u64;
+    Ok(())
+}
+
+fn finish_upload(
+    x: &mut Exchange,
+    server: &mut Edge,
+    trailers: Option<weir_http::Fields>,
+) -> Result<(), Fault> {
+    x.upload.done = true;
+    let drop = x.worker.proxy(x.back).options.http_drop_request_trailers;
+    let trailers = trailers.filter(|_| !drop);
+    server.finish(trailers.as_ref()).map_err(Fault::Server)
+}
+
+/// Sends the request's body and receives the response's head; interim responses pass on the way.
+pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Result<Response, Fault> {
+    let abort = x.worker.proxy(x.back).options.abortonclose;
+    let mut response = Response::default();
+    arm_for_upload(x);
+    loop {
+        poll_fn(|cx| {
+            let was_done = x.upload.done;
+            let upload_pending = match poll_upload(x, server, cx) {
+                Poll::Ready(Ok(())) => false,
+                // The server may have answered and closed before it took everything: look first.
+                Poll::Ready(Err(Fault::Server(error))) => {
+                    return match server.poll_response(cx, &mut response) {
+                        Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
+                        _ => Poll::Ready(Err(Fault::Server(error))),
+                    };
+                }
+                Poll::Ready(Err(fault)) => return Poll::Ready(Err(fault)),
+                Poll::Pending => true,
+            };
+            if x.upload.done && !was_done {
+                arm_for_response(x);
+            }
+            if let Poll::Ready(received) = server.poll_response(cx, &mut response) {
+                return Poll::Ready(received.map_err(Fault::Server));
+            }
+            if abort && !upload_pending && x.client.poll_gone(cx).is_ready() {
+                return Poll::Ready(Err(Fault::Aborted));
+            }
+            if x.deadline.poll_expired(cx).is_ready() {
+                let client = upload_pending && !x.upload.done && server.poll_writable(cx).is_ready();
+                return Poll::Ready(Err(if client { Fault::ClientTimeout } else { Fault::ServerTimeout }));
+            }
+            Poll::Pending
+        })
+        .await?;
+        if response.status >= 200 || response.status == 101 {
+            return Ok(response);
+        }
+        interim(x, &response).map_err(Fault::Client)?;
+    }
+}
+
+/// Passes a 1xx response on.
+fn interim(x: &mut Exchange, response: &Response) -> Result<(), EdgeError> {
+    x.client.send_informational(response)
+}
+
+fn arm_for_upload(x: &Exchange) {
+    let front = x.worker.proxy(x.front);
+    match x.txn.set_timeouts[2]
+        .map(|ms| std::time::Duration::from_millis(u64::from(ms)))
+        .or(front.timeouts.client)
+    {
+        Some(time) if !x.upload.done => x.deadline.set_after(time),
+        _ => arm_for_response(x),
+    }
+}
+
+/// The server's time: set by a rule, or the backend's `timeout server`.
+fn arm_for_response(x: &Exchange) {
+    let back = x.worker.proxy(x.back);
+    let set = x.txn.set_timeouts[0].map(|ms| std::time::Duration::from_millis(u64::from(ms)));
+    match set.or(back.timeouts.server) {
+        Some(time) => x.deadline.set_after(time),
+        None => x.deadline.clear(),
+    }
+}
+
+/// The response's head has been decided: sends it, then everything that follows, both ways.
+pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Result<(), Stop> {
+    let outcome = both_ways(x, &mut server.edge).await;
+    x.txn.timers.data_ms = Some(
+        x.elapsed_ms()
+            .saturating_sub(x.txn.timers.request_ms.unwrap_or(0))
+            .saturating_sub(x.txn.timers.queue_ms.unwrap_or(0))
+            .saturating_sub(x.txn.timers.connect_ms.unwrap_or(0))
+            .saturating_sub(x.txn.timers.response_ms.unwrap_or(0)),
+    );
+    match outcome {
+        Ok(()) => {
+            if !x.upload.is_done() {
+                // The server answered without reading all of the request: what is left cannot be told from
+                // the next request's bytes.
+                x.close_client = true;
+            }
+            connect::done(x, server);
+            Ok(())
+        }
+        Err(fault) => {
+            x.close_client = true;
+            let (cause, counter) = match fault {
+                Fault::Server(_) => (b'S', Counter::ServerAborts),
+                Fault::ServerTimeout => (b's', Counter::ServerAborts),
+                Fault::Client(_) | Fault::Aborted => (b'C', Counter::ClientAborts),
+                Fault::ClientTimeout => (b'c', Counter::ClientAborts),
+            };
+            x.terminated(cause, b'D');
+            x.count_back(counter, 1);
+            server.held.server.count(x.worker.thread, counter, 1);
+            Err(if cause.eq_ignore_ascii_case(&b'S') { Stop::Truncated } else { Stop::Client })
+        }
+    }
+}
+
+/// Forwards the rest of the request and the response until both ended, or a tunnel closed.
+async fn both_ways(x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
+    let tunnel = x.tunnel;
+    let mut filter = x.filter.take();
+    let mut download = Download::default();
+    arm_for_download(x, tunnel);
+    let outcome = poll_fn(|cx| {
+        let before = (download.moved, x.txn.bytes_in);
+        let mut upload = if x.upload.done { Poll::Ready(Ok(())) } else { poll_upload(x, server, cx) };
+        if !tunnel && matches!(upload, Poll::Ready(Err(Fault::Server(_)))) {
+            // The server does not want the rest; its answer still counts.
+            upload = Poll::Ready(Ok(()));
+        }
+        if let Poll::Ready(Err(fault)) = upload {
+            return Poll::Ready(Err(fault));
+        }
+        let download_done = download.poll(x, server, &mut filter, cx)?;
+        if download_done.is_ready() && (!tunnel || x.upload.done) {
+            return Poll::Ready(Ok(()));
+        }
+        if before != (download.moved, x.txn.bytes_in) {
+            arm_for_download(x, tunnel);
+        }
+        if x.deadline.poll_expired(cx).is_ready() {
+            let client_slow = x.client.poll_writable(cx).is_pending() || download.ended;
+            return Poll::Ready(Err(if client_slow { Fault::ClientTimeout } else { Fault::ServerTimeout }));
+        }
+        Poll::Pending
+    })
+    .await;
+    if let Some(filter) = filter {
+        filter.count(x);
+    }
+    outcome
+}
+
+fn arm_for_download(x: &Exchange, tunnel: bool) {
+    let set =
+        |slot: usize| x.txn.set_timeouts[slot].map(|ms| std::time::Duration::from_millis(u64::from(ms)));
+    let back = x.worker.proxy(x.back);
+    let front = x.worker.proxy(x.front);
+    let server = set(0).or(back.timeouts.server);
+    let client = set(2).or(front.timeouts.client);
+    let plain = match (server, client) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    let time = if tunnel { set(1).or(back.timeouts.tunnel).or(plain) } else { plain };
+    match time {
+        Some(time) => x.deadline.set_after(time),
+        None => x.deadline.clear(),
+    }
+}
+
+/// The response body's way to the client.
+#[derive(Default)]
+struct Download {
+    /// Bytes of `Txn::response_body` that were sent.
+    sent_kept: usize,
+    /// The server's edge has given everything, and it was handed to the client's.
+    ended: bool,
+    /// Bytes moved, to see progress.
+    moved: u64,
+}
+
+impl Download {
+    /// Hands bytes from the server to the client until there are none for now; ready when all have left.
+    fn poll(
+        &mut self,
+        x: &mut Exchange,
+        server: &mut Edge,
+        filter: &mut Option<Box<Filter>>,
+        cx: &mut Context<'_>,
+    ) -> Result<Poll<()>, Fault> {
+        while !self.ended {
+            if x.client.poll_writable(cx).map_err(Fault::Client)?.is_pending() {
+                return Ok(Poll::Pending);
+            }
+            if let Some(filter) = filter.as_mut()
+                && filter.has_output()
+            {
+                self.moved += filter.drain(&mut x.client).map_err(Fault::Client)? as u64;
+                continue;
+            }
+            if self.send_kept(x, filter)? {
+                continue;
+            }
+            match server.poll_body(cx).map_err(Fault::Server)? {
+                Poll::Ready(Body::Data) => self.send(x, server, filter)?,
+                Poll::Ready(Body::End) => self.end(x, server, filter)?,
+                Poll::Pending => {
+                    if let Some(filter) = filter.as_mut()
+                        && filter.flush(&x.worker)
+                    {
+                        continue;
+                    }
+                    let _sent_later = x.client.poll_flush(cx).map_err(Fault::Client)?;
+                    return Ok(Poll::Pending);
+                }
+            }
+        }
+        x.client.poll_flush(cx).map_err(Fault::Client).map_ok_unit()
+    }
+
+    /// Bytes that response rules had waited for go first.
+    fn send_kept(&mut self, x: &mut Exchange, filter: &mut Option<Box<Filter>>) -> Result<bool, Fault> {
+        let Some(kept) = x.txn.response_body.get(self.sent_kept..).filter(|kept| !kept.is_empty()) else {
+            return Ok(false);
+        };
+        let sent = match filter.as_mut() {
+            Some(filter) => filter.push(&x.worker, kept),
+            None => x.client.send_data(kept).map_err(Fault::Client)?,
+        };
+        self.sent_kept += sent;
+        self.moved += sent as u64;
+        Ok(true)
+    }
+
+    fn send(
+        &mut self,
+        x: &mut Exchange,
+        server: &mut Edge,
+        filter: &mut Option<Box<Filter>>,
+    ) -> Result<(), Fault> {
+        let client = &mut x.client;
+        let worker = &x.worker;
+        let sent = server.with_data(|data| match filter.as_mut() {
+            Some(filter) => {
+                let taken = filter.push(worker, data);
+                (taken, Ok(taken))
+            }
+            None => match client.send_data(data) {
+                Ok(taken) => (taken, Ok(taken)),
+                Err(error) => (0, Err(Fault::Client(error))),
+            },
+        })?;
+        self.moved += sent as u64;
+        x.txn.bytes_out += sent as u64;
+        Ok(())
+    }
+
+    fn end(
+        &mut self,
+        x: &mut Exchange,
+        server: &mut Edge,
+        filter: &mut Option<Box<Filter>>,
+    ) -> Result<(), Fault> {
+        if let Some(filter) = filter.as_mut()
+            && filter.finish(&x.worker)
+        {
+            return Ok(());
+        }
+        let drop = x.worker.proxy(x.back).options.http_drop_response_trailers;
+        let trailers = server.take_trailers().filter(|_| !drop);
+        x.client.finish(trailers.as_ref()).map_err(Fault::Client)?;
+        self.ended = true;
+        Ok(())
+    }
+}
+
+/// `Poll<Result<(), E>>` turned around, so that `?` works on it.
+trait MapOkUnit<E> {
+    fn map_ok_unit(self) -> Result<Poll<()>, E>;
+}
+
+impl<E> MapOkUnit<E> for Poll<Result<(), E>> {
+    fn map_ok_unit(self) -> Result<Poll<()>, E> {
+        match self {
+            Self::Ready(Ok(())) => Ok(Poll::Ready(())),
+            Self::Ready(Err(error)) => Err(error),
+            Self::Pending => Ok(Poll::Pending),
+        }
+    }
+}

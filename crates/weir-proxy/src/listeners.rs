@@ -1,0 +1,96 @@
+//! From bind lines to listening sockets, new or taken over from a predecessor.
+
+use std::sync::Arc;
+
+use weir_config::model::{Bind, BindAddr, Config};
+use weir_net::handover::Inheritance;
+use weir_net::listen::{BindAddress, Ipv6Scope, ListenError, ListenOptions, Listener};
+
+use crate::resolve;
+
+/// A listening socket and the bind line it belongs to.
+#[derive(Clone, Debug)]
+pub struct Listening {
+    /// What it is for.
+    pub role: Role,
+    /// The bind line.
+    pub bind: Bind,
+    /// The socket.
+    pub listener: Arc<Listener>,
+}
+
+/// What connections on a socket are for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Traffic of the frontend with this index.
+    Frontend(usize),
+    /// Runtime commands (`stats socket`).
+    Admin,
+}
+
+/// Opens every listening socket of a configuration.
+///
+/// # Errors
+/// All addresses that cannot be listened on.
+pub fn bind_all(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Listening>, Vec<ListenError>> {
+    let mut listening = Vec::new();
+    let mut errors = Vec::new();
+    let frontends = config.proxies.iter().enumerate().filter(|(_, proxy)| proxy.frontend && !proxy.disabled);
+    let binds =
+        frontends.flat_map(|(at, proxy)| proxy.binds.iter().map(move |bind| (Role::Frontend(at), bind)));
+    let admin = config.global.stats_sockets.iter().map(|bind| (Role::Admin, bind));
+    for (role, bind) in binds.chain(admin) {
+        let Some(address) = address_of(&bind.addr) else { continue };
+        match Listener::bind(&address, &options_of(bind), inheritance) {
+            Ok(listener) => {
+                listening.push(Listening { role, bind: bind.clone(), listener: Arc::new(listener) });
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    if errors.is_empty() { Ok(listening) } else { Err(errors) }
+}
+
+/// The address a bind line listens on; none when its connections come in another way.
+#[must_use]
+pub fn address_of(addr: &BindAddr) -> Option<BindAddress> {
+    match addr {
+        BindAddr::Inet(address) => Some(BindAddress::Ip(*address)),
+        BindAddr::Unix(path) => Some(BindAddress::Unix(path.clone())),
+        BindAddr::Abstract(name) => Some(abstract_name(name)),
+        BindAddr::Fd(number) => Some(BindAddress::Inherited(*number)),
+        BindAddr::Name(host, port) => resolve::lookup(host, *port).map(BindAddress::Ip),
+        BindAddr::Sockpair(_) | BindAddr::Reverse(_) => None,
+    }
+}
+
+/// An abstract name as it is written: padded to the full length (`abns@`), unless a zero byte ends it (`abnsz@`).
+pub(crate) fn abstract_name(written: &[u8]) -> BindAddress {
+    match written.strip_suffix(b"\0") {
+        Some(name) => BindAddress::Abstract { name: name.to_vec(), padded: false },
+        None => BindAddress::Abstract { name: written.to_vec(), padded: true },
+    }
+}
+
+/// The options of a bind line's socket.
+#[must_use]
+pub fn options_of(bind: &Bind) -> ListenOptions {
+    ListenOptions {
+        backlog: bind.backlog,
+        interface: bind.interface.clone(),
+        transparent: bind.transparent,
+        fast_open: bind.tfo,
+        defer_accept: bind.defer_accept,
+        ipv6: match (bind.v4v6, bind.v6only) {
+            (true, _) => Ipv6Scope::Both,
+            (_, true) => Ipv6Scope::Ipv6Only,
+            _ => Ipv6Scope::System,
+        },
+        max_segment: bind.mss,
+        user_timeout: bind.tcp_ut,
+        mode: bind.unix.mode,
+        uid: bind.unix.uid,
+        gid: bind.unix.gid,
+        ..ListenOptions::default()
+    }
+}

@@ -1,0 +1,287 @@
+//! Log lines: when one is due, in which format, and how it gets to its targets.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io::Write;
+use std::net::UdpSocket;
+use std::os::unix::net::UnixDatagram;
+use std::rc::Rc;
+
+use jiff::{Timestamp, tz::TimeZone};
+use tokio::sync::mpsc;
+use weir_config::model::{Config, LogAddress, LogTarget, LogWire, Proxy};
+use weir_rules::{LogFormat, Txn, log_format};
+
+use crate::exchange::Exchange;
+use crate::state::Shared;
+
+/// Syslog levels by the names of the `log` keyword.
+pub(crate) mod level {
+    pub(crate) const EMERG: u8 = 0;
+    pub(crate) const ALERT: u8 = 1;
+    pub(crate) const ERR: u8 = 3;
+    pub(crate) const NOTICE: u8 = 5;
+    pub(crate) const INFO: u8 = 6;
+    /// `set-log-level silent`
+    pub(crate) const SILENT: u8 = 8;
+}
+
+/// Lines that wait for a slow TCP log server; further ones are dropped, as with UDP.
+const MAX_QUEUED_LINES: usize = 1024;
+
+/// Writes log lines for one thread.
+pub(crate) struct Logger {
+    tag: String,
+    hostname: Option<String>,
+    pid: u32,
+    udp: RefCell<[Option<UdpSocket>; 2]>,
+    unix: RefCell<Option<UnixDatagram>>,
+    tcp: RefCell<HashMap<LogAddress, mpsc::Sender<Vec<u8>>>>,
+    /// Formatted time of the second it belongs to.
+    second: Cell<i64>,
+    stamp: RefCell<String>,
+    line: RefCell<Vec<u8>>,
+    /// Log servers given by name, resolved at start.
+    names: HashMap<LogAddress, Option<LogAddress>>,
+    samples: RefCell<HashMap<usize, u32>>,
+}
+
+impl Logger {
+    pub(crate) fn new(shared: &Shared) -> Self {
+        let global = &shared.config.global;
+        let program = std::env::args().next().unwrap_or_default();
+        let base = program.rsplit('/').next().unwrap_or("weir").to_owned();
+        Self {
+            tag: global.log_tag.clone().unwrap_or(base),
+            hostname: global.log_send_hostname.clone(),
+            pid: shared.pid,
+            udp: RefCell::default(),
+            unix: RefCell::default(),
+            tcp: RefCell::default(),
+            second: Cell::new(i64::MIN),
+            stamp: RefCell::default(),
+            line: RefCell::default(),
+            names: resolve_names(&shared.config),
+            samples: RefCell::default(),
+        }
+    }
+
+    /// Sends a message to every target that wants its level.
+    pub(crate) fn send(&self, targets: &[LogTarget], level: u8, tag: Option<&str>, message: &[u8]) {
+        for (index, target) in targets.iter().enumerate() {
+            if level > target.level || !self.is_sampled(index, target) {
+                continue;
+            }
+            let level = level.max(target.min_level);
+            let mut line = self.line.borrow_mut();
+            line.clear();
+            self.header(target, level, tag.unwrap_or(&self.tag), &mut line);
+            line.extend_from_slice(message);
+            line.truncate(target.max_len.saturating_sub(1));
+            while line.last() == Some(&b'\n') {
+                line.pop();
+            }
+            line.push(b'\n');
+            self.deliver(&target.address, &line);
+        }
+    }
+
+    /// `sample RANGES:SIZE`: whether this line's turn is in the ranges.
+    fn is_sampled(&self, index: usize, target: &LogTarget) -> bool {
+        let Some((ranges, size)) = &target.sample else { return true };
+        let mut samples = self.samples.borrow_mut();
+        let turn = samples.entry(index).or_default();
+        *turn = *turn % size + 1;
+        ranges.iter().any(|(low, high)| (*low..=*high).contains(turn))
+    }
+
+    /// What stands before the message in each wire format.
+    fn header(&self, target: &LogTarget, level: u8, tag: &str, out: &mut Vec<u8>) {
+        let priority = u16::from(target.facility) * 8 + u16::from(level);
+        let hostname = self.hostname.as_deref();
+        let pid = self.pid;
+        // Writing to memory cannot fail.
+        let _written = match target.format {
+            LogWire::Local => write!(out, "<{priority}>{} {tag}[{pid}]: ", self.bsd_time()),
+            LogWire::Rfc3164 => match hostname {
+                Some(name) => write!(out, "<{priority}>{} {name} {tag}[{pid}]: ", self.bsd_time()),
+                None => write!(out, "<{priority}>{} {tag}[{pid}]: ", self.bsd_time()),
+            },
+            LogWire::Rfc5424 => {
+                let name = hostname.unwrap_or("-");
+                write!(out, "<{priority}>1 {} {name} {tag} {pid} - - ", iso_time())
+            }
+            LogWire::Priority => write!(out, "<{priority}>"),
+            LogWire::Short => write!(out, "<{level}>"),
+            LogWire::Timed => write!(out, "<{level}>{} ", iso_time()),
+            LogWire::Iso => write!(out, "{} ", iso_time()),
+            LogWire::Raw => Ok(()),
+        };
+    }
+
+    /// `Nov 21 22:00:00`, formatted once a second.
+    fn bsd_time(&self) -> String {
+        let now = Timestamp::now();
+        if self.second.replace(now.as_second()) != now.as_second() {
+            let local = now.to_zoned(TimeZone::system());
+            *self.stamp.borrow_mut() = local.strftime("%b %e %H:%M:%S").to_string();
+        }
+        self.stamp.borrow().clone()
+    }
+
+    fn deliver(&self, address: &LogAddress, line: &[u8]) {
+        // A log server that is away must not disturb traffic: a line that cannot be sent is lost, as over UDP.
+        let _sent = match address {
+            LogAddress::Udp(to) => {
+                let mut sockets = self.udp.borrow_mut();
+                let socket = &mut sockets[usize::from(to.is_ipv6())];
+                if socket.is_none() {
+                    *socket = bind_udp(to.is_ipv6()).ok();
+                }
+                socket.as_ref().map(|s| s.send_to(line, to))
+            }
+            LogAddress::Unix(path) => {
+                let mut socket = self.unix.borrow_mut();
+                if socket.is_none() {
+                    *socket = UnixDatagram::unbound().and_then(|s| s.set_nonblocking(true).map(|()| s)).ok();
+                }
+                socket.as_ref().map(|s| s.send_to(line, path))
+            }
+            LogAddress::Stdout => Some(std::io::stdout().lock().write(line)),
+            LogAddress::Stderr => Some(std::io::stderr().lock().write(line)),
+            LogAddress::Fd(1) => Some(std::io::stdout().lock().write(line)),
+            LogAddress::Fd(2) => Some(std::io::stderr().lock().write(line)),
+            LogAddress::Tcp(_) => {
+                self.deliver_tcp(address, line);
+                None
+            }
+            LogAddress::Name(..) => {
+                if let Some(Some(resolved)) = self.names.get(address) {
+                    self.deliver(resolved, line);
+                }
+                None
+            }
+            LogAddress::Fd(_) | LogAddress::Ring(_) | LogAddress::Backend(_) => None,
+        };
+    }
+
+    /// Lines to a TCP server go through a task that reconnects; a full queue drops them.
+    fn deliver_tcp(&self, address: &LogAddress, line: &[u8]) {
+        let mut senders = self.tcp.borrow_mut();
+        let sender = senders.entry(address.clone()).or_insert_with(|| {
+            let (sender, receiver) = mpsc::channel(MAX_QUEUED_LINES);
+            if let LogAddress::Tcp(to) = address {
+                tokio::task::spawn_local(write_tcp(*to, receiver));
+            }
+            sender
+        });
+        let _queued_or_dropped = sender.try_send(line.to_vec());
+    }
+}
+
+/// Resolves the log servers that are given by name.
+fn resolve_names(config: &Config) -> HashMap<LogAddress, Option<LogAddress>> {
+    let targets = config.proxies.iter().flat_map(|proxy| &proxy.logs).chain(&config.global.logs);
+    let mut names = HashMap::new();
+    for target in targets {
+        if let LogAddress::Name(host, port, tcp) = &target.address {
+            names.entry(target.address.clone()).or_insert_with(|| {
+                let found = crate::resolve::lookup(host, *port)?;
+                Some(if *tcp { LogAddress::Tcp(found) } else { LogAddress::Udp(found) })
+            });
+        }
+    }
+    names
+}
+
+/// Sends lines over a connection that is opened when there is something to send.
+async fn write_tcp(to: std::net::SocketAddr, mut lines: mpsc::Receiver<Vec<u8>>) {
+    let options = weir_net::connect::ConnectOptions::default();
+    let mut stream = None;
+    while let Some(line) = lines.recv().await {
+        if stream.is_none() {
+            stream = weir_net::connect::connect(&weir_net::Address::Ip(to), &options).await.ok();
+        }
+        if let Some(open) = &mut stream
+            && open.write_all(&line).await.is_err()
+        {
+            stream = None;
+        }
+    }
+}
+
+fn bind_udp(ipv6: bool) -> std::io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(if ipv6 { "[::]:0" } else { "0.0.0.0:0" })?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+fn iso_time() -> String {
+    Timestamp::now().to_zoned(TimeZone::system()).strftime("%Y-%m-%dT%H:%M:%S%.6f%:z").to_string()
+}
+
+/// Logs an exchange that is over.
+pub(crate) fn exchange(x: &mut Exchange) {
+    let front = Rc::clone(x.worker.proxy(x.front));
+    if x.txn.status == 0 && x.txn.termination == *b"----" && x.txn.bytes_out == 0 && front.options.dontlognull
+    {
+        return;
+    }
+    transaction(&x.worker.logger, &front, &x.txn);
+}
+
+/// Logs a transaction of a frontend, if its options want it.
+pub(crate) fn transaction(logger: &Logger, front: &Proxy, txn: &Txn) {
+    if front.logs.is_empty() {
+        return;
+    }
+    let failed = !matches!(txn.termination[0], b'-' | b'L') || txn.retries > 0;
+    let bad_status = front.mode == weir_config::model::Mode::Http && txn.status >= 500;
+    if front.options.dontlog_normal && !failed && !bad_status {
+        return;
+    }
+    let error = failed && front.options.log_separate_errors;
+    let level = match txn.log_level.or_else(|| txn.session.log_level.get()) {
+        Some(level::SILENT) => return,
+        Some(level) => level,
+        None if error => level::ERR,
+        None => level::INFO,
+    };
+    let mut message = Vec::with_capacity(256);
+    let error_format = front.error_log_format.as_ref().filter(|_| failed);
+    match error_format.or(front.log_format.as_ref()).or_else(|| built_in(front)) {
+        Some(format) => format.render(txn, &mut message),
+        None => plain(front, txn, &mut message),
+    }
+    logger.send(&front.logs, level, front.log_tag.as_deref(), &message);
+}
+
+/// The format chosen by `option httplog` and its like.
+fn built_in(front: &Proxy) -> Option<&'static LogFormat> {
+    let options = &front.options;
+    if options.httplog_clf {
+        return Some(log_format::clflog());
+    }
+    if options.httpslog {
+        return Some(log_format::httpslog());
+    }
+    if options.httplog {
+        return Some(log_format::httplog());
+    }
+    if options.tcplog_clf {
+        return Some(log_format::tcpclf());
+    }
+    options.tcplog.then(log_format::tcplog)
+}
+
+/// The line without any format (manual, 8.2.1).
+fn plain(front: &Proxy, txn: &Txn, out: &mut Vec<u8>) {
+    let text = |address: Option<std::net::SocketAddr>| match address {
+        Some(address) => format!("{}:{}", address.ip().to_canonical(), address.port()),
+        None => "unix:1".to_owned(),
+    };
+    let mode = if front.mode == weir_config::model::Mode::Http { "HTTP" } else { "TCP" };
+    // Writing to memory cannot fail.
+    let _written =
+        write!(out, "Connect from {} to {} ({}/{mode})", text(txn.src()), text(txn.dst()), front.name);
+}

@@ -1,0 +1,183 @@
+//! Idle connections to servers, kept by the thread that opened them.
+//!
+//! Takeover rules.  A connection stays on its thread until another thread without one that fits asks for it
+//! (see [`crate::takeover`]).  It is reused only for the same server and the same identity: TLS name, source address and PROXY
+//! header contents are part of the key when the server line makes them vary.  `http-reuse` says for
+//! whom: `never` for the client connection that opened it alone; `safe` for the first request of a
+//! client connection only when the connection was shared by more than one client before; `aggressive`
+//! also when it was reused at least once; `always` for everybody.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::edge::h2::H2Shared;
+use crate::edge::{Edge, H1Edge};
+use crate::state::ServerState;
+use weir_rules::txn::TlsFacts;
+
+/// What makes two connections to a server interchangeable.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct PoolKey {
+    /// Backend and server numbers.
+    pub(crate) server: (usize, usize),
+    /// Hash of name, source and PROXY contents where they vary; 0 otherwise.
+    pub(crate) identity: u64,
+}
+
+/// A connection that carries no request.
+pub(crate) struct IdleH1 {
+    pub(crate) edge: Box<H1Edge>,
+    pub(crate) tls: Option<Rc<dyn TlsFacts>>,
+    pub(crate) facts: ConnectionFacts,
+}
+
+/// What stays with a connection to a server from request to request.
+#[derive(Clone)]
+pub(crate) struct ConnectionFacts {
+    /// The server, for its counters.
+    pub(crate) server: Arc<ServerState>,
+    /// Requests it carried.
+    pub(crate) requests: u32,
+    /// It was opened for a client connection of this number; 0 = shared since.
+    pub(crate) owner: u64,
+    /// It went through the pool and came back: safe for first requests with `aggressive`.
+    pub(crate) proven: bool,
+    /// When it became idle, milliseconds of the thread's clock.
+    pub(crate) idle_since_ms: u64,
+    /// Our address and the server's on it.
+    pub(crate) local: Option<std::net::SocketAddr>,
+    /// The server's address on it.
+    pub(crate) remote: Option<std::net::SocketAddr>,
+    /// The key it is found under.
+    pub(crate) key: PoolKey,
+}
+
+/// A multiplexed connection that may take more requests.
+#[derive(Clone)]
+pub(crate) struct SharedH2 {
+    pub(crate) shared: Rc<H2Shared>,
+    pub(crate) tls: Option<Rc<dyn TlsFacts>>,
+    pub(crate) facts: ConnectionFacts,
+}
+
+/// One thread's idle connections.
+#[derive(Default)]
+pub(crate) struct Pool {
+    h1: RefCell<HashMap<PoolKey, Vec<IdleH1>>>,
+    h2: RefCell<HashMap<PoolKey, Vec<SharedH2>>>,
+}
+
+/// Who asks for a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asker {
+    /// Number of the client connection.
+    pub(crate) client: u64,
+    /// First request on it: the client would not send it again by itself.
+    pub(crate) first_request: bool,
+    /// The backend's `http-reuse`.
+    pub(crate) reuse: weir_config::model::HttpReuse,
+}
+
+impl Asker {
+    /// The takeover rules above, as a function.
+    pub(crate) fn may_take(&self, owner: u64, proven: bool) -> bool {
+        use weir_config::model::HttpReuse::{Aggressive, Always, Never, Safe};
+        match self.reuse {
+            _ if owner == self.client => true,
+            Never => false,
+            Always => true,
+            Safe => !self.first_request,
+            Aggressive => !self.first_request || proven,
+        }
+    }
+}
+
+impl Pool {
+    /// The most recently used idle connection that fits and still looks alive.
+    pub(crate) fn take_h1(&self, key: &PoolKey, asker: Asker, thread: usize) -> Option<IdleH1> {
+        let mut pools = self.h1.borrow_mut();
+        let idle = pools.get_mut(key)?;
+        let mut at = idle.len();
+        while at > 0 {
+            at -= 1;
+            if !asker.may_take(idle[at].facts.owner, idle[at].facts.proven) {
+                continue;
+            }
+            let mut found = idle.remove(at);
+            found.facts.server.idle.fetch_sub(1, Relaxed);
+            found.facts.server.idle_by_thread[thread].fetch_sub(1, Relaxed);
+            if found.edge.stream.looks_alive() {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// Keeps a connection for the next request, within the server's `pool-max-conn`.
+    pub(crate) fn give_h1(&self, mut idle: IdleH1, now_ms: u64, thread: usize) {
+        let server = Arc::clone(&idle.facts.server);
+        let limit = server.config.pool_max_conn.unwrap_or(usize::MAX);
+        if limit == 0 || server.idle.load(Relaxed) >= limit || !server.is_running() {
+            return;
+        }
+        idle.edge.release();
+        idle.facts.idle_since_ms = now_ms;
+        server.idle.fetch_add(1, Relaxed);
+        server.idle_by_thread[thread].fetch_add(1, Relaxed);
+        let key = idle.facts.key.clone();
+        self.h1.borrow_mut().entry(key).or_default().push(idle);
+    }
+
+    /// A multiplexed connection with room for another stream.
+    pub(crate) fn take_h2(&self, key: &PoolKey, asker: Asker) -> Option<SharedH2> {
+        let mut pools = self.h2.borrow_mut();
+        let shared = pools.get_mut(key)?;
+        shared.retain(|c| !c.shared.dead.get());
+        shared
+            .iter()
+            .find(|c| asker.may_take(c.facts.owner, c.facts.proven) && c.shared.core.borrow().can_open() > 0)
+            .cloned()
+    }
+
+    /// Offers a multiplexed connection to further requests.
+    pub(crate) fn share_h2(&self, connection: SharedH2) {
+        self.h2.borrow_mut().entry(connection.facts.key.clone()).or_default().push(connection);
+    }
+
+    /// Closes connections that were idle longer than their server keeps them, or that died.
+    pub(crate) fn purge(&self, now_ms: u64, thread: usize) {
+        let mut pools = self.h1.borrow_mut();
+        // Each list is looked through by itself: their order does not matter.
+        pools.values_mut().for_each(|idle| {
+            idle.retain_mut(|c| {
+                let kept_ms = c.facts.server.config.pool_purge_delay.as_millis() as u64;
+                let keep = now_ms.saturating_sub(c.facts.idle_since_ms) < kept_ms
+                    && c.facts.server.is_running()
+                    && c.edge.stream.looks_alive();
+                if !keep {
+                    c.facts.server.idle.fetch_sub(1, Relaxed);
+                    c.facts.server.idle_by_thread[thread].fetch_sub(1, Relaxed);
+                }
+                keep
+            });
+        });
+        pools.retain(|_, idle| !idle.is_empty());
+        let mut shared = self.h2.borrow_mut();
+        shared.values_mut().for_each(|connections| connections.retain(|c| !c.shared.dead.get()));
+        shared.retain(|_, connections| !connections.is_empty());
+    }
+
+    /// Closes everything, at the end of the thread.
+    pub(crate) fn clear(&self) {
+        self.h1.borrow_mut().clear();
+        self.h2.borrow_mut().clear();
+    }
+}
+
+/// The edge of a pooled connection, ready for a request.
+pub(crate) fn reopen(idle: IdleH1) -> (Edge, ConnectionFacts, Option<Rc<dyn TlsFacts>>) {
+    (Edge::H1(idle.edge), idle.facts, idle.tls)
+}

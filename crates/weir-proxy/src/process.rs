@@ -1,0 +1,351 @@
+//! The running data plane: its threads, their start, and how they stop.
+
+use std::collections::HashMap;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::task::LocalSet;
+use weir_config::model::{AdminLevel, Config, SslBind};
+use weir_net::Stream;
+use weir_net::timers::now_ms;
+use weir_net::tls::certificate::CertificateStore;
+use weir_rules::{Reply, Txn};
+
+use crate::connection::Entry;
+use crate::listeners::{Listening, Role};
+use crate::server_tls::Acceptor;
+use crate::state::{Level, Shared};
+use crate::worker::Worker;
+use crate::{accept, check, resolve, server_tls, takeover};
+
+/// What the data plane asks of the administrative side.
+pub trait Services: Send + Sync {
+    /// The statistics page of a proxy that has one (`stats uri`), for this request.
+    fn statistics(&self, shared: &Arc<Shared>, proxy: usize, txn: &Txn) -> Reply;
+
+    /// Serves one connection of the runtime socket until it is over.
+    fn administer(
+        &self,
+        shared: Arc<Shared>,
+        stream: Stream,
+        level: AdminLevel,
+    ) -> Pin<Box<dyn Future<Output = ()>>>;
+}
+
+/// A started data plane.
+pub struct Process {
+    /// The state all threads share.
+    pub shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// A data plane with everything loaded that takes rights, such as keys, and no thread yet: the process can still
+/// change its root folder and its user.
+pub struct Prepared {
+    plan: Arc<Plan>,
+    listening: Vec<Place>,
+}
+
+/// A listening socket with its certificates and its connections' count.
+type Place = (Listening, Option<Arc<Acceptor>>, Arc<Level>);
+
+/// Why the data plane cannot start.
+#[derive(Debug)]
+pub enum StartError {
+    /// The system refused a thread or an event loop.
+    System(io::Error),
+    /// A certificate, key or list cannot be used: one sentence for each.
+    Tls(Vec<String>),
+    /// Servers have no address, track nobody or cannot be checked: one sentence for each.
+    Servers(Vec<String>),
+}
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::System(error) => write!(f, "cannot start the worker threads: {error}"),
+            Self::Tls(errors) | Self::Servers(errors) => f.write_str(&errors.join("\n")),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// How often idle connections to servers are looked through.
+const PURGE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Everything a thread needs to begin.
+struct Plan {
+    shared: Arc<Shared>,
+    services: Arc<dyn Services>,
+}
+
+impl Process {
+    /// Loads what sockets that listen already need.
+    ///
+    /// # Errors
+    /// When TLS material is unusable.
+    pub fn prepare(
+        config: Arc<Config>,
+        listening: Vec<Listening>,
+        services: Arc<dyn Services>,
+    ) -> Result<Prepared, StartError> {
+        let available = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = config.global.nbthread.unwrap_or(available).max(1);
+        let shared = Shared::new(Arc::clone(&config), threads, hostname());
+        resolve::at_start(&shared).map_err(StartError::Servers)?;
+        check::prepare(&shared).map_err(StartError::Servers)?;
+        server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
+        let listening = with_tls(&config, listening)?;
+        Ok(Prepared { plan: Arc::new(Plan { shared, services }), listening })
+    }
+
+    /// Loads everything that a start would load, without a socket.
+    ///
+    /// # Errors
+    /// When TLS material is unusable.
+    pub fn check(config: &Arc<Config>) -> Result<(), StartError> {
+        let shared = Shared::new(Arc::clone(config), 1, hostname());
+        server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
+        let mut certificates = Certificates::default();
+        for bind in config.proxies.iter().filter(|proxy| !proxy.disabled).flat_map(|proxy| &proxy.binds) {
+            bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
+        }
+        certificates.verdict()
+    }
+
+    /// Starts the worker threads on sockets that listen already.
+    ///
+    /// # Errors
+    /// When TLS material is unusable or the system refuses threads.
+    pub fn start(
+        config: Arc<Config>,
+        listening: Vec<Listening>,
+        services: Arc<dyn Services>,
+    ) -> Result<Self, StartError> {
+        Self::prepare(config, listening, services)?.start()
+    }
+
+    /// Begins the soft stop: no new connections, running requests are finished.
+    pub fn soft_stop(&self) {
+        self.shared.stop();
+    }
+
+    /// Ends everything now, running requests included.
+    pub fn hard_stop(&self) {
+        self.shared.stop();
+        self.shared.hard_stop.send_replace(true);
+    }
+
+    /// Waits until every thread has ended.
+    pub fn wait(self) {
+        for thread in self.threads {
+            // A thread that panicked has printed why; the others end all the same.
+            let _ended = thread.join();
+        }
+    }
+
+    /// Every thread has ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+}
+
+impl Prepared {
+    /// Starts the worker threads.
+    ///
+    /// # Errors
+    /// When the system refuses threads.
+    pub fn start(self) -> Result<Process, StartError> {
+        let shared = Arc::clone(&self.plan.shared);
+        let mut threads = Vec::new();
+        for thread in 0..shared.threads {
+            let (plan, listening) = (Arc::clone(&self.plan), self.listening.clone());
+            let spawned = std::thread::Builder::new()
+                .name(format!("worker-{thread}"))
+                .spawn(move || run_thread(&plan, listening, thread));
+            threads.push(spawned.map_err(StartError::System)?);
+        }
+        Ok(Process { shared, threads })
+    }
+}
+
+fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Loads the certificates of every bind line that has them.
+fn with_tls(config: &Config, listening: Vec<Listening>) -> Result<Vec<Place>, StartError> {
+    let mut certificates = Certificates::default();
+    let mut done = Vec::new();
+    for one in listening {
+        let acceptor = one.bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
+        done.push((one, acceptor, Arc::new(Level::default())));
+    }
+    certificates.verdict().map(|()| done)
+}
+
+/// The certificates of bind lines; lines with the same settings (a range of ports) share one set.
+#[derive(Default)]
+struct Certificates {
+    store: CertificateStore,
+    known: HashMap<String, Arc<Acceptor>>,
+    errors: Vec<String>,
+}
+
+impl Certificates {
+    fn load(&mut self, config: &Config, ssl: &SslBind) -> Option<Arc<Acceptor>> {
+        let same = format!("{ssl:?}");
+        if let Some(known) = self.known.get(&same) {
+            return Some(Arc::clone(known));
+        }
+        match Acceptor::new(config, ssl, &self.store) {
+            Ok(new) => {
+                let new = Arc::new(new);
+                self.known.insert(same, Arc::clone(&new));
+                Some(new)
+            }
+            Err(found) => {
+                self.errors.push(found);
+                None
+            }
+        }
+    }
+
+    fn verdict(self) -> Result<(), StartError> {
+        if self.errors.is_empty() { Ok(()) } else { Err(StartError::Tls(self.errors)) }
+    }
+}
+
+/// A worker thread, from its event loop's start to its end.
+fn run_thread(plan: &Plan, listening: Vec<Place>, thread: usize) {
+    pin_thread(&plan.shared.config, thread);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build();
+    let Ok(runtime) = runtime else {
+        // Without an event loop nothing can be served; the process reports that it is stopping.
+        plan.shared.stop();
+        return;
+    };
+    let local = LocalSet::new();
+    local.block_on(&runtime, serve(plan, listening, thread));
+}
+
+fn pin_thread(config: &Config, thread: usize) {
+    let Some(cpus) = config.global.cpu_map.get(thread).filter(|cpus| !cpus.is_empty()) else { return };
+    let mut set = rustix::thread::CpuSet::new();
+    for cpu in cpus.iter().filter(|cpu| **cpu < rustix::thread::CpuSet::MAX_CPU) {
+        set.set(*cpu);
+    }
+    // A machine with fewer processors than the configuration names runs all the same, unpinned.
+    let _pinned = rustix::thread::sched_setaffinity(None, &set);
+}
+
+async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
+    let shared = &plan.shared;
+    let worker = Worker::new(Arc::clone(shared), thread, Arc::clone(&plan.services));
+    tokio::task::spawn_local(weir_net::timers::drive());
+    for (listening, tls, level) in &listening {
+        listen(plan, &worker, listening, tls.as_ref(), level);
+    }
+    // Each thread has its own end now.  Nobody may keep the sockets open beyond a soft stop: connections
+    // would go on arriving in a queue that is never served.
+    drop(listening);
+    tokio::task::spawn_local(maintain(Rc::clone(&worker)));
+    tokio::task::spawn_local(takeover::serve(Rc::clone(&worker)));
+    check::start(&worker);
+    let mut hard = shared.hard_stop.subscribe();
+    tokio::select! {
+        // The sender lives in `shared`: it cannot be gone.
+        _ = hard.wait_for(|now| *now) => {}
+        () = drained(&worker) => {}
+    }
+    worker.pool.clear();
+}
+
+/// Puts one thread's end of a socket to work.
+fn listen(
+    plan: &Plan,
+    worker: &Rc<Worker>,
+    listening: &Listening,
+    tls: Option<&Arc<Acceptor>>,
+    level: &Arc<Level>,
+) {
+    let threads = &listening.bind.threads;
+    if !threads.is_empty() && !threads.contains(&worker.thread) {
+        return;
+    }
+    match listening.role {
+        Role::Frontend(front) => {
+            let Ok(acceptor) = listening.listener.acceptor() else { return };
+            let proxy = worker.proxy(front);
+            let entry = Entry {
+                front,
+                bind: listening.bind.clone(),
+                name: listening.bind.name.clone().unwrap_or_else(|| "".into()),
+                tls: tls.cloned(),
+                parse: worker.request_options(proxy),
+                current: Arc::clone(level),
+            };
+            tokio::task::spawn_local(accept::run(Rc::clone(worker), Rc::new(entry), acceptor));
+        }
+        // Commands are rare: one thread serves them.
+        Role::Admin if worker.thread == 0 => {
+            let Ok(mut acceptor) = listening.listener.acceptor() else { return };
+            let level = listening.bind.level;
+            let (shared, services) = (Arc::clone(&plan.shared), Arc::clone(&plan.services));
+            tokio::task::spawn_local(async move {
+                loop {
+                    let accepted = tokio::select! {
+                        // A successor has the same socket: its clients are not to meet this process.
+                        () = shared.stopped() => return,
+                        accepted = acceptor.accept() => accepted,
+                    };
+                    if let Ok(accepted) = accepted {
+                        let serving = services.administer(Arc::clone(&shared), accepted.stream, level);
+                        tokio::task::spawn_local(serving);
+                    }
+                }
+            });
+        }
+        Role::Admin => {}
+    }
+}
+
+/// Regular work of a thread: closing idle connections, telling idle clients of the soft stop.
+async fn maintain(worker: Rc<Worker>) {
+    let stopping = async {
+        worker.shared.stopped().await;
+        worker.announce_stop();
+        // From now on only what is left is watched.
+        std::future::pending::<()>().await;
+    };
+    let purging = async {
+        loop {
+            tokio::time::sleep(PURGE_INTERVAL).await;
+            worker.pool.purge(now_ms(), worker.thread);
+            worker.shared.load.measure(worker.thread);
+            if worker.thread == 0 {
+                worker.shared.tables.purge();
+            }
+        }
+    };
+    tokio::join!(stopping, purging);
+}
+
+/// Ready when the soft stop has begun and no connection is left on this thread, or the time for it is over.
+async fn drained(worker: &Rc<Worker>) {
+    worker.shared.stopped().await;
+    let limit = worker.config().global.hard_stop_after;
+    let started = now_ms();
+    let over = |limit: Duration| now_ms().saturating_sub(started) >= limit.as_millis() as u64;
+    while worker.connections.get() > 0 && !limit.is_some_and(over) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    worker.shared.jobs.fetch_sub(0, Relaxed);
+}

@@ -1,0 +1,94 @@
+//! The last touches to a request's head before it goes to a server.
+
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+use weir_config::model::{ForwardFor, Proxy};
+use weir_http::Fields;
+
+use crate::exchange::Exchange;
+
+/// `option forwardfor`, `option originalto`, `unique-id-header`, `option forwarded`.
+pub(crate) fn prepare(x: &mut Exchange) {
+    let front = Rc::clone(x.worker.proxy(x.front));
+    let back = Rc::clone(x.worker.proxy(x.back));
+    unique_id(x, &front);
+    crate::compression::request(x);
+    let (src, dst) = (x.txn.src(), x.txn.dst());
+    if let Some(option) = forward_option(&front, &back, |p| p.forwardfor.as_ref()) {
+        add_address(&mut x.txn.request.fields, option, src);
+    }
+    if let Some(option) = forward_option(&front, &back, |p| p.originalto.as_ref()) {
+        add_address(&mut x.txn.request.fields, option, dst);
+    }
+    if let Some(option) = back.options.forwarded.as_ref() {
+        let value = crate::forwarded::render(option, &x.txn);
+        x.txn.request.fields.push(b"forwarded", &value);
+    }
+}
+
+/// The backend's setting first, then the frontend's; `if-none` only counts where both allow it.
+fn forward_option<'a>(
+    front: &'a Proxy,
+    back: &'a Proxy,
+    of: impl Fn(&'a Proxy) -> Option<&'a ForwardFor>,
+) -> Option<&'a ForwardFor> {
+    of(back).or_else(|| of(front))
+}
+
+fn add_address(fields: &mut Fields, option: &ForwardFor, address: Option<SocketAddr>) {
+    let Some(address) = address.map(|a| a.ip().to_canonical()) else { return };
+    if option.if_none && fields.get(&option.header).is_some() {
+        return;
+    }
+    if option.except.iter().any(|(network, prefix)| in_network(address, *network, *prefix)) {
+        return;
+    }
+    fields.push(&option.header, address.to_string().as_bytes());
+}
+
+/// Whether an address is in `network/prefix`.
+pub(crate) fn in_network(address: IpAddr, network: IpAddr, prefix: u8) -> bool {
+    match (address, network) {
+        (IpAddr::V4(a), IpAddr::V4(n)) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0);
+            u32::from(a) & mask == u32::from(n) & mask
+        }
+        (IpAddr::V6(a), IpAddr::V6(n)) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(prefix.min(128))).unwrap_or(0);
+            u128::from(a) & mask == u128::from(n) & mask
+        }
+        _ => false,
+    }
+}
+
+/// Makes the request's unique id once, and tells it to the server when asked to.
+fn unique_id(x: &mut Exchange, front: &Proxy) {
+    let Some(format) = &front.unique_id_format else { return };
+    if x.txn.unique_id.is_none() {
+        let mut id = Vec::new();
+        format.render(&x.txn, &mut id);
+        x.txn.unique_id = Some(id.into());
+    }
+    if let (Some(header), Some(id)) = (&front.unique_id_header, &x.txn.unique_id) {
+        x.txn.request.fields.push(header, id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks() {
+        let check = |a: &str, n: &str, prefix, expected| {
+            let (a, n) = (a.parse().unwrap(), n.parse().unwrap());
+            assert_eq!(in_network(a, n, prefix), expected, "{a} in {n}/{prefix}");
+        };
+        check("127.0.0.1", "127.0.0.0", 8, true);
+        check("128.0.0.1", "127.0.0.0", 8, false);
+        check("10.0.0.1", "0.0.0.0", 0, true);
+        check("::1", "::1", 128, true);
+        check("::1", "127.0.0.1", 32, false);
+    }
+}

@@ -1,0 +1,270 @@
+//! Rules on the request: the frontend's, then the backend's; captures and waiting for the body.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, ready};
+use std::time::Duration;
+
+use weir_config::model::{Mode, Proxy, RestrictNames};
+use weir_http::Response;
+use weir_rules::{Flow, Phase, Rule, Value, WaitFor, action, reply};
+
+use crate::counters::Counter;
+use crate::edge::{Body, EdgeError};
+use crate::exchange::{Exchange, Stop};
+use crate::resolve;
+
+/// Everything a frontend does with a request before a backend is chosen.
+pub(crate) async fn frontend(x: &mut Exchange) -> Result<(), Stop> {
+    let proxy = Rc::clone(x.worker.proxy(x.front));
+    if let Some(uri) = &proxy.monitor_uri
+        && x.txn.request.uri_bytes() == uri
+    {
+        return Err(monitor(x, &proxy));
+    }
+    restrict_names(x, &proxy)?;
+    capture(x, &proxy);
+    if proxy.options.http_buffer_request {
+        let time = proxy.timeouts.http_request.or(proxy.timeouts.client);
+        wait_for_body(x, time, usize::MAX).await?;
+    }
+    apply(x, &proxy, &proxy.tcp_request_content, Phase::TcpRequestContent).await?;
+    crate::stick_track::content_tracked(&x.worker.shared, &x.txn);
+    apply(x, &proxy, &proxy.http_request, Phase::HttpRequest).await?;
+    apply(x, &proxy, &proxy.redirect, Phase::HttpRequest).await?;
+    early_hints(x)
+}
+
+/// `http-request early-hint`: 103 to the client, before anything else.
+fn early_hints(x: &mut Exchange) -> Result<(), Stop> {
+    if x.txn.early_hints.is_empty() {
+        return Ok(());
+    }
+    let mut response = Response::new(103, "Early Hints");
+    for (name, value) in std::mem::take(&mut x.txn.early_hints) {
+        response.fields.push(&name, &value);
+    }
+    x.client.send_informational(&response).map_err(|_| Stop::Client)
+}
+
+/// What the backend adds, when it is not the frontend's own other half.
+pub(crate) async fn backend(x: &mut Exchange) -> Result<(), Stop> {
+    if x.back == x.front {
+        return Ok(());
+    }
+    let proxy = Rc::clone(x.worker.proxy(x.back));
+    if proxy.options.http_buffer_request && !x.txn.request_body_complete {
+        let time = proxy.timeouts.http_request.or(proxy.timeouts.client);
+        wait_for_body(x, time, usize::MAX).await?;
+    }
+    restrict_names(x, &proxy)?;
+    apply(x, &proxy, &proxy.tcp_request_content, Phase::TcpRequestContent).await?;
+    apply(x, &proxy, &proxy.http_request, Phase::HttpRequest).await?;
+    apply(x, &proxy, &proxy.redirect, Phase::HttpRequest).await?;
+    early_hints(x)
+}
+
+/// `monitor-uri`: answered at once, neither logged nor counted as a request.
+fn monitor(x: &mut Exchange, proxy: &Proxy) -> Stop {
+    x.count_front(Counter::Intercepted, 1);
+    x.txn.log_level = Some(SILENT);
+    x.terminated(b'L', b'R');
+    let failed = proxy.monitor_fail.iter().any(|condition| condition.holds(&x.txn));
+    let reply = if failed { reply::default_error(503) } else { reply::default_error(200) };
+    Stop::Reply(Box::new(reply))
+}
+
+/// `set-log-level silent`.
+const SILENT: u8 = 8;
+
+/// `option http-restrict-req-hdr-names`: names of other characters than letters, digits and hyphens.
+fn restrict_names(x: &mut Exchange, proxy: &Proxy) -> Result<(), Stop> {
+    let plain = |name: &[u8]| name.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-');
+    match proxy.options.http_restrict_req_hdr_names {
+        None | Some(RestrictNames::Preserve) => Ok(()),
+        Some(RestrictNames::Delete) => {
+            x.txn.request.fields.retain(|name, _| plain(name));
+            Ok(())
+        }
+        Some(RestrictNames::Reject) if x.txn.request.fields.iter().all(|(name, _)| plain(name)) => Ok(()),
+        Some(RestrictNames::Reject) => {
+            x.count_front(Counter::DeniedRequests, 1);
+            x.terminated(b'P', b'R');
+            Err(x.error(403))
+        }
+    }
+}
+
+/// `capture request header`, `capture cookie`.
+fn capture(x: &mut Exchange, proxy: &Proxy) {
+    let captures = &proxy.captures;
+    x.txn.request_captures.resize(captures.request.len(), None);
+    x.txn.response_captures.resize(captures.response.len(), None);
+    for (slot, (name, limit)) in captures.request.iter().enumerate() {
+        if !name.is_empty()
+            && let Some(value) = x.txn.request.fields.get_all(name).next_back()
+        {
+            x.txn.request_captures[slot] = Some(value[..value.len().min(*limit)].into());
+        }
+    }
+    if let Some((name, limit)) = &captures.cookie {
+        x.txn.cookie_captures[0] = crate::cookie::capture(&x.txn.request.fields, name, *limit, false);
+    }
+}
+
+/// Runs a rule set, waiting where a rule asks for it.
+pub(crate) async fn apply(x: &mut Exchange, proxy: &Proxy, rules: &[Rule], phase: Phase) -> Result<(), Stop> {
+    let mut from = 0;
+    while !rules.is_empty() {
+        match action::run(rules, from, &mut x.txn) {
+            Flow::Done | Flow::Allow => break,
+            Flow::Wait { next, what } => {
+                wait(x, proxy, what).await?;
+                from = next;
+            }
+            flow => return Err(stopped(x, proxy, flow, phase).await),
+        }
+    }
+    Ok(())
+}
+
+/// A rule ended the exchange.
+pub(crate) async fn stopped(x: &mut Exchange, proxy: &Proxy, flow: Flow, phase: Phase) -> Stop {
+    let request = matches!(phase, Phase::HttpRequest | Phase::TcpRequestContent);
+    let stage = if request { b'R' } else { b'H' };
+    match flow {
+        Flow::Reply { reply, denied, close } => {
+            x.close_client |= close;
+            x.terminated(if denied { b'P' } else { b'L' }, stage);
+            let counter = match (denied, request) {
+                (true, true) => Counter::DeniedRequests,
+                (true, false) => Counter::DeniedResponses,
+                (false, _) => Counter::Intercepted,
+            };
+            x.count_front(counter, 1);
+            Stop::Reply(reply)
+        }
+        Flow::Tarpit(reply) => {
+            x.count_front(Counter::DeniedRequests, 1);
+            x.terminated(b'P', b'T');
+            let time = proxy.timeouts.tarpit.or(proxy.timeouts.connect);
+            pause(x, time.unwrap_or_default()).await;
+            x.close_client = true;
+            Stop::Reply(reply)
+        }
+        Flow::Drop { silent } => {
+            x.count_front(Counter::DeniedRequests, 1);
+            x.terminated(b'P', stage);
+            Stop::Drop { silent }
+        }
+        Flow::Service(name) => {
+            // The configuration refuses names of services that are not there.
+            x.txn.server = Some(name);
+            x.terminated(b'L', stage);
+            x.error(501)
+        }
+        Flow::Done | Flow::Allow | Flow::Wait { .. } | Flow::SwitchToHttp | Flow::CloseServer => {
+            Stop::Drop { silent: false }
+        }
+    }
+}
+
+async fn wait(x: &mut Exchange, proxy: &Proxy, what: WaitFor) -> Result<(), Stop> {
+    match what {
+        WaitFor::Body { time_ms, at_least } => {
+            let time = Duration::from_millis(u64::from(time_ms));
+            let enough = if at_least == 0 { usize::MAX } else { at_least };
+            wait_for_body(x, Some(time), enough).await
+        }
+        WaitFor::Pause { time_ms } => {
+            pause(x, Duration::from_millis(u64::from(time_ms))).await;
+            Ok(())
+        }
+        WaitFor::MoreData => wait_for_body(x, proxy.tcp_request_inspect_delay, 1).await,
+        WaitFor::Handshake => Ok(()),
+        WaitFor::Resolve { var, host, family, .. } => {
+            let host = String::from_utf8_lossy(&host).into_owned();
+            let address = resolve::in_background(host, family).await;
+            var.set(&mut x.txn, address.map(Value::Ip));
+            Ok(())
+        }
+    }
+}
+
+/// Waits, or until the client goes away.
+async fn pause(x: &mut Exchange, time: Duration) {
+    x.deadline.set_after(time);
+    poll_fn(|cx| {
+        if x.deadline.poll_expired(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        x.client.poll_gone(cx)
+    })
+    .await;
+}
+
+/// Receives body bytes into the transaction until it is complete, `at_least` bytes are there, a buffer is
+/// full, or the time is over.
+pub(crate) async fn wait_for_body(
+    x: &mut Exchange,
+    time: Option<Duration>,
+    at_least: usize,
+) -> Result<(), Stop> {
+    if x.worker.proxy(x.front).mode != Mode::Http {
+        return Ok(());
+    }
+    let limit = x.worker.config().global.tune.bufsize;
+    match time {
+        Some(time) => x.deadline.set_after(time),
+        None => x.deadline.clear(),
+    }
+    x.client.ask_for_body();
+    let outcome = poll_fn(|cx| {
+        loop {
+            if x.txn.request_body.len() >= at_least.min(limit) {
+                return Poll::Ready(Ok(true));
+            }
+            if x.deadline.poll_expired(cx).is_ready() {
+                return Poll::Ready(Ok(false));
+            }
+            match ready!(x.client.poll_body(cx)) {
+                Ok(Body::Data) => {
+                    let body = &mut x.txn.request_body;
+                    x.client.with_data(|data| {
+                        let taken = data.len().min(limit - body.len());
+                        body.extend_from_slice(&data[..taken]);
+                        (taken, ())
+                    });
+                }
+                Ok(Body::End) => {
+                    x.txn.request_body_complete = true;
+                    return Poll::Ready(Ok(true));
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    })
+    .await;
+    match outcome {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            x.terminated(b'c', b'R');
+            x.count_front(Counter::RequestErrors, 1);
+            x.close_client = true;
+            Err(x.error(408))
+        }
+        Err(EdgeError::Protocol(error)) => {
+            x.terminated(b'P', b'R');
+            x.count_front(Counter::RequestErrors, 1);
+            x.close_client = true;
+            Err(x.error(error.status()))
+        }
+        Err(_) => {
+            x.terminated(b'C', b'R');
+            x.count_front(Counter::ClientAborts, 1);
+            // The client may have closed its side only: it is told why.
+            x.close_client = true;
+            Err(x.error(400))
+        }
+    }
+}

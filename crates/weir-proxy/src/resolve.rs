@@ -1,0 +1,117 @@
+//! Names of servers, resolved at start as `init-addr` says.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+use weir_balance::Admin;
+use weir_config::model::ServerAddr;
+use weir_net::Address;
+
+use crate::state::{ServerState, ServerTarget, Shared};
+
+/// `init-addr` where the line has none.
+const DEFAULT_METHODS: &str = "last,libc";
+
+/// Resolves every server that is given by name.
+///
+/// # Errors
+/// A sentence for each server without an address, unless `init-addr none` lets it start without.
+pub(crate) fn at_start(shared: &Shared) -> Result<(), Vec<String>> {
+    let mut known = HashMap::new();
+    let mut errors = Vec::new();
+    for (state, proxy) in shared.proxies.iter().zip(&shared.config.proxies) {
+        for server in state.servers.load().iter() {
+            let ServerAddr::Name(name, port) = &server.config.addr else { continue };
+            let methods = server.config.init_addr.as_deref().unwrap_or(DEFAULT_METHODS);
+            let mut look = |name: &str| *known.entry(name.to_owned()).or_insert_with(|| lookup_ip(name));
+            match first_address(methods, || look(name)) {
+                Found::Address(ip) => server.addr.store(Arc::new(ServerTarget {
+                    address: Some(Address::Ip(SocketAddr::new(ip, *port))),
+                    name: Some(name.clone()),
+                })),
+                Found::Later => without_address(server),
+                Found::Nothing => errors.push(format!(
+                    "server '{}/{}': could not resolve address '{name}' ('init-addr ...,none' starts without it)",
+                    proxy.name, server.config.name
+                )),
+            }
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// In maintenance until it has an address; at start, where there is nobody to tell yet.
+fn without_address(server: &ServerState) {
+    server.standing.start_with(server, Admin::RESOLUTION_MAINT);
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Found {
+    Address(IpAddr),
+    /// `none`: it may come later.
+    Later,
+    Nothing,
+}
+
+/// The first method that works (manual, `init-addr`).
+fn first_address(methods: &str, mut libc: impl FnMut() -> Option<IpAddr>) -> Found {
+    for method in methods.split(',').map(str::trim) {
+        match method {
+            // There is no state file to take the last address from.
+            "last" => {}
+            "none" => return Found::Later,
+            "libc" => {
+                if let Some(ip) = libc() {
+                    return Found::Address(ip);
+                }
+            }
+            address => {
+                if let Ok(ip) = address.parse() {
+                    return Found::Address(ip);
+                }
+            }
+        }
+    }
+    Found::Nothing
+}
+
+fn lookup_ip(name: &str) -> Option<IpAddr> {
+    lookup(name, 0).map(|found| found.ip())
+}
+
+/// The first address of a name.
+pub(crate) fn lookup(name: &str, port: u16) -> Option<SocketAddr> {
+    let found: Vec<SocketAddr> = (name, port).to_socket_addrs().ok()?.collect();
+    // Manual, `server`: IPv4 addresses are preferred over IPv6 ones only where resolvers say so; libc's order
+    // is taken as it is, but `localhost` without IPv6 listeners is so common that IPv4 goes first.
+    found.iter().find(|a| a.is_ipv4()).or_else(|| found.first()).copied()
+}
+
+/// Looks a name up without holding the thread's event loop (`do-resolve`).
+pub(crate) async fn in_background(host: String, family: u8) -> Option<IpAddr> {
+    let lookup = move || -> Option<IpAddr> {
+        let found: Vec<SocketAddr> = (host.as_str(), 0).to_socket_addrs().ok()?.collect();
+        let wanted = |a: &&SocketAddr| if family == 6 { a.is_ipv6() } else { a.is_ipv4() };
+        found.iter().find(wanted).or_else(|| found.first()).map(SocketAddr::ip)
+    };
+    tokio::task::spawn_blocking(lookup).await.ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_in_turn() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let check = |methods: &str, libc: Option<&str>, expected: Found| {
+            assert_eq!(first_address(methods, || libc.map(ip)), expected, "{methods}");
+        };
+        check("last,libc", Some("10.0.0.1"), Found::Address(ip("10.0.0.1")));
+        check("last,libc", None, Found::Nothing);
+        check("libc,none", None, Found::Later);
+        check("last,192.0.2.1,libc", Some("10.0.0.1"), Found::Address(ip("192.0.2.1")));
+        check("none,libc", Some("10.0.0.1"), Found::Later);
+    }
+}

@@ -1,0 +1,216 @@
+//! Rules on the response: the backend's, then the frontend's; then its head goes to the client.
+
+use std::rc::Rc;
+
+use weir_config::model::Proxy;
+use weir_http::{FieldName, Method, Response};
+use weir_rules::{Flow, Phase, Rule, WaitFor, action};
+
+use crate::connect::ServerConnection;
+use crate::counters::{Counter, Counters};
+use crate::edge::{Body, BodyLength, Edge};
+use crate::exchange::{Exchange, Stop};
+use crate::state::ServerState;
+use crate::{compression, cookie, request_rules, stick_rules, stick_track};
+
+/// Applies the rules and sends the head.
+pub(crate) async fn apply(
+    x: &mut Exchange,
+    server: &mut ServerConnection,
+    response: Response,
+) -> Result<(), Stop> {
+    let front = Rc::clone(x.worker.proxy(x.front));
+    let back = Rc::clone(x.worker.proxy(x.back));
+    received(x, server, &response, &front);
+    if response.status == 101 || (x.txn.request.method == Method::Connect && response.status / 100 == 2) {
+        x.tunnel = true;
+    }
+    let mut response = response;
+    cookie::write(x, &back, &server.held.server, &mut response);
+    x.txn.response = Some(response);
+    stick(x, &server.held.server, &back);
+    run_rules(x, server, &back, &back.http_response).await?;
+    if x.back != x.front {
+        run_rules(x, server, &front, &front.http_response).await?;
+    }
+    let mut body = length_of(x, &server.edge);
+    let until_close = matches!(&server.edge, Edge::H1(edge) if edge.is_until_close());
+    compression::response(x, &mut body, until_close);
+    after_response(x);
+    send_head(x, server, body)
+}
+
+/// Keys that are stuck to the server from now on.
+pub(crate) fn stick(x: &mut Exchange, server: &ServerState, proxy: &Proxy) {
+    if proxy.stick_rules.is_empty() {
+        return;
+    }
+    stick_rules::response(&x.worker.shared, proxy, x.back, &x.txn, &mut x.stick, server);
+}
+
+/// What the log and the statistics want to know of a response that arrived.
+fn received(x: &mut Exchange, server: &ServerConnection, response: &Response, front: &Proxy) {
+    let thread = x.worker.thread;
+    let waited = [x.txn.timers.request_ms, x.txn.timers.queue_ms, x.txn.timers.connect_ms];
+    let before: u32 = waited.iter().map(|t| t.unwrap_or(0)).sum();
+    x.txn.timers.response_ms = Some(x.elapsed_ms().saturating_sub(before));
+    x.txn.server_status = response.status;
+    x.txn.status = response.status;
+    server.held.server.count(thread, Counters::of_status(response.status), 1);
+    server.held.server.count(thread, Counter::Requests, 1);
+    x.count_back(Counters::of_status(response.status), 1);
+    stick_track::server_status(&x.worker.shared, &x.txn, response.status);
+    for (slot, (name, limit)) in front.captures.response.iter().enumerate() {
+        if !name.is_empty()
+            && let Some(value) = response.fields.get_all(name).next_back()
+        {
+            x.txn.response_captures[slot] = Some(value[..value.len().min(*limit)].into());
+        }
+    }
+    if let Some((name, limit)) = &front.captures.cookie {
+        x.txn.cookie_captures[1] = cookie::capture(&response.fields, name, *limit, true);
+    }
+}
+
+async fn run_rules(
+    x: &mut Exchange,
+    server: &mut ServerConnection,
+    proxy: &Proxy,
+    rules: &[Rule],
+) -> Result<(), Stop> {
+    let mut from = 0;
+    while !rules.is_empty() {
+        match action::run(rules, from, &mut x.txn) {
+            Flow::Done | Flow::Allow => break,
+            Flow::Wait { next, what } => {
+                if let WaitFor::Body { time_ms, at_least } = what {
+                    wait_for_body(x, &mut server.edge, time_ms, at_least).await?;
+                }
+                from = next;
+            }
+            flow => {
+                x.count_back(Counter::DeniedResponses, 1);
+                return Err(request_rules::stopped(x, proxy, flow, Phase::HttpResponse).await);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `http-response wait-for-body`: up to a buffer of the server's body into the transaction.
+async fn wait_for_body(
+    x: &mut Exchange,
+    server: &mut Edge,
+    time_ms: u32,
+    at_least: usize,
+) -> Result<(), Stop> {
+    use std::task::{Poll, ready};
+    let limit = x.worker.config().global.tune.bufsize;
+    let enough = if at_least == 0 { limit } else { at_least.min(limit) };
+    x.deadline.set_after(std::time::Duration::from_millis(u64::from(time_ms)));
+    let failed = std::future::poll_fn(|cx| {
+        while x.txn.response_body.len() < enough {
+            if x.deadline.poll_expired(cx).is_ready() {
+                return Poll::Ready(Some(false));
+            }
+            match ready!(server.poll_body(cx)) {
+                Ok(Body::Data) => {
+                    let body = &mut x.txn.response_body;
+                    server.with_data(|data| {
+                        let taken = data.len().min(limit - body.len());
+                        body.extend_from_slice(&data[..taken]);
+                        (taken, ())
+                    });
+                }
+                Ok(Body::End) => {
+                    x.txn.response_body_complete = true;
+                    break;
+                }
+                Err(_) => return Poll::Ready(Some(true)),
+            }
+        }
+        Poll::Ready(None)
+    })
+    .await;
+    match failed {
+        None => Ok(()),
+        Some(server_failed) => {
+            x.terminated(if server_failed { b'S' } else { b's' }, b'D');
+            x.count_back(Counter::ResponseErrors, 1);
+            Err(x.error(if server_failed { 502 } else { 504 }))
+        }
+    }
+}
+
+/// How the response's body is delimited towards the client.
+fn length_of(x: &Exchange, server: &Edge) -> BodyLength {
+    let Some(response) = &x.txn.response else { return BodyLength::None };
+    if x.tunnel {
+        return BodyLength::Tunnel;
+    }
+    if x.txn.request.method == Method::Head || matches!(response.status, 204 | 304) {
+        return BodyLength::None;
+    }
+    match server.body_length() {
+        // Ends with the server's connection: nobody knows the length.
+        BodyLength::Tunnel => BodyLength::Unknown,
+        length => length,
+    }
+}
+
+/// `http-after-response`: on every response, those made here included.
+pub(crate) fn after_response(x: &mut Exchange) {
+    let front = Rc::clone(x.worker.proxy(x.front));
+    let back = Rc::clone(x.worker.proxy(x.back));
+    if x.back != x.front {
+        run_after(x, &back.http_after_response);
+    }
+    run_after(x, &front.http_after_response);
+}
+
+fn run_after(x: &mut Exchange, rules: &[Rule]) {
+    if !rules.is_empty() {
+        // These rules cannot end anything but their own set.
+        let _done = action::run(rules, 0, &mut x.txn);
+    }
+}
+
+fn send_head(x: &mut Exchange, server: &mut ServerConnection, body: BodyLength) -> Result<(), Stop> {
+    let stopping = x.worker.shared.is_stopping();
+    x.close_client |= matches!(&server.edge, Edge::H1(edge) if edge.insecure_framing);
+    let Some(response) = &x.txn.response else { return Ok(()) };
+    if let Edge::H1(client) = &mut x.client {
+        client.keep_alive &= !x.close_client && !stopping;
+        // The server's unknown end is the client's too: as HAProxy, close rather than chunk.
+        if body == BodyLength::Unknown
+            && matches!(&server.edge, Edge::H1(s) if s.is_until_close())
+            && !response.fields.has(FieldName::TransferEncoding)
+            && x.filter.is_none()
+        {
+            client.end_by_closing();
+        }
+    }
+    x.txn.bytes_out += head_size(response);
+    x.answered = true;
+    x.count_front(Counters::of_status(response.status), 1);
+    if x.client.send_response(response, body).is_err() {
+        x.terminated(b'C', b'H');
+        return Err(Stop::Client);
+    }
+    if x.tunnel {
+        if let Edge::H1(client) = &mut x.client {
+            client.start_tunnel();
+        }
+        if let Edge::H1(server) = &mut server.edge {
+            server.start_tunnel();
+        }
+        x.upload.start_tunnel();
+    }
+    Ok(())
+}
+
+/// Bytes a head has on the wire of HTTP/1, for `%B`.
+pub(crate) fn head_size(response: &Response) -> u64 {
+    let fields: usize = response.fields.list().iter().map(|f| f.name.len() + f.value.len() + 4).sum();
+    (b"HTTP/1.1 200 ".len() + response.reason.len() + 2 + fields + 2) as u64
+}

@@ -1,0 +1,262 @@
+//! TLS on both sides: settings from the configuration, handshakes, what rules may know of them.
+
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use weir_config::model::{self, Config, SslBind, SslServer};
+use weir_net::Stream;
+use weir_net::tls::algorithms::{Algorithms, Version};
+use weir_net::tls::certificate::{Certificate, CertificateStore, ExtraFiles};
+use weir_net::tls::client::{ClientOptions, TlsClient};
+use weir_net::tls::info::TlsInfo;
+use weir_net::tls::server::{CertificateSource, LineOptions, ServerOptions, Tickets, TlsServer};
+use weir_net::tls::tickets::TicketKeys;
+use weir_net::tls::verify::Verify;
+use weir_rules::txn::TlsFacts;
+
+use crate::state::{ServerState, Shared};
+
+/// TLS of a bind line.
+pub(crate) struct Acceptor {
+    server: Arc<TlsServer>,
+}
+
+impl Acceptor {
+    /// Reads the files of a bind line.
+    pub(crate) fn new(config: &Config, ssl: &SslBind, store: &CertificateStore) -> Result<Self, String> {
+        let options = server_options(config, ssl)?;
+        let (server, _not_supported) = TlsServer::new(&options, store).map_err(|error| error.to_string())?;
+        Ok(Self { server })
+    }
+
+    /// Shakes hands with a client of which `received` was read already.
+    pub(crate) async fn accept(&self, stream: &mut Stream, received: &[u8]) -> io::Result<Rc<dyn TlsFacts>> {
+        stream.start_server_tls(&self.server, received);
+        stream.handshake().await?;
+        facts(stream)
+    }
+}
+
+fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, String> {
+    let mut certificates = Vec::new();
+    certificates.extend(ssl.default_crt.iter().cloned().map(CertificateSource::DefaultCrt));
+    certificates.extend(ssl.crt.iter().cloned().map(CertificateSource::Crt));
+    certificates.extend(ssl.crt_list.iter().cloned().map(CertificateSource::CrtList));
+    let tickets = match &ssl.tls_ticket_keys {
+        _ if ssl.no_tls_tickets => Tickets::Off,
+        Some(path) => Tickets::Keys(Arc::new(ticket_keys(path)?)),
+        None => Tickets::Internal,
+    };
+    let alpn = match &ssl.alpn {
+        _ if ssl.no_alpn => Vec::new(),
+        Some(protocols) => protocols.clone(),
+        None => Vec::new(),
+    };
+    let tune = &config.global.tune;
+    Ok(ServerOptions {
+        certificates,
+        extra_files: ExtraFiles::default(),
+        line: LineOptions {
+            algorithms: algorithms(
+                [&ssl.ciphers, &ssl.ciphersuites, &ssl.curves],
+                [&ssl.min_ver, &ssl.max_ver],
+                &ssl.others,
+            ),
+            alpn,
+            verify: match ssl.verify {
+                Some(model::Verify::Required) => Verify::Required,
+                Some(model::Verify::Optional) => Verify::Optional,
+                Some(model::Verify::None) | None => Verify::None,
+            },
+            ca_file: ssl.ca_file.clone(),
+            ca_verify_file: ssl.ca_verify_file.clone(),
+            crl_file: ssl.crl_file.clone(),
+            ..LineOptions::default()
+        },
+        strict_sni: ssl.strict_sni,
+        prefer_client_ciphers: ssl.prefer_client_ciphers,
+        tickets,
+        session_lifetime_s: u32::try_from(tune.ssl_lifetime.as_secs()).ok(),
+        cached_sessions: Some(tune.ssl_cachesize),
+        ..ServerOptions::default()
+    })
+}
+
+fn ticket_keys(path: &Path) -> Result<TicketKeys, String> {
+    let at = |error: String| format!("tls-ticket-keys {}: {error}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| at(error.to_string()))?;
+    TicketKeys::from_text(&text).map_err(at)
+}
+
+/// Versions, cipher suites and groups as written; `others` has words such as `no-tlsv13`.
+fn algorithms(
+    [ciphers, ciphersuites, curves]: [&Option<String>; 3],
+    [min, max]: [&Option<String>; 2],
+    others: &[String],
+) -> Algorithms {
+    let version = |name: &Option<String>| name.as_deref().and_then(Version::parse).unwrap_or_default();
+    let without = [("no-tlsv12", Version::Tls12), ("no-tlsv13", Version::Tls13)];
+    Algorithms {
+        ciphers: ciphers.clone(),
+        ciphersuites: ciphersuites.clone(),
+        curves: curves.clone(),
+        min_version: version(min),
+        max_version: version(max),
+        without: without
+            .into_iter()
+            .filter(|(word, _)| others.iter().any(|other| other == word))
+            .map(|(_, version)| version)
+            .collect(),
+    }
+}
+
+/// Prepares TLS for every server that has it.
+///
+/// # Errors
+/// One sentence for each server whose files cannot be used.
+pub(crate) fn prepare_servers(shared: &Shared) -> Result<(), Vec<String>> {
+    let store = CertificateStore::default();
+    let mut errors = Vec::new();
+    for (proxy, config) in shared.proxies.iter().zip(&shared.config.proxies) {
+        for server in proxy.servers.load().iter() {
+            let Some(ssl) = settings_of(server, config) else { continue };
+            match client(ssl, server, &store) {
+                Ok(client) => server.tls.store(Some(client)),
+                Err(error) => {
+                    errors.push(format!("server '{}/{}': {error}", config.name, server.config.name));
+                }
+            }
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// The TLS words of a server's line, when its traffic or its checks need them.
+fn settings_of<'a>(server: &'a ServerState, proxy: &model::Proxy) -> Option<&'a SslServer> {
+    let config = &server.config;
+    let by_script = |steps: &[model::TcpCheckStep]| {
+        steps.iter().any(|step| matches!(step, model::TcpCheckStep::Connect { ssl: true, .. }))
+    };
+    let scripted = || {
+        let http = proxy.httpchk.as_ref().is_some_and(|check| by_script(&check.steps));
+        http || proxy.tcpchk.as_deref().is_some_and(by_script)
+    };
+    let checked = config.check.as_ref().is_some_and(|check| check.ssl == Some(true) || scripted());
+    config.ssl.as_ref().or_else(|| checked.then_some(&config.ssl_settings))
+}
+
+fn client(ssl: &SslServer, server: &ServerState, store: &CertificateStore) -> Result<Arc<TlsClient>, String> {
+    let certificate: Option<Arc<Certificate>> = match &ssl.crt {
+        None => None,
+        Some(path) => {
+            let loaded = store.load(path, ExtraFiles::default()).map_err(|error| error.to_string())?;
+            loaded.into_iter().next()
+        }
+    };
+    let options = ClientOptions {
+        algorithms: algorithms(
+            [&ssl.ciphers, &ssl.ciphersuites, &ssl.curves],
+            [&ssl.min_ver, &ssl.max_ver],
+            &ssl.others,
+        ),
+        verify: ssl.verify != Some(model::Verify::None),
+        ca_file: ssl.ca_file.clone(),
+        crl_file: ssl.crl_file.clone(),
+        verify_host: ssl.verifyhost.clone(),
+        certificate,
+        alpn: server.config.alpn.clone().unwrap_or_default(),
+        no_resumption: ssl.no_ssl_reuse,
+        no_tickets: ssl.no_tls_tickets,
+        max_record_bytes: None,
+    };
+    TlsClient::new(&options).map(|(client, _not_supported)| client).map_err(|error| error.to_string())
+}
+
+/// Shakes hands with a server.
+pub(crate) async fn connect(
+    stream: &mut Stream,
+    server: &ServerState,
+    sni: Option<&[u8]>,
+    alpn: Option<&[Vec<u8>]>,
+) -> io::Result<Rc<dyn TlsFacts>> {
+    let Some(client) = server.tls.load_full() else { return Err(io::ErrorKind::Unsupported.into()) };
+    let name = sni.and_then(|name| std::str::from_utf8(name).ok());
+    stream.start_client_tls(&client, name, alpn)?;
+    stream.handshake().await?;
+    facts(stream)
+}
+
+/// What rules may know of a stream's handshake.
+pub(crate) fn facts(stream: &Stream) -> io::Result<Rc<dyn TlsFacts>> {
+    let info = stream.tls().ok_or(io::ErrorKind::NotConnected)?;
+    Ok(Rc::new(Facts::new(info)))
+}
+
+/// What stays known of a handshake.
+struct Facts {
+    version: &'static str,
+    cipher: &'static str,
+    group: Option<&'static str>,
+    sni: Option<Box<str>>,
+    alpn: Option<Box<[u8]>>,
+    resumed: bool,
+    peer: Option<Box<[u8]>>,
+    own: Option<Arc<weir_net::tls::certificate::Loaded>>,
+    verify_error: u32,
+}
+
+impl Facts {
+    fn new(info: &TlsInfo) -> Self {
+        Self {
+            version: info.version(),
+            cipher: info.cipher(),
+            group: info.group(),
+            sni: info.server_name().map(Into::into),
+            alpn: info.alpn().map(Into::into),
+            resumed: info.is_resumed(),
+            peer: info.peer_certificate().map(Into::into),
+            own: info.local_certificate().map(|certificate| certificate.current()),
+            verify_error: info.verify_error(),
+        }
+    }
+}
+
+impl TlsFacts for Facts {
+    fn version(&self) -> &'static str {
+        self.version
+    }
+
+    fn cipher(&self) -> &str {
+        self.cipher
+    }
+
+    fn sni(&self) -> Option<&str> {
+        self.sni.as_deref()
+    }
+
+    fn alpn(&self) -> Option<&[u8]> {
+        self.alpn.as_deref()
+    }
+
+    fn resumed(&self) -> bool {
+        self.resumed
+    }
+
+    fn peer_certificate(&self) -> Option<&[u8]> {
+        self.peer.as_deref()
+    }
+
+    fn own_certificate(&self) -> Option<&[u8]> {
+        self.own.as_deref().map(|loaded| loaded.certificate())
+    }
+
+    fn group(&self) -> Option<&str> {
+        self.group
+    }
+
+    fn verify_error(&self) -> u32 {
+        self.verify_error
+    }
+}

@@ -1,0 +1,734 @@
+//! What all threads share: the configuration and the changing state of proxies and servers.
+//!
+//! Readers never lock on the request path: settings are snapshots, loads are atomics, counters are
+//! per-thread blocks.  The queue of a backend is a lock that only requests without a free slot take.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{AcqRel, Relaxed, SeqCst},
+};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::{Notify, watch};
+use weir_config::model::{self, Config};
+use weir_net::tls::client::TlsClient;
+
+use crate::check::{Hub, Standing};
+use crate::counters::{Counter, Counters, Rate};
+use crate::farm::{Farm, Layout, NEVER, Picker};
+use crate::listeners;
+use crate::load::ProcessLoad;
+use crate::pick::Held;
+pub use crate::queue::Queue;
+use crate::stick_table::StickTables;
+use crate::takeover::Exchangers;
+
+/// The process's shared state.
+pub struct Shared {
+    /// The configuration in force.
+    pub config: Arc<Config>,
+    /// State of each proxy, parallel to `config.proxies`.
+    pub proxies: Vec<ProxyState>,
+    /// Stick tables.
+    pub tables: StickTables,
+    /// Worker threads.
+    pub threads: usize,
+    /// Soft stop has begun: no new connections, idle ones close.
+    stopping: AtomicBool,
+    /// Tells the threads of the soft stop.
+    pub stop_signal: watch::Sender<bool>,
+    /// Tells the threads to end now.
+    pub hard_stop: watch::Sender<bool>,
+    /// A connection ended while others waited to be accepted.
+    pub freed: Notify,
+    /// What health checks of all threads share.
+    pub(crate) checks: Hub,
+    /// Ways to take idle connections over from other threads.
+    pub(crate) exchangers: Exchangers,
+    /// How busy the threads are.
+    pub load: ProcessLoad,
+    /// Client connections now.
+    pub connections: AtomicUsize,
+    /// Most client connections at once (`global maxconn`).
+    pub max_connections: AtomicUsize,
+    /// The same as configured: `set maxconn global` does not go beyond.
+    pub max_connections_at_start: usize,
+    /// Rate limits, changeable at run time.
+    pub limits: RateLimits,
+    /// Connections accepted since start.
+    pub total_connections: AtomicU64,
+    /// Requests since start (`%rt`, `show info`).
+    pub total_requests: AtomicU64,
+    /// TLS connections now.
+    pub tls_connections: AtomicUsize,
+    /// Rates of the process.
+    pub connection_rate: Rate,
+    /// TLS handshakes a second.
+    pub tls_rate: Rate,
+    /// When the process started.
+    pub started: Instant,
+    /// Wall clock at start, seconds since 1970.
+    pub started_at: u64,
+    /// `proc.` variables.
+    pub proc_vars: Mutex<Vec<(Box<[u8]>, weir_rules::Value<'static>)>>,
+    /// Tasks that outlive a soft stop's idle connections: running sessions.
+    pub jobs: AtomicUsize,
+    /// Host name, for logs and fetches.
+    pub hostname: String,
+    /// Process number.
+    pub pid: u32,
+}
+
+/// Limits a second for the whole process (`set rate-limit`); 0 = none.
+#[derive(Debug)]
+pub struct RateLimits {
+    /// `maxconnrate`
+    pub connections_per_second: AtomicU32,
+    /// `maxsessrate`
+    pub sessions_per_second: AtomicU32,
+    /// `maxsslrate`
+    pub tls_per_second: AtomicU32,
+    /// `maxcomprate`, in kilobytes.
+    pub compression_kb_per_second: AtomicU32,
+}
+
+impl RateLimits {
+    fn new(global: &model::Global) -> Self {
+        Self {
+            connections_per_second: AtomicU32::new(global.maxconnrate),
+            sessions_per_second: AtomicU32::new(global.maxsessrate),
+            tls_per_second: AtomicU32::new(global.maxsslrate),
+            compression_kb_per_second: AtomicU32::new(global.maxcomprate_kbps),
+        }
+    }
+}
+
+/// Changing state of a proxy.
+pub struct ProxyState {
+    /// Index in `Shared::proxies`.
+    index: usize,
+    threads: usize,
+    /// Frontend counters.
+    pub front: Counters,
+    /// Backend counters.
+    pub back: Counters,
+    /// Connections of the frontend now.
+    pub front_current: Level,
+    /// Requests (HTTP) or connections (TCP) in the backend now.
+    pub back_current: Arc<Level>,
+    /// `maxconn` of the frontend, changeable at run time.
+    pub front_limit: AtomicUsize,
+    /// Sessions a second of the frontend.
+    pub session_rate: Rate,
+    /// Connections a second of the frontend.
+    pub connection_rate: Rate,
+    /// Requests a second of the frontend.
+    pub request_rate: Rate,
+    /// Sessions a second of the backend.
+    pub backend_rate: Rate,
+    /// Frontend stopped at run time (`disable frontend`, soft stop).
+    pub disabled: AtomicBool,
+    /// The servers; replaced as a whole when one is added or removed.
+    pub servers: ArcSwap<Vec<Arc<ServerState>>>,
+    /// Which server is next.
+    pub picker: Picker,
+    /// What the servers share.
+    pub farm: Arc<Farm>,
+    /// Requests that wait for a slot of any server.
+    pub queue: Arc<Queue>,
+    /// Log lines made for the frontend (`%lc`).
+    pub log_counter: AtomicU32,
+    /// Milliseconds (process clock) of the last session, for `lastsess`.
+    pub last_session_ms: AtomicU64,
+    /// Milliseconds of the last change of the backend's own up/down state.
+    pub last_change_ms: AtomicU64,
+    /// The backend has at least one usable server (or needs none).
+    pub up: AtomicBool,
+    /// Times the backend went down.
+    pub down_transitions: AtomicU64,
+}
+
+/// A current number and its highest value.
+#[derive(Debug, Default)]
+pub struct Level {
+    now: AtomicI64,
+    max: AtomicI64,
+}
+
+impl Level {
+    /// One more; returns the new value.
+    pub fn enter(&self) -> i64 {
+        let now = self.now.fetch_add(1, SeqCst) + 1;
+        self.note(now);
+        now
+    }
+
+    /// One more unless `limit` is reached; true when it was counted.
+    pub fn enter_below(&self, limit: i64) -> bool {
+        let mut now = self.now.load(SeqCst);
+        while now < limit {
+            match self.now.compare_exchange_weak(now, now + 1, SeqCst, SeqCst) {
+                Ok(_) => {
+                    self.note(now + 1);
+                    return true;
+                }
+                Err(other) => now = other,
+            }
+        }
+        false
+    }
+
+    fn note(&self, now: i64) {
+        if now > self.max.load(Relaxed) {
+            self.max.fetch_max(now, Relaxed);
+        }
+    }
+
+    /// One less.  Ordered before the look at who waits for the slot, as joining the queue is ordered before
+    /// the look for a free slot: one of both sees the other.
+    pub fn leave(&self) {
+        self.now.fetch_sub(1, SeqCst);
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn now(&self) -> i64 {
+        self.now.load(SeqCst)
+    }
+
+    /// The highest value.
+    #[must_use]
+    pub fn max(&self) -> i64 {
+        self.max.load(Relaxed)
+    }
+
+    /// Starts the highest value anew (`clear counters`).
+    pub fn clear_max(&self) {
+        self.max.store(self.now(), Relaxed);
+    }
+}
+
+/// What health checks say of a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Health {
+    /// Failed `fall` times, or forced.
+    Down = 0,
+    /// Usable.
+    Up = 1,
+    /// Answers, but asks for no new sessions (404 with `disable-on-404`).
+    Stopping = 2,
+}
+
+/// Reasons an administrator set, as bits (`set server ... state`).
+pub mod admin {
+    /// Maintenance forced from the configuration or the runtime socket.
+    pub const MAINT: u8 = 1;
+    /// Maintenance inherited from a tracked server.
+    pub const MAINT_TRACKED: u8 = 2;
+    /// Disabled in the configuration.
+    pub const MAINT_CONFIG: u8 = 4;
+    /// Drain: no new sessions but persistent ones.
+    pub const DRAIN: u8 = 8;
+    /// Drain inherited from a tracked server.
+    pub const DRAIN_TRACKED: u8 = 16;
+    /// Name not resolved.
+    pub const MAINT_RESOLUTION: u8 = 32;
+    /// Any kind of maintenance.
+    pub const ANY_MAINT: u8 = MAINT | MAINT_TRACKED | MAINT_CONFIG | MAINT_RESOLUTION;
+}
+
+/// Changing state of a server.
+pub struct ServerState {
+    /// Its line of the configuration.
+    pub config: model::Server,
+    /// Index in the backend's list.
+    pub index: usize,
+    /// Index of the backend.
+    pub proxy: usize,
+    /// Where to connect; changed by `set server addr` and name resolution.
+    pub addr: ArcSwap<ServerTarget>,
+    /// TLS towards it, when its line says `ssl`.
+    pub tls: ArcSwapOption<TlsClient>,
+    /// Weight in force, 0..256 (user weight).
+    pub weight: AtomicU32,
+    /// Most requests at once, 0 = no limit; changed by `set maxconn server`.
+    pub maxconn: AtomicUsize,
+    /// Administrative bits of [`admin`].
+    pub admin: AtomicU8,
+    /// [`Health`] as a number.
+    health: AtomicU8,
+    /// Requests being served now.
+    pub served: Level,
+    /// Requests that must go to this server and wait for a slot.
+    pub queue: Arc<Queue>,
+    /// What it shares with the other servers.
+    pub farm: Arc<Farm>,
+    /// What [`Self::changed`] knew last: running, usable.
+    known: Mutex<(bool, bool)>,
+    /// When the slow start in progress began, milliseconds; [`NEVER`] without one.
+    slow_since_ms: AtomicU64,
+    /// Counters.
+    pub counters: Counters,
+    /// Sessions a second.
+    pub rate: Rate,
+    /// Idle connections kept in pools now, all threads.
+    pub idle: AtomicUsize,
+    /// The same for each thread, for those who want to take one over.
+    pub idle_by_thread: Box<[AtomicUsize]>,
+    /// Connections in use now.
+    pub used: AtomicUsize,
+    /// The last health check, for `check_status` and its like.
+    pub check: Mutex<CheckReport>,
+    /// The last agent check.
+    pub agent: Mutex<CheckReport>,
+    /// State machine of checks and administrator.
+    pub standing: Standing,
+    /// Check state as `show servers state` numbers it: enabled bits.
+    pub check_enabled: AtomicBool,
+    /// Agent checks enabled.
+    pub agent_enabled: AtomicBool,
+    /// Raised when sessions on this server must end (`shutdown sessions server`, `on-marked-down`).
+    pub shutdown_epoch: AtomicU64,
+    /// Wakes those who watch [`Self::shutdown_epoch`].
+    pub shutdown: Notify,
+    /// Milliseconds (process clock) of the last session.
+    pub last_session_ms: AtomicU64,
+    /// Milliseconds of the last state change, for `lastchg` and slow start.
+    pub last_change_ms: AtomicU64,
+    /// Seconds spent down before the last change.
+    pub down_time_s: AtomicU64,
+    /// Consecutive errors seen on live traffic (`observe`).
+    pub observed_errors: AtomicU32,
+    /// The server was added at run time.
+    pub dynamic: bool,
+}
+
+/// Where a server is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerTarget {
+    /// Address; `None` while its name is not resolved.
+    pub address: Option<weir_net::Address>,
+    /// The name it was resolved from.
+    pub name: Option<String>,
+}
+
+impl ServerTarget {
+    /// The IP address and port, when it is one.
+    #[must_use]
+    pub fn ip(&self) -> Option<SocketAddr> {
+        match &self.address {
+            Some(weir_net::Address::Ip(ip)) => Some(*ip),
+            _ => None,
+        }
+    }
+}
+
+/// The last health check's result, for statistics and logs.
+#[derive(Debug, Clone, Default)]
+pub struct CheckReport {
+    /// How it ended.
+    pub status: crate::check::Status,
+    /// Layer 7 code, when there is one.
+    pub code: u16,
+    /// How long the last check took, milliseconds; nothing before the first one.
+    pub duration_ms: Option<u64>,
+    /// What the server said, or what went wrong.
+    pub description: Vec<u8>,
+    /// `srv_check_result` of `show servers state`.
+    pub result: u8,
+}
+
+impl CheckReport {
+    /// Before the first check.
+    fn first() -> Self {
+        Self { status: crate::check::Status::Init, ..Self::default() }
+    }
+}
+
+impl ServerState {
+    /// State of a server line at start.
+    #[must_use]
+    pub fn new(config: &model::Server, proxy: usize, index: usize, threads: usize, farm: &Arc<Farm>) -> Self {
+        let target = target_of(&config.addr);
+        let admin_bits = if config.disabled { admin::MAINT_CONFIG } else { 0 };
+        let standing = Standing::new(config);
+        let health = standing.health();
+        let running = admin_bits & admin::ANY_MAINT == 0 && health != Health::Down;
+        let usable = running && config.weight > 0;
+        let server = Self {
+            index,
+            proxy,
+            farm: Arc::clone(farm),
+            known: Mutex::new((running, usable)),
+            slow_since_ms: AtomicU64::new(NEVER),
+            addr: ArcSwap::from_pointee(target),
+            tls: ArcSwapOption::empty(),
+            weight: AtomicU32::new(config.weight),
+            maxconn: AtomicUsize::new(config.maxconn),
+            admin: AtomicU8::new(admin_bits),
+            health: AtomicU8::new(health as u8),
+            standing,
+            shutdown: Notify::new(),
+            served: Level::default(),
+            queue: Arc::default(),
+            counters: Counters::new(threads),
+            rate: Rate::default(),
+            idle: AtomicUsize::new(0),
+            idle_by_thread: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
+            used: AtomicUsize::new(0),
+            check: Mutex::new(CheckReport::first()),
+            agent: Mutex::new(CheckReport::first()),
+            check_enabled: AtomicBool::new(config.check.is_some()),
+            agent_enabled: AtomicBool::new(config.agent_check.is_some()),
+            shutdown_epoch: AtomicU64::new(0),
+            last_session_ms: AtomicU64::new(u64::MAX),
+            last_change_ms: AtomicU64::new(0),
+            down_time_s: AtomicU64::new(0),
+            observed_errors: AtomicU32::new(0),
+            dynamic: false,
+            config: config.clone(),
+        };
+        server.count_usable(usable, false);
+        server
+    }
+
+    /// Keeps the farm's number of usable servers.
+    fn count_usable(&self, usable: bool, before: bool) {
+        let count = if self.config.backup { &self.farm.backups } else { &self.farm.active };
+        match (before, usable) {
+            (false, true) => count.fetch_add(1, SeqCst),
+            (true, false) => count.fetch_sub(1, SeqCst),
+            _ => 0,
+        };
+    }
+
+    /// To be called after any change of health, administrative state, weight or `maxconn`: the next pick sees
+    /// it, a slow start begins, those who wait for a server that went down look for another one, and those
+    /// who wait for any server get the slots of one that came up.
+    pub fn changed(self: &Arc<Self>) {
+        let (went_down, came_up) = {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = (self.is_running(), self.is_usable());
+            let before = std::mem::replace(&mut *known, now);
+            self.count_usable(now.1, before.1);
+            (before.0 && !now.0, !before.0 && now.0)
+        };
+        if went_down || came_up {
+            let slow = came_up && !self.config.slowstart.is_zero();
+            self.slow_since_ms.store(if slow { weir_net::timers::now_ms() } else { NEVER }, Relaxed);
+        }
+        self.farm.outdate();
+        if went_down && (self.in_maintenance() || self.farm.redispatch && !self.farm.persist) {
+            self.queue.disband();
+        }
+        if self.farm.usable() == 0 {
+            // Nobody could serve them: they are told now rather than when their time is over.
+            self.farm.queue.disband();
+        }
+        self.dispatch();
+    }
+
+    /// Gives free slots to those who wait, the longest waiting first.
+    pub(crate) fn dispatch(self: &Arc<Self>) {
+        while !self.queue.is_empty() || !self.farm.queue.is_empty() {
+            let (own, any) = (self.queue.first(), self.farm.queue.first());
+            let own_may = self.is_running() || self.farm.persist;
+            let own = own.filter(|_| own_may);
+            let any = any.filter(|_| self.is_usable());
+            let queue = match (own, any) {
+                (Some(own), Some(any)) if any < own => &self.farm.queue,
+                (Some(_), _) => &self.queue,
+                (None, Some(_)) => &self.farm.queue,
+                (None, None) => return,
+            };
+            let Some(held) = Held::try_new(self) else { return };
+            if let Some(unwanted) = queue.hand_over(held) {
+                // Around again: somebody may have come between the look into the queue and this.
+                unwanted.discard();
+            }
+        }
+    }
+
+    /// Sixteenths of weight and `maxconn` that apply now.
+    pub(crate) fn ramp(&self, now_ms: u64) -> u32 {
+        ramp(self.slow_since_ms.load(Relaxed), self.config.slowstart.as_millis() as u64, now_ms)
+    }
+
+    /// When the ramp of a slow start rises next; [`NEVER`] without one.
+    pub(crate) fn next_step_ms(&self, now_ms: u64) -> u64 {
+        let since_ms = self.slow_since_ms.load(Relaxed);
+        let slowstart_ms = self.config.slowstart.as_millis() as u64;
+        if since_ms == NEVER {
+            return NEVER;
+        }
+        if now_ms.saturating_sub(since_ms) >= slowstart_ms {
+            self.slow_since_ms.store(NEVER, Relaxed);
+            return NEVER;
+        }
+        now_ms + (slowstart_ms / u64::from(weir_balance::WEIGHT_SCALE)).max(1)
+    }
+
+    /// Requests it takes now; 0 is no limit.
+    #[must_use]
+    pub fn limit_now(&self) -> usize {
+        let maxconn = self.maxconn.load(Relaxed);
+        let slow = self.slow_since_ms.load(Relaxed) != NEVER;
+        if maxconn == 0 || (self.config.minconn == 0 && !slow) {
+            return maxconn;
+        }
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let load = u32::try_from(self.farm.current.now()).unwrap_or(0);
+        let ramp = if slow { self.ramp(weir_net::timers::now_ms()) } else { weir_balance::WEIGHT_SCALE };
+        let (minconn, fullconn) = (number(self.config.minconn), number(self.farm.fullconn));
+        weir_balance::dynamic_maxconn(minconn, number(maxconn), fullconn, load, ramp) as usize
+    }
+
+    /// What the checks say.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        match self.health.load(Relaxed) {
+            0 => Health::Down,
+            2 => Health::Stopping,
+            _ => Health::Up,
+        }
+    }
+
+    /// Ends the sessions on this server.
+    pub fn shut_sessions(&self) {
+        self.shutdown_epoch.fetch_add(1, AcqRel);
+        self.shutdown.notify_waiters();
+    }
+
+    /// Changes what the checks say; true when it was something else.
+    pub fn set_health(&self, health: Health) -> bool {
+        self.health.swap(health as u8, Relaxed) != health as u8
+    }
+
+    /// In maintenance, for any reason.
+    #[must_use]
+    pub fn in_maintenance(&self) -> bool {
+        self.admin.load(Relaxed) & admin::ANY_MAINT != 0
+    }
+
+    /// Drained by an administrator.
+    #[must_use]
+    pub fn draining(&self) -> bool {
+        self.admin.load(Relaxed) & (admin::DRAIN | admin::DRAIN_TRACKED) != 0
+    }
+
+    /// May be given persistent requests: up, or stopping, or draining.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        !self.in_maintenance() && self.health() != Health::Down
+    }
+
+    /// May be given new requests by the load balancer.
+    #[must_use]
+    pub fn is_usable(&self) -> bool {
+        self.is_running() && !self.draining() && self.health() == Health::Up && self.weight.load(Relaxed) > 0
+    }
+
+    /// Counts for this server.
+    pub fn count(&self, thread: usize, counter: Counter, by: u64) {
+        self.counters.add(thread, counter, by);
+    }
+}
+
+/// The address to connect to as far as it is known at start.
+fn target_of(addr: &model::ServerAddr) -> ServerTarget {
+    use weir_net::Address;
+    match addr {
+        model::ServerAddr::Inet(ip) => ServerTarget { address: Some(Address::Ip(*ip)), name: None },
+        model::ServerAddr::Unix(path) => {
+            ServerTarget { address: Some(Address::Unix(path.clone())), name: None }
+        }
+        model::ServerAddr::Abstract(name) => {
+            ServerTarget { address: listeners::abstract_name(name).address(), name: None }
+        }
+        model::ServerAddr::Name(name, _) => ServerTarget { address: None, name: Some(name.clone()) },
+        model::ServerAddr::Reverse => ServerTarget { address: None, name: None },
+    }
+}
+
+impl ProxyState {
+    fn new(index: usize, proxy: &model::Proxy, threads: usize, default_limit: usize) -> Self {
+        let farm = Arc::new(Farm::new(proxy));
+        let servers = proxy.servers.iter().enumerate();
+        let servers = servers.map(|(at, server)| ServerState::new(server, index, at, threads, &farm));
+        let servers = Arc::new(servers.map(Arc::new).collect::<Vec<_>>());
+        let picker = Picker::new(proxy, &servers);
+        Self {
+            index,
+            threads,
+            front: Counters::new(threads),
+            back: Counters::new(threads),
+            front_current: Level::default(),
+            back_current: Arc::clone(&farm.current),
+            front_limit: AtomicUsize::new(proxy.maxconn.unwrap_or(default_limit)),
+            session_rate: Rate::default(),
+            connection_rate: Rate::default(),
+            request_rate: Rate::default(),
+            backend_rate: Rate::default(),
+            disabled: AtomicBool::new(proxy.disabled),
+            servers: ArcSwap::new(servers),
+            picker,
+            queue: Arc::clone(&farm.queue),
+            farm,
+            log_counter: AtomicU32::new(0),
+            last_session_ms: AtomicU64::new(u64::MAX),
+            last_change_ms: AtomicU64::new(0),
+            up: AtomicBool::new(true),
+            down_transitions: AtomicU64::new(0),
+        }
+    }
+
+    /// Number of servers that take new requests: the active ones, or the backups without any.
+    #[must_use]
+    pub fn usable_servers(&self) -> usize {
+        self.farm.usable()
+    }
+
+    /// The backend as it is balanced now.
+    pub(crate) fn layout(&self) -> arc_swap::Guard<Arc<Layout>> {
+        self.picker.layout(&self.farm, &self.servers)
+    }
+
+    /// The backend as it is balanced now, with every change made before.
+    pub(crate) fn fresh_layout(&self) -> arc_swap::Guard<Arc<Layout>> {
+        self.picker.fresh_layout(&self.farm, &self.servers)
+    }
+
+    /// Many servers changed: as [`ServerState::changed`] on each.
+    pub fn changed(&self) {
+        for server in self.servers.load().iter() {
+            server.changed();
+        }
+    }
+
+    /// Adds a server at run time; it starts as its line says.
+    pub fn add_server(&self, config: &model::Server) -> Arc<ServerState> {
+        let index = self.servers.load().len();
+        let mut server = ServerState::new(config, self.index, index, self.threads, &self.farm);
+        server.dynamic = true;
+        let server = Arc::new(server);
+        self.servers.rcu(|servers| {
+            let mut servers = Vec::clone(servers);
+            servers.push(Arc::clone(&server));
+            servers
+        });
+        server.changed();
+        server
+    }
+
+    /// Removes a server; false when it is not there.  Requests on it end as they are.
+    pub fn remove_server(&self, server: &Arc<ServerState>) -> bool {
+        let is_other = |other: &&Arc<ServerState>| !Arc::ptr_eq(other, server);
+        let before = self.servers.rcu(|servers| servers.iter().filter(is_other).cloned().collect::<Vec<_>>());
+        let found = before.iter().any(|other| Arc::ptr_eq(other, server));
+        if found {
+            server.standing.removed.store(true, Relaxed);
+            server.admin.fetch_or(admin::MAINT, AcqRel);
+            server.changed();
+        }
+        found
+    }
+
+    /// The server of this name.
+    #[must_use]
+    pub fn server(&self, name: &str) -> Option<Arc<ServerState>> {
+        self.layout().members.named(name).cloned()
+    }
+}
+
+/// Sixteenths that apply after a start at `since_ms` that takes `slowstart_ms`.
+fn ramp(since_ms: u64, slowstart_ms: u64, now_ms: u64) -> u32 {
+    let scale = weir_balance::WEIGHT_SCALE;
+    if since_ms == NEVER || slowstart_ms == 0 {
+        return scale;
+    }
+    let elapsed_ms = now_ms.saturating_sub(since_ms).min(slowstart_ms);
+    let sixteenths = (u64::from(scale) * elapsed_ms).saturating_add(slowstart_ms) / slowstart_ms;
+    (sixteenths as u32).clamp(1, scale)
+}
+
+impl Shared {
+    /// Fresh state for a configuration.
+    #[must_use]
+    pub fn new(config: Arc<Config>, threads: usize, hostname: String) -> Arc<Self> {
+        /// `maxconn` where neither the configuration nor the descriptor limit says otherwise.
+        const DEFAULT_MAXCONN: usize = 10_000;
+        let max = config.global.maxconn.unwrap_or(DEFAULT_MAXCONN);
+        let proxies =
+            config.proxies.iter().enumerate().map(|(at, p)| ProxyState::new(at, p, threads, max)).collect();
+        Arc::new(Self {
+            proxies,
+            tables: StickTables::new(&config),
+            threads,
+            stopping: AtomicBool::new(false),
+            stop_signal: watch::Sender::new(false),
+            hard_stop: watch::Sender::new(false),
+            freed: Notify::new(),
+            checks: Hub::new(threads),
+            exchangers: Exchangers::new(threads),
+            load: ProcessLoad::new(threads),
+            connections: AtomicUsize::new(0),
+            max_connections: AtomicUsize::new(max),
+            max_connections_at_start: max,
+            limits: RateLimits::new(&config.global),
+            total_connections: AtomicU64::new(0),
+            total_requests: AtomicU64::new(0),
+            tls_connections: AtomicUsize::new(0),
+            connection_rate: Rate::default(),
+            tls_rate: Rate::default(),
+            started: Instant::now(),
+            started_at: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_secs()),
+            proc_vars: Mutex::default(),
+            jobs: AtomicUsize::new(0),
+            pid: std::process::id(),
+            hostname,
+            config,
+        })
+    }
+
+    /// Milliseconds since the process started.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
+    }
+
+    /// Begins the soft stop.
+    pub fn stop(&self) {
+        self.stopping.store(true, Relaxed);
+        self.stop_signal.send_replace(true);
+    }
+
+    /// Ready when the soft stop has begun.
+    pub async fn stopped(&self) {
+        // The sender lives here: it cannot be gone.
+        let mut signal = self.stop_signal.subscribe();
+        let _stopping = signal.wait_for(|stopping| *stopping).await;
+    }
+
+    /// A client connection is over: another one may be accepted.
+    pub(crate) fn connection_ended(&self) {
+        self.connections.fetch_sub(1, Relaxed);
+        self.freed.notify_waiters();
+    }
+
+    /// A soft stop has begun.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Relaxed)
+    }
+
+    /// Index of a proxy by name; `backend` asks for one with a backend's half.
+    #[must_use]
+    pub fn proxy_index(&self, name: &str, backend: bool) -> Option<usize> {
+        let fits = |p: &model::Proxy| &*p.name == name && if backend { p.backend } else { p.frontend };
+        self.config.proxies.iter().position(|p| fits(p))
+    }
+}

@@ -1,0 +1,114 @@
+//! `mode tcp`: rules on the first bytes, then bytes both ways until both sides closed.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+use weir_http::Request;
+use weir_net::timers::now_ms;
+use weir_rules::{Flow, Session, action};
+
+use crate::connection::Entry;
+use crate::edge::{Edge, H1Edge};
+use crate::exchange::{Exchange, Stop};
+use crate::worker::Worker;
+use crate::{connect, finish, forward, response_rules, route};
+
+/// Serves a connection in TCP mode.
+pub(crate) async fn serve(
+    worker: &Rc<Worker>,
+    entry: &Rc<Entry>,
+    session: Rc<Session>,
+    mut edge: Box<H1Edge>,
+    client_id: u64,
+) {
+    debug_assert_eq!(entry.front, session.frontend.index);
+    edge.start_tunnel();
+    let mut x = Exchange::new(worker, &session, Edge::H1(edge), Request::default(), client_id, now_ms());
+    x.tunnel = true;
+    x.upload.start_tunnel();
+    let stop = Box::pin(stages(&mut x)).await.err();
+    // There is no language to tell a TCP client anything in.
+    let stop = stop.map(|_| Stop::Drop { silent: false });
+    let finished = Box::pin(finish::finish(x, stop)).await;
+    if finished.silent
+        && let Edge::H1(edge) = &finished.client
+    {
+        edge.stream.set_no_linger();
+    }
+}
+
+async fn stages(x: &mut Exchange) -> Result<(), Stop> {
+    inspect(x, x.front).await?;
+    route::choose_backend(x)?;
+    if x.back != x.front {
+        inspect(x, x.back).await?;
+    }
+    let server = connect::tunnel(x).await?;
+    let back = Rc::clone(x.worker.proxy(x.back));
+    response_rules::stick(x, &server.held.server, &back);
+    x.answered = true;
+    forward::answer(x, server).await
+}
+
+/// `tcp-request content` rules, again whenever more bytes arrived, until they decide or the delay is over.
+async fn inspect(x: &mut Exchange, index: usize) -> Result<(), Stop> {
+    let proxy = Rc::clone(x.worker.proxy(index));
+    let rules = &proxy.tcp_request_content;
+    if rules.is_empty() {
+        return Ok(());
+    }
+    match proxy.tcp_request_inspect_delay {
+        Some(delay) => x.deadline.set_after(delay),
+        None => x.deadline.clear(),
+    }
+    let limit = x.worker.config().global.tune.bufsize;
+    let mut from = 0;
+    loop {
+        look(x);
+        x.txn.inspecting = proxy.tcp_request_inspect_delay.is_some() && !x.txn.request_body_complete;
+        match action::run(rules, from, &mut x.txn) {
+            Flow::Done | Flow::Allow => return Ok(()),
+            Flow::Wait { next, .. } => from = next,
+            Flow::Drop { silent } => {
+                x.terminated(b'P', b'R');
+                return Err(Stop::Drop { silent });
+            }
+            Flow::Reply { .. }
+            | Flow::Tarpit(_)
+            | Flow::Service(_)
+            | Flow::SwitchToHttp
+            | Flow::CloseServer => {
+                x.terminated(b'P', b'R');
+                return Err(Stop::Drop { silent: false });
+            }
+        }
+        let full = x.txn.request_body.len() >= limit;
+        if proxy.tcp_request_inspect_delay.is_none() || full || x.txn.request_body_complete {
+            x.txn.request_body_complete = true;
+        } else {
+            wait_for_more(x).await;
+        }
+    }
+}
+
+/// Shows the bytes received so far to the rules, without taking them.
+fn look(x: &mut Exchange) {
+    if let Edge::H1(edge) = &x.client {
+        x.txn.request_body.clear();
+        x.txn.request_body.extend_from_slice(edge.input.unread());
+    }
+}
+
+async fn wait_for_more(x: &mut Exchange) {
+    let Edge::H1(edge) = &mut x.client else { return };
+    let deadline = &mut x.deadline;
+    let complete = poll_fn(|cx| {
+        if let Poll::Ready(read) = edge.poll_fill(cx) {
+            return Poll::Ready(!matches!(read, Ok(1..)));
+        }
+        deadline.poll_expired(cx).map(|()| true)
+    })
+    .await;
+    x.txn.request_body_complete |= complete;
+}

@@ -1,0 +1,85 @@
+//! From `bind` lines to listening sockets.
+//!
+//! Owns which lines a socket is opened for and who else may have opened it already; the socket itself is
+//! [`weir_net::listen`]'s.
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use weir_config::model::{Bind, Config};
+use weir_net::handover::Inheritance;
+use weir_net::listen::{BindAddress, Listener};
+use weir_proxy::listeners::{address_of, options_of};
+
+/// How long a predecessor may take to answer, so that a dead one does not hold up the start.
+const PREDECESSOR_LIMIT: Duration = Duration::from_secs(5);
+
+/// The runtime command that hands listening sockets over.
+pub(crate) const HAND_OVER: &str = "_getsocks";
+
+/// The lines that listen, those of the command sockets included.
+fn binds(config: &Config) -> impl Iterator<Item = &Bind> {
+    let proxies = config.proxies.iter().filter(|proxy| !proxy.disabled);
+    config
+        .global
+        .stats_sockets
+        .iter()
+        .chain(proxies.flat_map(|proxy| &proxy.binds))
+        .filter(|bind| !bind.disabled)
+}
+
+/// A listening socket that a master keeps for its workers.
+#[derive(Debug)]
+pub(crate) struct Held {
+    address: BindAddress,
+    interface: Option<String>,
+    pub(crate) listener: Listener,
+}
+
+/// Opens what a configuration listens on, except what `held` has already.
+///
+/// Numbered descriptors (`fd@N`) are not opened here: workers inherit them as they are.
+pub(crate) fn open_for_workers(
+    config: &Config,
+    held: &[Rc<Held>],
+    inheritance: &mut Inheritance,
+) -> Result<Vec<Rc<Held>>, String> {
+    let mut open: Vec<Rc<Held>> = Vec::new();
+    for bind in binds(config) {
+        let Some(address) = address_of(&bind.addr) else { continue };
+        if matches!(address, BindAddress::Inherited(_)) {
+            continue;
+        }
+        let same = |old: &&Rc<Held>| old.address == address && old.interface == bind.interface;
+        if let Some(old) = held.iter().find(same) {
+            open.push(Rc::clone(old));
+            continue;
+        }
+        let listener =
+            Listener::bind(&address, &options_of(bind), inheritance).map_err(|error| error.to_string())?;
+        open.push(Rc::new(Held { address, interface: bind.interface.clone(), listener }));
+    }
+    Ok(open)
+}
+
+/// Fetches the listening sockets of a running predecessor from its command socket (`-x`).
+pub(crate) fn from_predecessor(path: Option<&Path>) -> Result<Inheritance, String> {
+    // `-x /dev/null` is how scripts say "none".
+    let Some(path) = path.filter(|path| *path != Path::new("/dev/null")) else {
+        return Ok(Inheritance::default());
+    };
+    let fetch = || -> io::Result<Inheritance> {
+        let mut socket = UnixStream::connect(path)?;
+        socket.set_read_timeout(Some(PREDECESSOR_LIMIT))?;
+        socket.set_write_timeout(Some(PREDECESSOR_LIMIT))?;
+        // In one piece: the other side looks for the whole word.
+        socket.write_all(format!("{HAND_OVER}\n").as_bytes())?;
+        Inheritance::receive(&socket)
+    };
+    fetch().map_err(|error| {
+        format!("cannot take over the listening sockets through {}: {error}", path.display())
+    })
+}

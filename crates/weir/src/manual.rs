@@ -1,0 +1,85 @@
+//! `weir doc`: what a keyword does, and how far the language is there.
+//!
+//! Reads the tables that the parser reads; nothing is written twice.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use weir_config::keywords::{self, Keyword, Status};
+use weir_rules::diagnostic::nearest;
+
+use crate::EXIT_INVALID;
+use crate::console::{self, Console};
+
+/// Prints a keyword's entries, or all keywords in a line each.
+pub(crate) fn print(name: Option<&str>) -> ExitCode {
+    let Some(name) = name else {
+        let lines: String = keywords::all().map(line).collect();
+        console::print(&lines);
+        return ExitCode::SUCCESS;
+    };
+    let found = keywords::named(name);
+    if found.is_empty() {
+        let near = nearest(name, keywords::all().map(|keyword| keyword.name));
+        let hint = near.map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default();
+        Console::default().alert(&format!("there is no keyword '{name}'{hint}"));
+        return ExitCode::from(EXIT_INVALID);
+    }
+    let entries: Vec<_> = found.iter().map(|keyword| entry(keyword)).collect();
+    console::print(&entries.join("\n"));
+    ExitCode::SUCCESS
+}
+
+/// Prints what is there and what is not, with the count of each.
+pub(crate) fn print_status() -> ExitCode {
+    let mut text = String::new();
+    let mut counts = [("implemented", 0), ("without effect", 0), ("not implemented yet", 0), ("removed", 0)];
+    for (keyword, status) in keywords::status() {
+        counts[rank(status)].1 += 1;
+        // Writing to a string cannot fail.
+        writeln!(
+            text,
+            "{:<20} {:<44} {}",
+            counts[rank(status)].0,
+            keyword.name,
+            keyword.places.names().join(", ")
+        )
+        .ok();
+    }
+    text.push('\n');
+    for (what, count) in counts {
+        writeln!(text, "{count:>5} {what}").ok();
+    }
+    console::print(&text);
+    ExitCode::SUCCESS
+}
+
+fn rank(status: Status) -> usize {
+    match status {
+        Status::Implemented => 0,
+        Status::NoEffect(_) => 1,
+        Status::NotYet => 2,
+        Status::Removed(_) => 3,
+    }
+}
+
+fn line(keyword: &Keyword) -> String {
+    format!("{:<44} {}\n", keyword.name, keyword.doc)
+}
+
+fn entry(keyword: &Keyword) -> String {
+    let negatable = if keyword.negatable { "[no] " } else { "" };
+    let status = match keyword.status() {
+        Status::Implemented => String::new(),
+        Status::NoEffect(reason) => format!("  Accepted without effect: {reason}.\n"),
+        Status::NotYet => "  Not implemented yet.\n".to_owned(),
+        Status::Removed(reason) => format!("  Removed: {reason}.\n"),
+    };
+    format!(
+        "{negatable}{} {}\n  {}.\n  In: {}\n{status}",
+        keyword.name,
+        keyword.arguments,
+        keyword.doc.trim_end_matches('.'),
+        keyword.places.names().join(", ")
+    )
+}

@@ -1,0 +1,260 @@
+//! The process that serves: opens what the configuration names, gives up its privileges, runs the data plane
+//! and follows signals.
+//!
+//! Owns the order of a start and of an end; the traffic is `weir-proxy`'s.
+
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::Interest;
+use tokio::task::LocalSet;
+use weir_config::model::{AdminLevel, Config};
+use weir_net::handover::Inheritance;
+use weir_net::stream::Stream;
+use weir_proxy::listeners::{Listening, bind_all};
+use weir_proxy::process::Prepared;
+use weir_proxy::{Process, Services};
+
+use crate::administration::Administration;
+use crate::channel::{self, Parent, Received, Word};
+use crate::command_line::Options;
+use crate::console::{Console, Level};
+use crate::pid_file::PidFile;
+use crate::privileges::{self, Identity};
+use crate::signals::{self, Signals};
+use crate::{EXIT_INVALID, daemon};
+
+/// What a serving process starts with.
+pub(crate) struct Setup {
+    pub options: Options,
+    pub console: Console,
+    pub config: Config,
+    pub inheritance: Inheritance,
+    pub pid_file: Option<PidFile>,
+    /// Who waits for the process to be ready.
+    pub parent: Option<Parent>,
+    /// The parent is a master, which goes on talking.
+    pub worker: bool,
+    /// The terminal is closed when the process is ready.
+    pub background: bool,
+}
+
+/// Why a process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// All connections have ended.
+    Finished,
+    /// It was told to end at once.
+    Stopped(signals::Event),
+    /// The master is gone.
+    Orphaned,
+}
+
+impl End {
+    /// A worker says by its code what ended it; a process by itself has done what it was told.
+    fn code(self, worker: bool) -> u8 {
+        match self {
+            Self::Stopped(signals::Event::Interrupt) if worker => 130,
+            Self::Stopped(_) if worker => 143,
+            Self::Finished | Self::Stopped(_) => 0,
+            Self::Orphaned => 1,
+        }
+    }
+}
+
+/// Serves until it is told to end.
+pub(crate) fn run(setup: Setup) -> ExitCode {
+    let console = Console::new(setup.console.verbosity());
+    match serve(setup) {
+        Ok(code) => ExitCode::from(code),
+        Err(message) => {
+            console.alert(&message);
+            ExitCode::from(EXIT_INVALID)
+        }
+    }
+}
+
+fn serve(mut setup: Setup) -> Result<u8, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start the event loop: {error}"))?;
+    // Before anybody can see that the process serves, it answers to signals.
+    let signals = {
+        let _guard = runtime.enter();
+        Signals::new().map_err(|error| format!("cannot receive signals: {error}"))?
+    };
+    let plane = prepare(&mut setup).inspect_err(|message| {
+        if let Some(parent) = &mut setup.parent {
+            // The master may be gone as well; the message is printed in any case.
+            parent.say(&Word::Said(Level::Alert.line(message))).ok();
+        }
+    })?;
+    let worker = setup.worker;
+    // Clients that come through the master are served on this thread.
+    LocalSet::new().block_on(&runtime, follow(setup, signals, plane)).map(|end| end.code(worker))
+}
+
+/// Everything that needs rights or may fail, in its order.
+fn prepare(setup: &mut Setup) -> Result<Plane, String> {
+    let identity = Identity::of(&setup.config.global)?;
+    let open = open(&setup.config, &mut setup.inheritance)?;
+    privileges::limit_descriptors(&mut setup.config.global, open.len())?;
+    if let Some(mib) = setup.options.max_memory_mib {
+        privileges::limit_memory(mib)?;
+    }
+    let config = Arc::new(std::mem::take(&mut setup.config));
+    let plane = Plane::load(Arc::clone(&config), open)?;
+    if let Some(pid_file) = setup.pid_file.take() {
+        pid_file.write().map_err(|error| format!("cannot write the pid file: {error}"))?;
+    }
+    identity.assume(config.global.chroot.as_deref())?;
+    plane.start()
+}
+
+/// A data plane inside a process that does other things too.
+pub(crate) fn start_plane(config: Config, inheritance: &mut Inheritance) -> Result<Plane, String> {
+    let open = open(&config, inheritance)?;
+    Plane::load(Arc::new(config), open)?.start()
+}
+
+fn open(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Listening>, String> {
+    bind_all(config, inheritance).map_err(|errors| {
+        let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        errors.join("\n")
+    })
+}
+
+/// Says that it is ready, then follows signals and the master until the end.
+async fn follow(mut setup: Setup, mut signals: Signals, plane: Plane) -> Result<End, String> {
+    daemon::say_farewell(&mut setup.options.replaced, setup.options.farewell);
+    let mut master = None;
+    if let Some(mut parent) = setup.parent.take() {
+        parent.say(&Word::Ready).map_err(|error| format!("the parent process is gone: {error}"))?;
+        if setup.worker {
+            master = Some(Master::new(parent.into_socket())?);
+        }
+    }
+    if setup.background {
+        daemon::close_terminal().map_err(|error| format!("cannot detach: {error}"))?;
+    }
+    loop {
+        tokio::select! {
+            signal = signals.next() => match signal {
+                signals::Event::Finish => plane.soft_stop(),
+                signals::Event::Terminate | signals::Event::Interrupt => return Ok(End::Stopped(signal)),
+                signals::Event::Reload | signals::Event::HangUp | signals::Event::Child | signals::Event::Ignored => {}
+            },
+            () = plane.finished() => return Ok(End::Finished),
+            received = next_from(&mut master) => match received {
+                Received::Connection(client, level) => plane.command_client(client, level),
+                Received::End => return Ok(End::Orphaned),
+            },
+        }
+    }
+}
+
+/// The master's end of the conversation, while the worker serves.
+struct Master {
+    socket: tokio::net::UnixStream,
+}
+
+impl Master {
+    fn new(socket: UnixStream) -> Result<Self, String> {
+        let socket = socket.set_nonblocking(true).and_then(|()| tokio::net::UnixStream::from_std(socket));
+        Ok(Self { socket: socket.map_err(|error| format!("cannot hear the master: {error}"))? })
+    }
+
+    async fn next(&mut self) -> Received {
+        loop {
+            let read =
+                self.socket.async_io(Interest::READABLE, || channel::receive(self.socket.as_fd())).await;
+            match read {
+                Ok(received) => return received,
+                // A message that carries no connection (or none that could be taken) concerns nobody else.
+                Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {}
+                Err(_) => return Received::End,
+            }
+        }
+    }
+}
+
+async fn next_from(master: &mut Option<Master>) -> Received {
+    match master {
+        Some(master) => master.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// How often a process that is told to finish looks whether it has.
+const FINISH_INTERVAL: Duration = Duration::from_millis(5);
+
+/// The data plane, loaded.
+struct Loaded {
+    prepared: Prepared,
+    services: Arc<Administration>,
+}
+
+/// The data plane, running.
+pub(crate) struct Plane {
+    process: Process,
+    services: Arc<Administration>,
+}
+
+impl Plane {
+    fn load(config: Arc<Config>, listening: Vec<Listening>) -> Result<Loaded, String> {
+        let sockets = listening.iter().map(|one| Arc::clone(&one.listener)).collect();
+        let services = Arc::new(Administration::new(sockets));
+        let shared: Arc<dyn Services> = Arc::<Administration>::clone(&services);
+        let prepared = Process::prepare(config, listening, shared);
+        Ok(Loaded { prepared: prepared.map_err(|error| error.to_string())?, services })
+    }
+
+    fn soft_stop(&self) {
+        self.services.forget_listeners();
+        self.process.soft_stop();
+    }
+
+    /// Ready when a soft stop is over.
+    pub(crate) async fn finished(&self) {
+        self.process.shared.stopped().await;
+        while !self.process.is_finished() {
+            tokio::time::sleep(FINISH_INTERVAL).await;
+        }
+    }
+
+    /// Serves a client of the command interface that came through the master; needs a local set.
+    fn command_client(&self, client: UnixStream, level: AdminLevel) {
+        // A client that cannot be served sees its connection closed.
+        let Ok(stream) = client.set_nonblocking(true).and_then(|()| Stream::from_unix(client)) else {
+            return;
+        };
+        tokio::task::spawn_local(self.services.administer(Arc::clone(&self.process.shared), stream, level));
+    }
+}
+
+impl Loaded {
+    fn start(self) -> Result<Plane, String> {
+        let process = self.prepared.start().map_err(|error| error.to_string())?;
+        Ok(Plane { process, services: self.services })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes() {
+        let check = |end: End, alone, worker| {
+            assert_eq!((end.code(false), end.code(true)), (alone, worker), "{end:?}");
+        };
+        check(End::Finished, 0, 0);
+        check(End::Stopped(signals::Event::Terminate), 0, 143);
+        check(End::Stopped(signals::Event::Interrupt), 0, 130);
+        check(End::Orphaned, 1, 1);
+    }
+}

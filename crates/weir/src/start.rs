@@ -1,0 +1,158 @@
+//! From a command line to a running process: check, daemon, master, worker, or serving by itself.
+//!
+//! Owns which of these it becomes; each of them is a file of its own.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use weir_config::model::Config;
+use weir_net::handover::Inheritance;
+use weir_proxy::Process;
+
+use crate::channel::{Parent, Word};
+use crate::command_line::{Background, Options, Role, Supervision, Verbosity};
+use crate::configuration::{self, Unusable};
+use crate::console::{self, Console};
+use crate::service_manager::ServiceManager;
+use crate::{EXIT_INVALID, daemon, listeners, master, pid_file, serve};
+
+/// Checks or serves a configuration.
+pub(crate) fn start(options: Options) -> ExitCode {
+    let console = Console::new(options.verbosity);
+    let started = match options.role {
+        Role::First => first(options, console),
+        Role::Daemon => background(options, console),
+        Role::Worker => worker(options, console),
+    };
+    started.unwrap_or_else(|Failed| ExitCode::from(EXIT_INVALID))
+}
+
+/// The start failed and the reason has been said.
+struct Failed;
+
+impl From<Unusable> for Failed {
+    fn from(_: Unusable) -> Self {
+        Self
+    }
+}
+
+/// Says why the start fails.
+fn failed(console: &Console) -> impl FnOnce(String) -> Failed {
+    |message| {
+        console.alert(&message);
+        Failed
+    }
+}
+
+/// A process that a user or a service manager started.
+fn first(options: Options, console: Console) -> Result<ExitCode, Failed> {
+    if let Some(directory) = &options.directory {
+        std::env::set_current_dir(directory)
+            .map_err(|error| format!("cannot change to folder {}: {error}", directory.display()))
+            .map_err(failed(&console))?;
+    }
+    let config = configuration::load(&options, Role::First, &console)?;
+    if options.check {
+        Process::check(&Arc::new(config)).map_err(|error| error.to_string()).map_err(failed(&console))?;
+        if options.verbosity == Verbosity::Verbose {
+            console::print("Configuration file is valid\n");
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let console = Console::new(configuration::verbosity(&options, &config));
+    if goes_to_background(&options, &config) {
+        return Ok(daemon::launch(&console));
+    }
+    become_server(options, console, config, None)
+}
+
+/// The detached process of `-D`.
+fn background(options: Options, console: Console) -> Result<ExitCode, Failed> {
+    let parent = daemon::become_daemon()
+        .map_err(|error| format!("cannot start in the background: {error}"))
+        .map_err(failed(&console))?;
+    let config = configuration::load(&options, Role::Daemon, &console)?;
+    let console = Console::new(configuration::verbosity(&options, &config));
+    become_server(options, console, config, Some(parent))
+}
+
+/// A master, or a process that serves by itself.
+fn become_server(
+    options: Options,
+    console: Console,
+    config: Config,
+    parent: Option<Parent>,
+) -> Result<ExitCode, Failed> {
+    let background = parent.is_some();
+    let supervised = configuration::supervised(&options, &config);
+    // A process in the foreground is not to overwrite the file of the one that runs.
+    let pid_file = if background || supervised {
+        pid_file::open(options.pid_file.as_ref(), config.global.pidfile.as_ref()).map_err(failed(&console))?
+    } else {
+        None
+    };
+    if supervised {
+        let notify = options.supervision == Supervision::MasterWithNotify;
+        let service_manager =
+            if notify { ServiceManager::from_environment() } else { ServiceManager::default() };
+        return Ok(master::run(master::Setup {
+            options,
+            console,
+            config,
+            pid_file,
+            parent,
+            service_manager,
+        }));
+    }
+    let inheritance =
+        listeners::from_predecessor(options.predecessor_socket.as_deref()).map_err(failed(&console))?;
+    Ok(serve::run(serve::Setup {
+        options,
+        console,
+        config,
+        inheritance,
+        pid_file,
+        parent,
+        worker: false,
+        background,
+    }))
+}
+
+/// The worker of a master.
+fn worker(mut options: Options, console: Console) -> Result<ExitCode, Failed> {
+    // Whom the program replaces concerns the master.
+    options.replaced.clear();
+    let no_channel = |error: std::io::Error| format!("cannot take over from the master: {error}");
+    let mut parent = Parent::from_stdin().map_err(no_channel).map_err(failed(&console))?;
+    let inheritance = Inheritance::receive(parent.socket()).map_err(no_channel).map_err(failed(&console))?;
+    let config = match configuration::load(&options, Role::Worker, &console) {
+        Ok(config) => config,
+        Err(unusable) => {
+            for line in console.startup_logs().lines() {
+                // The master may be gone as well; the message was printed in any case.
+                parent.say(&Word::Said(line.to_owned())).ok();
+            }
+            return Err(unusable.into());
+        }
+    };
+    let console = Console::new(configuration::verbosity(&options, &config));
+    let background = goes_to_background(&options, &config);
+    Ok(serve::run(serve::Setup {
+        options,
+        console,
+        config,
+        inheritance,
+        pid_file: None,
+        parent: Some(parent),
+        worker: true,
+        background,
+    }))
+}
+
+fn goes_to_background(options: &Options, config: &Config) -> bool {
+    match options.background {
+        Background::Daemon => true,
+        Background::Never => false,
+        Background::AsConfigured => config.global.daemon,
+    }
+}

@@ -1,0 +1,513 @@
+//! The program as a process: exit codes, signals, reloads, and what a client sees meanwhile.
+//!
+//! Every wait has a limit, and every process that a test starts ends with it.
+
+#![allow(clippy::unwrap_used, reason = "a test stops where something is not as it has to be")]
+
+use std::fs;
+use std::io::{BufRead, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+/// How long anything may take; far above what it takes.
+const LIMIT: Duration = Duration::from_secs(20);
+/// How often a condition is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// A test's folder, with the program under the name `haproxy`.
+struct Place {
+    folder: PathBuf,
+    port: u16,
+}
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("weir-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_weir"), folder.join("haproxy")).unwrap();
+        // The port is free a moment later too: the system gives numbers out in turn.
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        Self { folder, port }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// A configuration that answers every request with a text.
+    fn answers(&self, text: &str) {
+        self.configure(&format!("bind 127.0.0.1:{}", self.port), text);
+    }
+
+    fn configure(&self, bind: &str, text: &str) {
+        let origin = origin(text);
+        let config = format!(
+            "defaults\n mode http\n timeout client 10s\n timeout connect 10s\n timeout server 10s\n\
+             listen www\n {bind}\n server {text} {origin}\n"
+        );
+        self.write(&config);
+    }
+
+    fn write(&self, config: &str) {
+        fs::write(self.path("cfg"), config).unwrap();
+    }
+
+    fn command(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(self.path("haproxy"));
+        command.args(options).arg("-f").arg(self.path("cfg")).current_dir(&self.folder).stdin(Stdio::null());
+        command
+    }
+
+    fn start(&self, options: &[&str]) -> Running {
+        Running(self.command(options).spawn().unwrap())
+    }
+
+    fn output(&self, options: &[&str]) -> Output {
+        self.command(options).output().unwrap()
+    }
+
+    fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// Waits until the port answers with a text.
+    fn wait_for(&self, text: &str) {
+        eventually(&format!("an answer {text}"), || {
+            ask(self.address()).is_some_and(|answer| answer.ends_with(text))
+        });
+    }
+
+    fn pid(&self) -> Option<i32> {
+        fs::read_to_string(self.path("pid")).ok()?.trim().parse().ok()
+    }
+
+    /// The answer of the master's command socket.
+    fn master(&self, command: &str) -> String {
+        talk(&self.path("master.sock"), command)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.folder).ok();
+    }
+}
+
+/// A server that answers every request with a text, for as long as the test runs.
+fn origin(text: &str) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let answer =
+        format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{text}", text.len());
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let mut client = client.unwrap();
+            let mut head = Vec::new();
+            let mut byte = [0];
+            // A client that goes away in between is another test's way to end.
+            while !head.ends_with(b"\r\n\r\n") && client.read(&mut byte).is_ok_and(|length| length == 1) {
+                head.push(byte[0]);
+            }
+            client.write_all(answer.as_bytes()).ok();
+        }
+    });
+    address
+}
+
+/// A process that does not outlive its test.
+struct Running(Child);
+
+impl Running {
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    /// The exit code; none when a signal ended it.
+    fn code(&mut self) -> Option<i32> {
+        let mut status = None;
+        eventually("an exit code", || {
+            status = self.0.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// A daemon, known by its number alone.
+struct Daemon(i32);
+
+impl Daemon {
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.0).unwrap()
+    }
+
+    fn wait_until_gone(&self) {
+        // Nobody may be there to take the exit code of an orphan: a zombie is gone too.
+        eventually("the end of a daemon", || {
+            let status = fs::read_to_string(format!("/proc/{}/stat", self.0)).unwrap_or_default();
+            test_kill_process(self.pid()).is_err() || status.contains(") Z ")
+        });
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        kill_process(self.pid(), Signal::KILL).ok();
+    }
+}
+
+#[track_caller]
+fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < LIMIT, "waited too long for {what}");
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// One request on one connection; none when anything goes wrong.
+fn ask(to: SocketAddr) -> Option<String> {
+    let mut client = TcpStream::connect(to).ok()?;
+    client.set_read_timeout(Some(LIMIT)).ok()?;
+    client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).ok()?;
+    answer.starts_with("HTTP/1.1 200").then_some(answer)
+}
+
+/// One command on a unix socket.
+fn talk(path: &Path, command: &str) -> String {
+    let mut client = UnixStream::connect(path).unwrap();
+    client.set_read_timeout(Some(LIMIT)).unwrap();
+    client.write_all(command.as_bytes()).unwrap();
+    client.write_all(b"\n").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn checking_has_exit_codes() {
+    let place = Place::new("check");
+    let check = |config: &str, options: &[&str], code: i32, said: &str| {
+        place.write(config);
+        let output = place.output(options);
+        let text =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{options:?} {config:?}: {text}");
+        assert!(text.contains(said), "{options:?} {config:?}: {text}");
+    };
+    let good = "frontend f\n mode http\n bind 127.0.0.1:0\n timeout client 5s\n";
+    check(good, &["-c"], 0, "");
+    check(good, &["-c", "-V"], 0, "Configuration file is valid");
+    check("frontend f\n bnid :80\n", &["-c"], 1, "bnid");
+    check("frontend f\n bnid :80\n", &["-d"], 1, "bnid");
+    check("frontend f\n bnid :80\n", &["-D"], 1, "bnid");
+    check("frontend f\n bnid :80\n", &["-W"], 1, "bnid");
+    check("frontend f\n mode http\n bind 127.0.0.1:0 ssl crt /nowhere.pem\n", &["-c"], 1, "/nowhere.pem");
+    fs::remove_file(place.path("cfg")).unwrap();
+    assert_eq!(place.output(&["-c"]).status.code(), Some(1));
+}
+
+#[test]
+fn conditions_have_exit_codes() {
+    let place = Place::new("condition");
+    let check = |condition: &str, code: i32| {
+        let output = Command::new(place.path("haproxy")).args(["-cc", condition]).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{condition}");
+    };
+    check("defined(PATH)", 0);
+    check("defined(NO_SUCH_VARIABLE)", 1);
+    check("feature(THREAD)", 0);
+    check("feature(LUA)", 1);
+    check("version_atleast(2.5-dev0)", 0);
+    check("!streq(\"$PATH\",a) && 1", 0);
+    check("frobnicate(", 2);
+}
+
+#[test]
+fn a_process_in_the_foreground_ends_with_zero() {
+    let place = Place::new("foreground");
+    place.answers("one");
+    for signal in [Signal::INT, Signal::TERM, Signal::USR1] {
+        let mut running = place.start(&["-d"]);
+        place.wait_for("one");
+        // Signals that mean something to a master only.
+        running.signal(Signal::USR2);
+        running.signal(Signal::HUP);
+        assert!(ask(place.address()).is_some());
+        running.signal(signal);
+        assert_eq!(running.code(), Some(0), "{signal:?}");
+    }
+}
+
+#[test]
+fn a_soft_stop_waits_for_the_request_it_serves() {
+    let place = Place::new("soft-stop");
+    place.answers("one");
+    let mut running = place.start(&["-d"]);
+    place.wait_for("one");
+    let mut client = TcpStream::connect(place.address()).unwrap();
+    client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n").unwrap();
+    // A complete exchange on another connection shows that this one was accepted before the signal.
+    assert!(ask(place.address()).is_some());
+    running.signal(Signal::USR1);
+    eventually("the closed port", || TcpStream::connect(place.address()).is_err());
+    assert_eq!(running.0.try_wait().unwrap(), None);
+    client.write_all(b"\r\n").unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("one"), "{answer}");
+    assert_eq!(running.code(), Some(0));
+}
+
+#[test]
+fn a_daemon_is_ready_when_its_parent_ends_and_can_be_replaced() {
+    let place = Place::new("daemon");
+    place.answers("one");
+    assert_eq!(place.command(&["-D", "-p", "pid"]).status().unwrap().code(), Some(0));
+    let old = Daemon(place.pid().unwrap());
+    assert!(ask(place.address()).unwrap().ends_with("one"));
+    place.answers("two");
+    let replace = old.0.to_string();
+    assert_eq!(place.command(&["-D", "-p", "pid", "-sf", &replace]).status().unwrap().code(), Some(0));
+    let new = Daemon(place.pid().unwrap());
+    assert_ne!(old.0, new.0);
+    old.wait_until_gone();
+    assert!(ask(place.address()).unwrap().ends_with("two"));
+    kill_process(new.pid(), Signal::TERM).unwrap();
+    new.wait_until_gone();
+}
+
+#[test]
+fn a_daemon_that_cannot_start_says_so_to_its_parent() {
+    let place = Place::new("daemon-fails");
+    // Without address reuse on the other side, the port is taken.
+    let _taken = TcpListener::bind((Ipv4Addr::LOCALHOST, place.port)).unwrap();
+    place.answers("one");
+    let output = place.output(&["-D", "-p", "pid"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("[ALERT]"));
+}
+
+#[test]
+fn an_inherited_socket_is_used() {
+    let place = Place::new("inherited");
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, place.port)).unwrap();
+    place.configure("bind \"fd@${www}\"", "inherited");
+    for options in [&["-d"][..], &["-d", "-W"]] {
+        rustix::io::fcntl_setfd(&listener, rustix::io::FdFlags::empty()).unwrap();
+        let mut command = place.command(options);
+        let mut running = Running(command.env("www", listener.as_raw_fd().to_string()).spawn().unwrap());
+        rustix::io::fcntl_setfd(&listener, rustix::io::FdFlags::CLOEXEC).unwrap();
+        place.wait_for("inherited");
+        running.signal(Signal::TERM);
+        assert_eq!(running.code(), Some(0));
+    }
+}
+
+#[test]
+fn a_master_passes_on_how_it_was_told_to_end() {
+    let place = Place::new("master-ends");
+    place.answers("one");
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 0), (Signal::USR1, 0)] {
+        let mut running = place.start(&["-W", "-p", "pid"]);
+        place.wait_for("one");
+        eventually("the pid file", || place.pid() == i32::try_from(running.0.id()).ok());
+        running.signal(signal);
+        assert_eq!(running.code(), Some(code), "{signal:?}");
+        assert!(TcpStream::connect(place.address()).is_err());
+    }
+}
+
+#[test]
+fn a_lost_worker_takes_the_master_with_it() {
+    let place = Place::new("master-loses");
+    place.answers("one");
+    let mut running = place.start(&["-W", "-p", "pid", "-S", "unix@master.sock"]);
+    eventually("the end of the start", || place.pid().is_some());
+    let processes = place.master("show proc");
+    let worker = processes.lines().find(|line| line.contains(" worker ")).unwrap();
+    let worker: i32 = worker.split_whitespace().next().unwrap().parse().unwrap();
+    kill_process(Pid::from_raw(worker).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(running.code(), Some(128 + 9));
+}
+
+/// Asks all the time, each time on a new connection, until it is told to stop.
+struct Visitor {
+    stop: Arc<AtomicBool>,
+    failures: Arc<AtomicU32>,
+    thread: Option<std::thread::JoinHandle<u32>>,
+}
+
+impl Visitor {
+    fn of(address: SocketAddr) -> Self {
+        let (stop, failures) = (Arc::<AtomicBool>::default(), Arc::<AtomicU32>::default());
+        let (until, failed) = (Arc::clone(&stop), Arc::clone(&failures));
+        let thread = std::thread::spawn(move || {
+            let mut visits = 0;
+            while !until.load(Ordering::Relaxed) {
+                visits += 1;
+                failed.fetch_add(u32::from(ask(address).is_none()), Ordering::Relaxed);
+            }
+            visits
+        });
+        Self { stop, failures, thread: Some(thread) }
+    }
+
+    /// How many visits there were, and how many failed.
+    fn result(mut self) -> (u32, u32) {
+        self.stop.store(true, Ordering::Relaxed);
+        let visits = self.thread.take().unwrap().join().unwrap();
+        (visits, self.failures.load(Ordering::Relaxed))
+    }
+}
+
+#[test]
+fn reloads_refuse_nobody() {
+    let place = Place::new("reload");
+    place.answers("first");
+    let mut running = place.start(&["-W", "-p", "pid", "-S", "unix@master.sock"]);
+    place.wait_for("first");
+    let visitor = Visitor::of(place.address());
+    for round in 0..5 {
+        let text = format!("round-{round}");
+        place.answers(&text);
+        if round % 2 == 0 {
+            running.signal(Signal::USR2);
+        } else {
+            let answer = place.master("reload");
+            assert!(answer.starts_with("Success=1\n--\n"), "{answer}");
+        }
+        place.wait_for(&text);
+    }
+    let (visits, failures) = visitor.result();
+    assert!(visits > 5);
+    assert_eq!(failures, 0, "of {visits}");
+    eventually("the end of the old workers", || !place.master("show proc").contains("# old workers"));
+    assert!(place.master("show proc").contains("5 [failed: 0]"), "{}", place.master("show proc"));
+    running.signal(Signal::TERM);
+    assert_eq!(running.code(), Some(0));
+}
+
+#[test]
+fn a_successor_takes_the_sockets_over() {
+    let place = Place::new("successor");
+    let configure = |text: &str| {
+        place.answers(text);
+        let config = fs::read_to_string(place.path("cfg")).unwrap();
+        let socket = place.path("stats.sock");
+        place.write(&format!(
+            "global\n stats socket {} level admin expose-fd listeners\n{config}",
+            socket.display()
+        ));
+    };
+    configure("round-0");
+    let mut old = place.start(&["-d"]);
+    place.wait_for("round-0");
+    let visitor = Visitor::of(place.address());
+    for round in 1..4 {
+        let text = format!("round-{round}");
+        configure(&text);
+        let new = place.start(&["-d", "-x", "stats.sock", "-sf", &old.0.id().to_string()]);
+        assert_eq!(old.code(), Some(0));
+        place.wait_for(&text);
+        old = new;
+    }
+    let (visits, failures) = visitor.result();
+    assert!(visits > 3);
+    assert_eq!(failures, 0, "of {visits}");
+    // Nobody is there to take over from.
+    let output = place.output(&["-d", "-x", "nowhere.sock"]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_failed_reload_changes_nothing() {
+    let place = Place::new("bad-reload");
+    place.answers("good");
+    let mut running = place.start(&["-W", "-S", "unix@master.sock"]);
+    place.wait_for("good");
+    let check = |why: &str| {
+        let answer = place.master("reload");
+        assert!(answer.starts_with("Success=0\n--\n") && answer.contains(why), "{why}: {answer}");
+        assert!(ask(place.address()).unwrap().ends_with("good"), "{why}");
+    };
+    place.write("frontend f\n bnid :80\n");
+    check("bnid");
+    place.configure("bind 192.0.2.1:80", "elsewhere");
+    check("192.0.2.1");
+    place.configure(&format!("bind 127.0.0.1:{} ssl crt /nowhere.pem", place.port), "tls");
+    check("nowhere");
+    assert!(place.master("show proc").contains("0 [failed: 3]"));
+    place.answers("better");
+    assert!(place.master("reload").starts_with("Success=1"));
+    // The old worker may take a last connection before it learns that it is replaced.
+    place.wait_for("better");
+    running.signal(Signal::TERM);
+    assert_eq!(running.code(), Some(0));
+}
+
+#[test]
+fn the_service_manager_is_told_first_that_all_is_ready() {
+    let place = Place::new("notify");
+    place.answers("one");
+    let manager = UnixDatagram::bind(place.path("notify")).unwrap();
+    manager.set_read_timeout(Some(LIMIT)).unwrap();
+    let mut running =
+        Running(place.command(&["-Ws"]).env("NOTIFY_SOCKET", place.path("notify")).spawn().unwrap());
+    let next = || {
+        let mut datagram = [0; 512];
+        let length = manager.recv(&mut datagram).unwrap();
+        String::from_utf8_lossy(&datagram[..length]).into_owned()
+    };
+    assert!(next().contains("READY=1"));
+    // Ready means served.
+    assert!(ask(place.address()).is_some());
+    running.signal(Signal::USR2);
+    assert!(next().contains("RELOADING=1"));
+    assert!(next().contains("READY=1"));
+    running.signal(Signal::TERM);
+    assert!(next().contains("STOPPING=1"));
+    assert_eq!(running.code(), Some(0));
+}
+
+#[test]
+fn the_demo_serves_its_site_and_cleans_up() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let mut demo = Running(child.arg("demo").stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut printed = std::io::BufReader::new(demo.0.stdout.take().unwrap());
+    let mut next = |label: &str| loop {
+        let mut line = String::new();
+        assert!(printed.read_line(&mut line).unwrap() > 0, "{label} is not printed");
+        if let Some(value) = line.trim().strip_prefix(label) {
+            break value.trim().to_owned();
+        }
+    };
+    let pages = next("pages");
+    let address: SocketAddr = pages.trim_start_matches("http://").trim_end_matches('/').parse().unwrap();
+    let configuration = PathBuf::from(next("read from"));
+    assert!(configuration.exists());
+    eventually("the demo's page", || {
+        ask(address).is_some_and(|page| page.contains("Three origins behind one Weir"))
+    });
+    demo.signal(Signal::INT);
+    assert_eq!(demo.code(), Some(0));
+    assert!(!configuration.exists());
+}

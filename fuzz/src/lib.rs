@@ -1,0 +1,30 @@
+//! What the fuzzer calls: one function a parser, each in its own file. A function returns or panics; what
+//! it asserts holds for every input.
+
+mod deflate;
+mod h1;
+mod h2;
+mod message;
+mod proxy_protocol;
+
+pub use deflate::deflate;
+pub use h1::{h1_body, h1_request, h1_response};
+pub use h2::{h2_client, h2_pair, h2_server};
+pub use message::message;
+pub use proxy_protocol::proxy_protocol;
+
+/// A function that takes any input.
+pub type Target = fn(&[u8]);
+
+/// Every target by name; `targets/` has a file for each.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("deflate", deflate),
+    ("h1_body", h1_body),
+    ("h1_request", h1_request),
+    ("h1_response", h1_response),
+    ("h2_client", h2_client),
+    ("h2_pair", h2_pair),
+    ("h2_server", h2_server),
+    ("message", message),
+    ("proxy_protocol", proxy_protocol),
+];

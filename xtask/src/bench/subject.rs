@@ -1,0 +1,271 @@
+//! The programs that are measured: how each is started, on which core, and stopped again.
+
+use super::{configurations, fill, usage};
+use crate::{debian, place, program};
+use rustix::process::Signal;
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// A program that does not answer after this did not start.
+const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a program may take to stop before it is killed.
+const STOP_LIMIT: Duration = Duration::from_secs(3);
+
+/// Where the measurements run: a scratch folder and the two cores.
+pub(crate) struct Place {
+    pub(crate) scratch: place::Scratch,
+    proxy_core: usize,
+    client_core: usize,
+    real_time: bool,
+}
+
+impl Place {
+    pub(crate) fn new() -> Result<Self, String> {
+        let scratch = place::Scratch::new("b")?;
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let real_time = program::output(Command::new("chrt").args(["-r", "1", "true"])).is_ok();
+        let place = Self { scratch, proxy_core: cores - 1, client_core: cores.saturating_sub(2), real_time };
+        place.certificate()?;
+        place.fixtures()?;
+        Ok(place)
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let priority = if self.real_time {
+            "at real-time priority"
+        } else {
+            "at ordinary priority, as chrt is not permitted here: read the table with care"
+        };
+        let shared =
+            if self.proxy_core == self.client_core { "; there is only one core: ratios only" } else { "" };
+        format!(
+            "Proxy on core {}; client and origin on core {} {priority}{shared}.",
+            self.proxy_core, self.client_core
+        )
+    }
+
+    fn certificate(&self) -> Result<(), String> {
+        let openssl = debian::need("openssl", "openssl")?;
+        let folder = self.scratch.path();
+        let (key, certificate) = (folder.join("key.pem"), folder.join("certificate.pem"));
+        program::output(
+            Command::new(openssl)
+                .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
+                .args(["-days", "30", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
+                .arg("-keyout")
+                .arg(&key)
+                .arg("-out")
+                .arg(&certificate),
+        )?;
+        let both = place::read(&certificate)? + &place::read(&key)?;
+        place::write(&folder.join("site.pem"), &both)
+    }
+
+    /// Copies the fixtures to where a server that has given up root's rights can read them.
+    fn fixtures(&self) -> Result<(), String> {
+        let www = self.www();
+        place::create(&www)?;
+        for name in ["small.html", "page.html", "short.txt"] {
+            let from = configurations().join("fixtures").join(name);
+            fs::copy(&from, www.join(name)).map_err(|error| format!("{}: {error}", from.display()))?;
+        }
+        Ok(())
+    }
+
+    fn www(&self) -> PathBuf {
+        self.scratch.path().join("www")
+    }
+
+    /// A command that runs on the proxy's core.
+    fn on_proxy_core(&self, program: &Path) -> Command {
+        let mut command = Command::new("taskset");
+        command.args(["-c", &self.proxy_core.to_string()]).arg(program);
+        command
+    }
+
+    /// A command that runs beside the client, before everything else there.
+    pub(super) fn on_client_core(&self, program: &Path) -> Command {
+        let mut command = Command::new("taskset");
+        command.args(["-c", &self.client_core.to_string()]);
+        if self.real_time {
+            command.args(["chrt", "-r", "1"]);
+        }
+        command.arg(program);
+        command
+    }
+
+    fn configure(&self, template: &Path, name: &str, port: u16, origin: u16) -> Result<PathBuf, String> {
+        let text = fill(
+            &place::read(template)?,
+            &[
+                ("PORT", port.to_string()),
+                ("ORIGIN", origin.to_string()),
+                ("NAME", name.to_owned()),
+                ("FOLDER", self.scratch.path().display().to_string()),
+                ("FIXTURES", self.www().display().to_string()),
+            ],
+        );
+        let file = self.scratch.path().join(format!("{name}.conf"));
+        place::write(&file, &text)?;
+        Ok(file)
+    }
+
+    /// Starts the origin that all subjects forward to.
+    pub(super) fn origin(&self) -> Result<Running, String> {
+        let nginx = debian::need("nginx", "nginx")?;
+        let port = free_port()?;
+        let file = self.configure(&configurations().join("origin/nginx.conf"), "origin", port, 0)?;
+        let mut command = self.on_client_core(&nginx);
+        command.arg("-p").arg(self.scratch.path()).arg("-c").arg(file);
+        Running::start(command, "origin", port, self.scratch.path())
+    }
+}
+
+/// A program that is measured.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    pub(super) name: &'static str,
+    program: PathBuf,
+}
+
+impl Subject {
+    pub(crate) fn new(name: &str, program: PathBuf) -> Result<Self, String> {
+        let name = ["weir", "haproxy", "nginx", "h2o"]
+            .into_iter()
+            .find(|known| *known == name)
+            .ok_or_else(|| format!("there is no subject '{name}'"))?;
+        let program =
+            fs::canonicalize(&program).map_err(|error| format!("{}: {error}", program.display()))?;
+        Ok(Self { name, program })
+    }
+
+    /// Whether it reads HAProxy's configuration language.
+    pub(super) fn reads_haproxy(&self) -> bool {
+        matches!(self.name, "weir" | "haproxy")
+    }
+
+    fn template(&self, setup: &str) -> PathBuf {
+        let (folder, end) = match self.name {
+            "nginx" => ("nginx", "conf"),
+            "h2o" => ("h2o", "conf"),
+            _ => ("haproxy", "cfg"),
+        };
+        configurations().join(folder).join(format!("{setup}.{end}"))
+    }
+
+    /// Whether there is a configuration of that name for it.
+    pub(super) fn plays(&self, setup: &str) -> bool {
+        self.template(setup).is_file()
+    }
+
+    /// Starts it with one of its configurations.
+    pub(super) fn start(&self, place: &Place, setup: &str, origin: u16) -> Result<Running, String> {
+        let port = free_port()?;
+        let file = place.configure(&self.template(setup), self.name, port, origin)?;
+        self.start_with(place, &file, port)
+    }
+
+    /// Starts it with a configuration file.
+    pub(crate) fn start_with(&self, place: &Place, file: &Path, port: u16) -> Result<Running, String> {
+        let mut command = place.on_proxy_core(&self.called(place)?);
+        match self.name {
+            "nginx" => command.arg("-p").arg(place.scratch.path()).arg("-c").arg(file),
+            "h2o" => command.arg("-c").arg(file),
+            _ => command.arg("-db").arg("-f").arg(file),
+        };
+        Running::start(command, self.name, port, place.scratch.path())
+    }
+
+    /// The program's path; weir is called by the name whose command line it then understands.
+    fn called(&self, place: &Place) -> Result<PathBuf, String> {
+        if self.name != "weir" {
+            return Ok(self.program.clone());
+        }
+        let link = place.scratch.path().join("haproxy");
+        if !link.exists() {
+            std::os::unix::fs::symlink(&self.program, &link)
+                .map_err(|error| format!("{}: {error}", link.display()))?;
+        }
+        Ok(link)
+    }
+}
+
+/// A started program; dropping it stops it.
+pub(crate) struct Running {
+    child: Child,
+    pub(super) port: u16,
+    /// From the start of the program to its first accepted connection.
+    pub(super) ready_after: Duration,
+}
+
+impl Running {
+    fn start(mut command: Command, name: &str, port: u16, folder: &Path) -> Result<Self, String> {
+        let log = folder.join(format!("{name}.log"));
+        let written = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+        let copy = written.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;
+        command.stdin(Stdio::null()).stdout(written).stderr(copy);
+        let started = Instant::now();
+        let child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
+        let mut running = Self { child, port, ready_after: Duration::ZERO };
+        loop {
+            if TcpStream::connect_timeout(&address(port), START_LIMIT).is_ok() {
+                running.ready_after = started.elapsed();
+                return Ok(running);
+            }
+            let ended = running.child.try_wait().ok().flatten();
+            if let Some(status) = ended {
+                let said = place::read(&log).unwrap_or_default();
+                return Err(format!("{name} did not start: {status}\n{}", said.trim()));
+            }
+            if started.elapsed() > START_LIMIT {
+                return Err(format!("{name} did not answer within {} s", START_LIMIT.as_secs()));
+            }
+            sleep(Duration::from_millis(1));
+        }
+    }
+
+    pub(super) fn cpu_time(&self) -> usage::CpuTime {
+        usage::cpu_time(self.child.id())
+    }
+
+    pub(super) fn resident_bytes(&self) -> u64 {
+        usage::resident_bytes(self.child.id())
+    }
+
+    pub(super) fn open_files(&self) -> usize {
+        usage::open_files(self.child.id())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let asked_to_stop = rustix::process::Pid::from_raw(self.child.id().cast_signed())
+            .is_some_and(|process| rustix::process::kill_process(process, Signal::TERM).is_ok());
+        let asked = Instant::now();
+        while asked_to_stop && asked.elapsed() < STOP_LIMIT {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            sleep(Duration::from_millis(10));
+        }
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn address(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+/// A port that nobody uses now.
+pub(crate) fn free_port() -> Result<u16, String> {
+    TcpListener::bind(address(0))
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .map_err(|error| format!("there is no free port: {error}"))
+}
