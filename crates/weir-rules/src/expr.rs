@@ -146,7 +146,8 @@ impl Expr {
                 None => args::typed(&call, entry.args, scope)?,
             };
             let args = Args { list: typed, variant: entry.variant, proxy: Arc::clone(&self.args.proxy) };
-            if entry.output != Type::Any {
+            // "Any" behind a converter of any type is the type it got; behind one of a certain type it depends on the value.
+            if entry.output != Type::Any || entry.input != Type::Any {
                 self.output = entry.output;
             }
             list.push((entry, args));

@@ -99,6 +99,23 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// The value as a string: what is binary ends at its first zero byte, as strings do.
+    fn into_text(self) -> Cow<'a, [u8]> {
+        match self {
+            Self::Bin(b) => {
+                let end = memchr::memchr(0, &b).unwrap_or(b.len());
+                match b {
+                    Cow::Borrowed(b) => Cow::Borrowed(&b[..end]),
+                    Cow::Owned(mut b) => {
+                        b.truncate(end);
+                        Cow::Owned(b)
+                    }
+                }
+            }
+            other => other.into_bytes(),
+        }
+    }
+
     /// Appends the value as bytes.
     pub fn append_to(&self, out: &mut Vec<u8>) {
         match self {
@@ -152,7 +169,7 @@ impl<'a> Value<'a> {
             Type::Bool => self.to_bool().map(Self::Bool),
             Type::Int => self.to_int().map(Self::Int),
             Type::Ip => self.to_ip().map(Self::Ip),
-            Type::Str => Some(Self::Str(self.into_bytes())),
+            Type::Str => Some(Self::Str(self.into_text())),
             Type::Bin => Some(Self::Bin(self.into_binary())),
             Type::Method => match self {
                 Self::Str(b) | Self::Bin(b) => Some(Self::Method(b)),
