@@ -76,24 +76,19 @@ impl Lines {
         fields.push_field(Field { name, value, id, sensitive: line.sensitive });
     }
 
-    /// Notes a Content-Length; true when its line is to be kept (RFC 9110 section 8.6).
+    /// Notes a Content-Length; true when its line is to be kept.  A list is taken when all its numbers are the
+    /// same (RFC 9110 section 8.6).
     fn content_length(&mut self, value: &[u8]) -> bool {
-        let Some(length) = decimal(value) else {
-            self.blame(Fault::Malformed);
-            return false;
-        };
-        match self.content_length {
-            None => {
-                self.content_length = Some(length);
-                true
+        let is_first = self.content_length.is_none();
+        for element in value.split(|&b| b == b',').map(trimmed) {
+            let length = decimal(element).filter(|length| self.content_length.is_none_or(|l| l == *length));
+            if length.is_none() {
+                self.blame(Fault::Malformed);
+                return false;
             }
-            Some(first) => {
-                if first != length {
-                    self.blame(Fault::Malformed);
-                }
-                false
-            }
+            self.content_length = length;
         }
+        is_first
     }
 
     /// RFC 9113 section 8.2.3: cookie lines become one, where the first stood.
