@@ -159,7 +159,7 @@ impl Expr {
 
     /// Refuses what cannot have a value where the expression stands.
     fn check_place(&self, word: &Word, scope: &Scope<'_>) -> Result<(), Vec<Diagnostic>> {
-        if is_available(self.fetch.needs, scope.place) {
+        if is_available(self.fetch.needs, scope) {
             return Ok(());
         }
         let message = format!(
@@ -178,7 +178,7 @@ impl Expr {
 
     /// Warns about what cannot have a value where the condition stands, as it then never matches.
     pub(crate) fn warn_place(&self, word: &Word, scope: &mut Scope<'_>) {
-        if !is_available(self.fetch.needs, scope.place) {
+        if !is_available(self.fetch.needs, scope) {
             let needs = self.fetch.needs.name();
             scope.warn(word.pos, format!("'{}' never matches here: it needs {needs}", self.fetch.name));
         }
@@ -267,9 +267,10 @@ fn directed(fetch: &'static Fetch, place: Place) -> &'static Fetch {
     registry::find_fetch(name).unwrap_or(fetch)
 }
 
-/// Whether what a fetch needs is there at a place.
-fn is_available(needs: Needs, place: Place) -> bool {
+/// Whether what a fetch needs is there at the scope's place.
+fn is_available(needs: Needs, scope: &Scope<'_>) -> bool {
     use Needs as N;
+    let place = scope.place;
     let request = matches!(needs, N::RequestBuffer | N::RequestHead | N::RequestBody);
     let response = matches!(needs, N::ResponseBuffer | N::ResponseHead | N::ResponseBody | N::ResponseKept);
     match place {
@@ -281,7 +282,12 @@ fn is_available(needs: Needs, place: Place) -> bool {
         }
         Place::Rule(Phase::TcpRequestContent | Phase::HttpRequest)
         | Place::FrontendRequest
-        | Place::BackendRequest => !response && (needs != N::Server || place == Place::BackendRequest),
+        | Place::BackendRequest => match needs {
+            N::Server => place == Place::BackendRequest,
+            // A section that can be a backend has its rules run when it was chosen.
+            N::Backend => scope.backend && place != Place::FrontendRequest,
+            _ => !response,
+        },
         Place::Rule(Phase::TcpResponseContent | Phase::HttpResponse | Phase::HttpAfterResponse)
         | Place::BackendResponse => !request,
     }
