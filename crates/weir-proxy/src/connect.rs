@@ -52,6 +52,12 @@ pub(crate) enum ConnectError {
 /// Sends the request to a server and receives the response's head, trying again as the backend says.
 pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Response), Stop> {
     let proxy = Rc::clone(x.worker.proxy(x.back));
+    if x.body_aborted {
+        x.terminated(b'C', b'R');
+        x.count_front(Counter::ClientAborts, 1);
+        x.close_client = true;
+        return Err(x.error(400));
+    }
     request_head::prepare(x);
     let mut held = pick::assign(x, None).await?;
     loop {
@@ -431,7 +437,9 @@ impl Identity {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
-        (&self.sni, &self.proxy_header, &self.name, self.port).hash(&mut hasher);
+        // Manual, `http-reuse`: the name is what `pool-conn-name` says, and the TLS name only without it.
+        let name = self.name.as_ref().or(self.sni.as_ref());
+        (name, &self.proxy_header, self.port).hash(&mut hasher);
         (self.websocket == Some(Proto::H2), self.websocket.is_some()).hash(&mut hasher);
         hasher.finish()
     }
@@ -565,7 +573,12 @@ pub(crate) fn done(x: &Exchange, connection: ServerConnection) {
         && edge.output.is_empty()
         && !edge.read_closed;
     if clean && !spent && x.txn.request.method != Method::Connect {
-        x.worker.pool.give_h1(IdleH1 { edge, tls, facts }, now_ms(), x.worker.thread);
+        x.worker.pool.give_h1(
+            IdleH1 { edge, tls, facts },
+            now_ms(),
+            x.worker.thread,
+            x.worker.proxy(x.back).http_reuse,
+        );
     }
 }
 

@@ -52,7 +52,9 @@ async fn answer(x: &mut Exchange, reply: Reply) {
     let head_only = x.txn.request.method == Method::Head;
     x.txn.status = response.status;
     x.txn.response = Some(response);
-    response_rules::after_response(x);
+    if !x.unread {
+        response_rules::after_response(x);
+    }
     let Some(mut response) = x.txn.response.take() else { return };
     if let Edge::H2(_) = x.client {
         // HTTP/1 frames by its length anyway; here it only informs, and clients like to know.

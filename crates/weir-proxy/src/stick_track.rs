@@ -102,6 +102,7 @@ type Event = &'static [DataType];
 
 const SESSION: Event = &[DataType::SessCnt, DataType::SessRate];
 const REQUEST: Event = &[DataType::HttpReqCnt, DataType::HttpReqRate];
+const GLITCH: Event = &[DataType::GlitchCnt, DataType::GlitchRate];
 const ERROR: Event = &[DataType::HttpErrCnt, DataType::HttpErrRate];
 const FAILURE: Event = &[DataType::HttpFailCnt, DataType::HttpFailRate];
 const BYTES_IN: Event = &[DataType::BytesInCnt, DataType::BytesInRate];
@@ -126,6 +127,11 @@ fn count(shared: &Shared, tracked: &Tracked, event: Event, by: u64) {
 
 fn count_session(shared: &Shared, session: &Session, event: Event, by: u64) {
     session.tracked.borrow().iter().flatten().for_each(|tracked| count(shared, tracked, event, by));
+}
+
+/// Protocol errors that a session's connection survived.
+pub(crate) fn glitches(shared: &Shared, session: &Session, by: u64) {
+    count_session(shared, session, GLITCH, by);
 }
 
 /// Counts for what a transaction tracks: its own entries, and its session's in other slots.

@@ -44,6 +44,10 @@ pub struct Session {
     pub src: Cell<Option<SocketAddr>>,
     /// Address the client connected to.
     pub dst: Cell<Option<SocketAddr>>,
+    /// Addresses set by `tcp-request session` rules: over the connection's, under the transaction's.
+    pub session_src: Cell<Option<SocketAddr>>,
+    /// The same for the destination.
+    pub session_dst: Cell<Option<SocketAddr>>,
     /// Name and number of the frontend.
     pub frontend: ProxyName,
     /// Name of the bind line (`name`), empty without.
@@ -340,7 +344,7 @@ impl Txn {
     /// The client's address as rules see it: set-src first, then the connection's.
     #[must_use]
     pub fn src(&self) -> Option<SocketAddr> {
-        self.src.or_else(|| self.session.src.get())
+        self.src.or_else(|| self.session.session_src.get()).or_else(|| self.session.src.get())
     }
 
     /// The method as received.
@@ -366,7 +370,7 @@ impl Txn {
     /// The address the client asked for: set-dst first, then the connection's.
     #[must_use]
     pub fn dst(&self) -> Option<SocketAddr> {
-        self.dst.or_else(|| self.session.dst.get())
+        self.dst.or_else(|| self.session.session_dst.get()).or_else(|| self.session.dst.get())
     }
 }
 

@@ -370,6 +370,8 @@ fn transaction(worker: &Worker, server: &ServerState, proxy: &Proxy) -> Txn {
     let session = Session {
         src: Cell::new(None),
         dst: Cell::new(None),
+        session_src: Cell::new(None),
+        session_dst: Cell::new(None),
         frontend: name.clone(),
         listener_name: "".into(),
         listener_id: 0,

@@ -137,6 +137,7 @@ impl H2Shared {
             sent_end: false,
             in_slots: false,
             length: None,
+            head: false,
         }
     }
 
@@ -275,6 +276,8 @@ pub(crate) struct H2Edge {
     sent_end: bool,
     in_slots: bool,
     length: Option<u64>,
+    /// The request was HEAD: its response has no body, whatever the server sent.
+    head: bool,
 }
 
 impl H2Edge {
@@ -340,6 +343,11 @@ impl H2Edge {
         if self.in_slots { self.slot(None, |slot| slot.trailers.take()) } else { None }
     }
 
+    /// Notes that the request was HEAD.
+    pub(crate) fn answers_head(&mut self, head: bool) {
+        self.head = head;
+    }
+
     /// Announces the length of the body that comes, from `content-length`.
     pub(crate) fn set_body_length(&mut self, length: Option<u64>) {
         self.length = length;
@@ -354,7 +362,7 @@ impl H2Edge {
     }
 
     pub(super) fn send_response(&mut self, response: &Response, body: BodyLength) -> Result<(), EdgeError> {
-        let end = body == BodyLength::None || body == BodyLength::Exact(0);
+        let end = self.head || body == BodyLength::None || body == BodyLength::Exact(0);
         self.sent_end = end;
         let sent = self.shared.core.borrow_mut().send_response(self.id()?, response, end);
         self.shared.output_queued();
