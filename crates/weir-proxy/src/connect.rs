@@ -101,8 +101,19 @@ async fn ask(
 ) -> Result<(ServerConnection, Response), Failure> {
     let reused = connection.reused;
     x.upload.restart(retries_responses(proxy) || reused);
-    let length = x.upload.length(&x.txn);
+    let length = x.upload.length();
     let fail = |fault| Failure::Response { fault, reused };
+    if !x.txn.request.protocol.is_empty() {
+        // The deadline is still that of the connection.
+        let in_time = std::future::poll_fn(|cx| match connection.edge.poll_upgradable(cx) {
+            std::task::Poll::Ready(()) => std::task::Poll::Ready(true),
+            std::task::Poll::Pending => x.deadline.poll_expired(cx).map(|()| false),
+        })
+        .await;
+        if !in_time {
+            return Err(fail(Fault::ServerTimeout));
+        }
+    }
     connection.edge.send_request(&x.txn.request, length).map_err(|e| fail(Fault::Server(e)))?;
     let response = forward::until_response(x, &mut connection.edge).await.map_err(fail)?;
     if proxy.retry_on.statuses.contains(&response.status) && may_retry(x, proxy, &Failure::Status) {
@@ -415,6 +426,10 @@ impl Identity {
         let bytes = |value: weir_rules::Value<'_>| value.into_bytes().into_owned();
         let sni = config.ssl.as_ref().and_then(|ssl| ssl.sni.as_ref());
         let port = match config.port_map {
+            // Manual, `server`: port 0 stands for the port the client connected to.
+            weir_config::model::PortMap::Fixed if server.addr.load().ip().is_some_and(|a| a.port() == 0) => {
+                x.txn.dst().map_or(0, |d| d.port())
+            }
             weir_config::model::PortMap::Fixed => 0,
             weir_config::model::PortMap::Offset(by) => {
                 let port = i32::from(x.txn.dst().map_or(0, |d| d.port())) + by;

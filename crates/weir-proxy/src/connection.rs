@@ -129,9 +129,11 @@ async fn prepare(
     let thread = worker.thread;
     state.front.add(thread, Counter::Connections, 1);
     state.connection_rate.hit(now_ms());
+    let accepted = (session.src.get(), session.dst.get());
     if !run_connection_rules(worker, &front.tcp_request_connection, session, Counter::DeniedConnections) {
         return None;
     }
+    let ruled = (session.src.get(), session.dst.get());
     let mut deadline = Deadline::new();
     if let Some(time) = front.timeouts.client_hs.or(front.timeouts.client) {
         deadline.set_after(time);
@@ -141,6 +143,13 @@ async fn prepare(
     if entry.bind.accept_proxy && !receive_proxy_header(&mut edge, session, &mut deadline).await {
         state.front.add(thread, Counter::RequestErrors, 1);
         return None;
+    }
+    // What a rule set stays the connection's; the PROXY header's addresses are the session's then.
+    if ruled.0 != accepted.0 && session.proxy_header {
+        session.session_src.set(session.src.replace(ruled.0));
+    }
+    if ruled.1 != accepted.1 && session.proxy_header {
+        session.session_dst.set(session.dst.replace(ruled.1));
     }
     if let Some(acceptor) = &entry.tls {
         worker.shared.tls_rate.hit(now_ms());
@@ -580,6 +589,7 @@ fn start_stream(
     let Incoming { stream, request, end, refuse } = incoming;
     let mut edge = shared.open(Some(stream), end);
     edge.answers_head(request.method == Method::Head);
+    edge.asks_for_upgrade(!request.protocol.is_empty());
     if !end {
         let length = request.fields.first(weir_http::FieldName::ContentLength);
         edge.set_body_length(length.and_then(|l| std::str::from_utf8(l).ok()?.parse().ok()));

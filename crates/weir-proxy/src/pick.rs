@@ -432,6 +432,8 @@ async fn wait(
     match outcome {
         Wait::Slot(held) => Ok(held),
         Wait::Gone => {
+            let waited_ms = now_ms().saturating_sub(entered_ms);
+            x.txn.timers.queue_ms = Some(u32::try_from(waited_ms).unwrap_or(u32::MAX));
             x.terminated(b'C', b'Q');
             x.count_back(Counter::ClientAborts, 1);
             Err(Stop::Client)
