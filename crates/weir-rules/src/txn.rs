@@ -367,6 +367,13 @@ impl Txn {
         }
     }
 
+    /// Lets rules add at most `room` bytes of fields to the request, and to the response when there is one:
+    /// what the buffer has left beside head and body (`tune.maxrewrite` when it is full).
+    pub fn limit_rewriting(&mut self, room: usize) {
+        let fields = self.response.as_ref().map_or(&self.request.fields, |r| &r.fields);
+        self.max_head = crate::action::size(fields) + room;
+    }
+
     /// The address the client asked for: set-dst first, then the connection's.
     #[must_use]
     pub fn dst(&self) -> Option<SocketAddr> {

@@ -207,11 +207,8 @@ fn part<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
     let words = args.variant == "word";
     let list = parts(&text, args.str(1)?, words);
     let count = usize::try_from(args.int(2).unwrap_or(1)).ok()?;
-    match selected(args.int(0)?, count, list.len()) {
-        Some((first, last)) => Some(Value::Str(slice(text, list[first].0..list[last].1))),
-        None if words => None,
-        None => Some(Value::text(b"")),
-    }
+    let (first, last) = selected(args.int(0)?, count, list.len())?;
+    Some(Value::Str(slice(text, list[first].0..list[last].1)))
 }
 
 fn has_ctl<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
