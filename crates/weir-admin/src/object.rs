@@ -5,10 +5,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use weir_balance::Status;
 use weir_config::model::{Bind, BindAddr, Proxy};
 use weir_net::timers::now_ms;
 use weir_proxy::Shared;
-use weir_proxy::state::{Health, ProxyState, ServerState, admin};
+use weir_proxy::state::{ProxyState, ServerState};
 
 /// One line of the statistics.
 pub(crate) struct Object<'a> {
@@ -59,22 +60,25 @@ impl Kind {
 /// The time a report is made for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Now {
-    /// Milliseconds of the clock that rates and times of state changes are kept in.
+    /// Milliseconds of the clock that rates and sessions are kept in.
     pub(crate) ms: u64,
-    /// The same clock when the process started.
-    pub(crate) start_ms: u64,
+    /// Milliseconds since the start, which changes of state are kept in.
+    since_start_ms: u64,
 }
 
 impl Now {
     pub(crate) fn of(shared: &Shared) -> Self {
-        let ms = now_ms();
-        Self { ms, start_ms: ms.saturating_sub(shared.now_ms()) }
+        Self { ms: now_ms(), since_start_ms: shared.now_ms() }
     }
 
-    /// Seconds since a moment; one that was never set (0) is the start.
+    /// Milliseconds since a change of state.
+    pub(crate) fn since_change_ms(self, then_ms: u64) -> u64 {
+        self.since_start_ms.saturating_sub(then_ms)
+    }
+
+    /// Seconds since a change of state.
     pub(crate) fn seconds_since(self, then_ms: u64) -> u32 {
-        let then = if then_ms == 0 { self.start_ms } else { then_ms };
-        u32::try_from(self.ms.saturating_sub(then) / 1000).unwrap_or(u32::MAX)
+        u32::try_from(self.since_change_ms(then_ms) / 1000).unwrap_or(u32::MAX)
     }
 
     /// Seconds since the last session; -1 without any.
@@ -247,22 +251,10 @@ pub(crate) fn backend_is_up(state: &ProxyState) -> bool {
 
 /// The state of a server, in the words of the statistics.
 pub(crate) fn server_status(server: &ServerState) -> String {
-    let bits = server.admin.load(Relaxed);
-    if bits & (admin::MAINT | admin::MAINT_CONFIG) != 0 {
-        return "MAINT".to_owned();
+    let machine = server.standing();
+    let tracked = server.config.track.as_deref();
+    match (machine.status(), tracked) {
+        (Status::MaintVia, Some(tracked)) => format!("MAINT (via {tracked})"),
+        (status, _) => status.to_string(),
     }
-    if bits & admin::MAINT_TRACKED != 0 {
-        return match &server.config.track {
-            Some(tracked) => format!("MAINT (via {tracked})"),
-            None => "MAINT".to_owned(),
-        };
-    }
-    if bits & admin::MAINT_RESOLUTION != 0 {
-        return "MAINT (resolution)".to_owned();
-    }
-    let checked = server.check_enabled.load(Relaxed) || server.config.track.is_some();
-    if !checked && bits & admin::DRAIN == 0 && server.health() == Health::Up {
-        return "no check".to_owned();
-    }
-    server.standing().status().to_string()
 }

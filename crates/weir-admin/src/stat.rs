@@ -3,11 +3,12 @@
 //! Names, order and types are HAProxy's (management.txt section 9.1 and the program itself, version 3.0);
 //! everything that shows statistics reads this table.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_config::model::{Balance, Mode, Proxy};
 use weir_proxy::counters::Counter;
-use weir_proxy::state::ServerState;
+use weir_proxy::state::{CheckReport, ServerState};
 
 use crate::object::{self, Object, Part};
 use crate::value::Nature::{
@@ -88,9 +89,9 @@ pub(crate) const FIELDS: &[Field] = &[
     field("rate", SPEED, "Sessions in the last second", session_rate),
     field("rate_lim", LIMIT, "Most sessions a second (rate-limit sessions)", |o| frontend(o).map(|o| Value::U32(o.proxy.rate_limit_sessions))),
     field("rate_max", HIGHEST, "Most sessions in a second", session_rate_max),
-    field("check_status", TEXT, "Last check's result", |o| check_text(o, |c| c.status.name().to_owned())),
-    field("check_code", TEXT, "Code of the last check's answer", |o| check_number(o, |c| (c.code > 0).then_some(Value::U32(u32::from(c.code))))),
-    field("check_duration", Tags(Metric, Duration, Process), "Milliseconds the last check took", |o| check_number(o, |c| c.duration_ms.map(Value::U64))),
+    field("check_status", TEXT, "Last check's result; a star when one is under way", |o| check(o, |s, c| Some(Value::text(with_star(s.check_state(), c.status.name()))))),
+    field("check_code", TEXT, "Code of the last check's answer", |o| check(o, |_, c| (c.code > 0).then_some(Value::U32(u32::from(c.code))))),
+    field("check_duration", Tags(Metric, Duration, Process), "Milliseconds the last check took", |o| check(o, |_, c| c.duration_ms.map(Value::U64))),
     field("hrsp_1xx", TOTAL, "Responses with status 1xx", |o| http(o, FRONT | BACK | SERVER, Counter::Status1xx)),
     field("hrsp_2xx", TOTAL, "Responses with status 2xx", |o| http(o, FRONT | BACK | SERVER, Counter::Status2xx)),
     field("hrsp_3xx", TOTAL, "Responses with status 3xx", |o| http(o, FRONT | BACK | SERVER, Counter::Status3xx)),
@@ -108,23 +109,23 @@ pub(crate) const FIELDS: &[Field] = &[
     field("comp_byp", TOTAL, "Bytes not compressed because of limits", |o| total(o, FRONT | BACK, Counter::CompressionBypassed)),
     field("comp_rsp", TOTAL, "Responses compressed", |o| total(o, FRONT | BACK, Counter::CompressedResponses)),
     field("lastsess", Tags(Metric, Age, Process), "Seconds since the last session, -1 without any", last_session),
-    field("last_chk", TEXT, "What the last check received or failed on", |o| check_text(o, |c| String::from_utf8_lossy(&c.description).into_owned())),
-    field("last_agt", TEXT, "What the agent said last", |_| None),
+    field("last_chk", TEXT, "What the last check received or failed on", |o| check(o, |_, c| said(c))),
+    field("last_agt", TEXT, "What the agent said last", |o| agent(o, |_, c| said(c))),
     field("qtime", MEAN, "Average time in the queue, ms", |o| average(o, Counter::QueueTime)),
     field("ctime", MEAN, "Average time to connect, ms", |o| average(o, Counter::ConnectTime)),
     field("rtime", MEAN, "Average time to respond, ms", |o| average(o, Counter::ResponseTime)),
     field("ttime", MEAN, "Average total time, ms", |o| average(o, Counter::TotalTime)),
-    field("agent_status", TEXT, "Last agent check's result", |_| None),
+    field("agent_status", TEXT, "Last agent check's result; a star when one is under way", |o| agent(o, |s, c| Some(Value::text(with_star(s.agent_state(), c.status.name()))))),
     field("agent_code", TEXT, "Code of the agent, unused", |_| None),
-    field("agent_duration", Tags(Metric, Duration, Process), "Milliseconds the last agent check took", |_| None),
-    field("check_desc", TEXT, "Last check's result in words", |o| check_text(o, |c| c.status.description().to_owned())),
-    field("agent_desc", TEXT, "Last agent check's result in words", |_| None),
+    field("agent_duration", Tags(Metric, Duration, Process), "Milliseconds the last agent check took", |o| agent(o, |_, c| c.duration_ms.map(Value::U64))),
+    field("check_desc", TEXT, "Last check's result in words", |o| check(o, |_, c| Some(Value::text(c.status.description())))),
+    field("agent_desc", TEXT, "Last agent check's result in words", |o| agent(o, |_, c| Some(Value::text(c.status.description())))),
     field("check_rise", SETTING, "Passed checks until the server is up", |o| Some(Value::U32(checked(o)?.config.check.as_ref()?.rise))),
     field("check_fall", SETTING, "Failed checks until the server is down", |o| Some(Value::U32(checked(o)?.config.check.as_ref()?.fall))),
-    field("check_health", SETTING, "Health of the server, 0 to rise + fall - 1", |o| checked(o)?.standing().health.map(|h| Value::U32(h.counter()))),
-    field("agent_rise", SETTING, "Passed agent checks until the server is up", |_| None),
-    field("agent_fall", SETTING, "Failed agent checks until the server is down", |_| None),
-    field("agent_health", SETTING, "Health of the server as the agent says", |_| None),
+    field("check_health", SETTING, "Health of the server, 0 to rise + fall - 1", |o| Some(Value::U32(checked(o)?.standing().health?.counter()))),
+    field("agent_rise", SETTING, "Passed agent checks until the server is up", |o| server(o)?.standing().agent.map(|_| Value::U32(1))),
+    field("agent_fall", SETTING, "Failed agent checks until the server is down", |o| server(o)?.standing().agent.map(|_| Value::U32(1))),
+    field("agent_health", SETTING, "Health of the server as the agent says", |o| server(o)?.standing().agent.map(|a| Value::U32(a.counter()))),
     field("addr", SETTING, "Address and port", |o| o.address().filter(|_| o.legends).map(Value::text)),
     field("cookie", Tags(Config, Name, Service), "Cookie name of the backend, cookie value of the server", cookie),
     field("mode", SETTING, "Mode of the proxy", |o| Some(Value::text(mode(o.proxy)))),
@@ -343,7 +344,7 @@ fn throttle(object: &Object<'_>) -> Option<Value<'static>> {
     if whole_ms == 0 || changed_ms == 0 || !server.is_usable() {
         return None;
     }
-    let spent_ms = object.now.ms.saturating_sub(changed_ms);
+    let spent_ms = object.now.since_change_ms(changed_ms);
     (spent_ms < whole_ms).then(|| Value::U32((spent_ms * 100 / whole_ms).max(1) as u32))
 }
 
@@ -405,24 +406,36 @@ fn cookie(object: &Object<'_>) -> Option<Value<'static>> {
     Some(Value::text(String::from_utf8_lossy(bytes).into_owned()))
 }
 
-/// A text of the last check, once there was one.
-fn check_text(
+/// Something of the last health check, while the server is checked.
+fn check(
     object: &Object<'_>,
-    read: fn(&weir_proxy::state::CheckReport) -> String,
+    read: fn(&ServerState, &CheckReport) -> Option<Value<'static>>,
 ) -> Option<Value<'static>> {
-    let server = checked(object).filter(|s| !s.in_maintenance())?;
-    let report = server.check.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let text = read(&report);
-    (!text.is_empty()).then(|| Value::text(text))
+    let server = checked(object).filter(|s| s.check_enabled.load(Relaxed) && !s.in_maintenance())?;
+    read(server, &server.check.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-fn check_number(
+/// Something of the last agent check, while the agent is asked.
+fn agent(
     object: &Object<'_>,
-    read: fn(&weir_proxy::state::CheckReport) -> Option<Value<'static>>,
+    read: fn(&ServerState, &CheckReport) -> Option<Value<'static>>,
 ) -> Option<Value<'static>> {
-    let server = checked(object).filter(|s| !s.in_maintenance())?;
-    let report = server.check.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    read(&report)
+    let server =
+        server(object).filter(|s| s.config.agent_check.is_some() && s.agent_enabled.load(Relaxed))?;
+    read(server, &server.agent.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Bit of a check's state: it is under way.
+const IN_PROGRESS: u8 = 1;
+
+fn with_star(state: u8, status: &str) -> String {
+    if state & IN_PROGRESS != 0 { format!("* {status}") } else { status.to_owned() }
+}
+
+/// What a server said in a check, when it said something.
+fn said(report: &CheckReport) -> Option<Value<'static>> {
+    let text = String::from_utf8_lossy(&report.description).into_owned();
+    (!text.is_empty()).then(|| Value::text(text))
 }
 
 /// The mode's keyword.

@@ -1,6 +1,6 @@
 //! What can only be seen when everything was read: names, modes, missing parts, numbers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use weir_rules::scope::{Reference, Target};
@@ -240,6 +240,25 @@ impl Checker<'_> {
             problems.extend(missing.map(|message| Diagnostic::error(reference.pos, message)));
         }
         self.found.extend(problems);
+        self.mark_named_servers(references);
+    }
+
+    /// Servers that rules name stay for as long as the rules.
+    fn mark_named_servers(&mut self, references: &[Reference]) {
+        let mut named: HashSet<(&str, &str)> = HashSet::new();
+        for reference in references {
+            if let Target::Server { backend, server } = &reference.target {
+                named.insert((backend, server));
+            }
+        }
+        for proxy in self.proxies.iter_mut() {
+            let by_use_server: HashSet<usize> =
+                proxy.use_server.iter().filter_map(|rule| rule.target.as_ref().ok().copied()).collect();
+            for (number, server) in proxy.servers.iter_mut().enumerate() {
+                let by_rule = named.contains(&(&*proxy.name, &*server.name));
+                server.named_by_rules = by_rule || by_use_server.contains(&number);
+            }
+        }
     }
 
     fn missing_table(

@@ -748,6 +748,8 @@ pub struct Server {
     /// `pool-conn-name EXPR`: identifies reusable connections.
     pub pool_conn_name: Option<Arc<Expr>>,
     pub hash_key: Option<String>,
+    /// A rule names it (`use-server`, `srv_is_up(b/s)`): it cannot be removed at run time.
+    pub named_by_rules: bool,
     pub idle_ping: Option<Duration>,
     /// `udp@`: messages are sent in datagrams (servers of `mode log` backends).
     pub datagram: bool,

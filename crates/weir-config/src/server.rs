@@ -131,6 +131,7 @@ impl ServerDraft {
             guid: None,
             pool_conn_name: None,
             hash_key: None,
+            named_by_rules: false,
             idle_ping: None,
             datagram: false,
             strict_maxconn: false,

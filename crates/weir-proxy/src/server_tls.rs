@@ -133,6 +133,18 @@ pub(crate) fn prepare_servers(shared: &Shared) -> Result<(), Vec<String>> {
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
+impl Shared {
+    /// Prepares TLS for a server that was added at run time, if it has it.
+    ///
+    /// # Errors
+    /// Why its files cannot be used.
+    pub fn prepare_tls(&self, server: &ServerState) -> Result<(), String> {
+        let Some(ssl) = settings_of(server, &self.config.proxies[server.proxy]) else { return Ok(()) };
+        server.tls.store(Some(client(ssl, server, &CertificateStore::default())?));
+        Ok(())
+    }
+}
+
 /// The TLS words of a server's line, when its traffic or its checks need them.
 fn settings_of<'a>(server: &'a ServerState, proxy: &model::Proxy) -> Option<&'a SslServer> {
     let config = &server.config;

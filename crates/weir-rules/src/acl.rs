@@ -144,18 +144,13 @@ impl Test {
         let (expr, implied) = parse_criterion(first, scope)?;
         let mut flags = Flags::default();
         rest = flags.parse(rest, first)?;
-        let method = match flags.method.or(implied).or_else(|| Method::of_type(expr.output())) {
-            Some(method) => method,
-            None => {
-                let message = format!(
-                    "'{}' returns {}, which needs a matching method",
-                    first.as_str(),
-                    expr.output().name()
-                );
-                return Err(vec![
-                    Diagnostic::error(first.pos, message).hint("add '-m str', '-m bin' or another"),
-                ]);
-            }
+        let method = flags.method.or(implied).or_else(|| Method::of_type(expr.output()));
+        let Some(method) = method else {
+            let kind = expr.output().name();
+            let message = format!("'{}' returns {kind}, which needs a matching method", first.as_str());
+            return Err(vec![
+                Diagnostic::error(first.pos, message).hint("add '-m str', '-m bin' or another"),
+            ]);
         };
         if !method.accepts(expr.output()) {
             let message = format!("'-m {}' cannot match {}", method.name(), expr.output().name());
@@ -183,11 +178,10 @@ impl Test {
         let mut operator = Operator::Eq;
         let (mut sources, mut places) = (Vec::new(), Vec::new());
         for word in words {
-            if matches!(rules.method, Method::Int | Method::Len) {
-                if let Some(found) = Operator::parse(&word.text) {
-                    operator = found;
-                    continue;
-                }
+            let numeric = matches!(rules.method, Method::Int | Method::Len);
+            if let Some(found) = Operator::parse(&word.text).filter(|_| numeric) {
+                operator = found;
+                continue;
             }
             sources.push(Source { text: word.text.as_slice().into(), operator });
             places.push(word.pos);

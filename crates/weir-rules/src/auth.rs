@@ -14,8 +14,11 @@ pub struct UserList {
     users: BTreeMap<Box<[u8]>, User>,
     groups: Vec<Box<[u8]>>,
     /// Users named by groups before they are defined.
-    members: Vec<(Box<[u8]>, Box<[u8]>)>,
+    members: Vec<Member>,
 }
+
+/// A user's name and the group it is in.
+type Member = (Box<[u8]>, Box<[u8]>);
 
 /// A user.
 #[derive(Debug)]

@@ -79,21 +79,20 @@ impl Alias {
 
     /// Dates and termination states are never quoted.
     fn unquoted(self, mut options: Options) -> Options {
-        use Alias as A;
         let never = matches!(
             self,
-            A::AcceptUtc
-                | A::AcceptLocal
-                | A::AcceptSeconds
-                | A::AcceptMs
-                | A::AcceptMillis
-                | A::RequestMs
-                | A::RequestUtc
-                | A::RequestLocal
-                | A::Termination
-                | A::TerminationCookie
-                | A::Pid
-                | A::RequestCounter
+            Self::AcceptUtc
+                | Self::AcceptLocal
+                | Self::AcceptSeconds
+                | Self::AcceptMs
+                | Self::AcceptMillis
+                | Self::RequestMs
+                | Self::RequestUtc
+                | Self::RequestLocal
+                | Self::Termination
+                | Self::TerminationCookie
+                | Self::Pid
+                | Self::RequestCounter
         );
         options.quote &= !never;
         options
@@ -278,9 +277,9 @@ fn captures_value(slots: &Slots, list: bool, options: Options) -> Option<Value<'
     let mut out = Vec::new();
     let plain = Options { quote: false, ..options };
     if list {
-        print_capture_list(slots, plain, &mut out)
+        print_capture_list(slots, plain, &mut out);
     } else {
-        print_captures(slots, plain, &mut out)
+        print_captures(slots, plain, &mut out);
     }
     (!slots.is_empty()).then(|| Value::owned(out))
 }
@@ -308,19 +307,31 @@ fn port(address: Option<SocketAddr>, options: Options) -> Option<Value<'static>>
     Some(if options.hex { hex_number(u32::from(port), 4) } else { Value::Int(i64::from(port)) })
 }
 
-fn format_at(us: u64, format: &[u8], offset_s: i32) -> Value<'static> {
-    let nanos = (us % 1_000_000 * 1000) as u32;
-    Value::owned(date::format((us / 1_000_000) as i64, nanos, format, offset_s))
-}
-
 fn date_utc(us: u64) -> Value<'static> {
-    format_at(us, b"%d/%b/%Y:%H:%M:%S %z", 0)
+    dated(us, 0, |out| out.extend_from_slice(b" +0000"))
 }
 
 fn date_local(us: u64, txn: &Txn) -> Value<'static> {
-    format_at(us, b"%d/%b/%Y:%H:%M:%S %z", txn.env.utc_offset((us / 1_000_000) as i64))
+    let offset = txn.env.utc_offset((us / 1_000_000) as i64);
+    dated(us, offset, |out| {
+        let minutes = offset.unsigned_abs() / 60;
+        let sign = if offset < 0 { '-' } else { '+' };
+        out.extend_from_slice(format!(" {sign}{:02}{:02}", minutes / 60, minutes % 60).as_bytes());
+    })
 }
 
 fn date_ms(us: u64, txn: &Txn) -> Value<'static> {
-    format_at(us, b"%d/%b/%Y:%H:%M:%S.%3N", txn.env.utc_offset((us / 1_000_000) as i64))
+    let ms = us / 1000 % 1000;
+    dated(us, txn.env.utc_offset((us / 1_000_000) as i64), |out| {
+        out.push(b'.');
+        out.extend([ms / 100, ms / 10 % 10, ms % 10].map(|d| b'0' + d as u8));
+    })
+}
+
+/// A date at an offset from UTC, and what stands behind it.
+fn dated(us: u64, offset_s: i32, tail: impl FnOnce(&mut Vec<u8>)) -> Value<'static> {
+    let mut out = Vec::with_capacity(32);
+    date::push_log_date((us / 1_000_000) as i64 + i64::from(offset_s), &mut out);
+    tail(&mut out);
+    Value::owned(out)
 }

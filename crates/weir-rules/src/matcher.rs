@@ -170,6 +170,8 @@ enum Index {
     Always,
     Few(Vec<Box<[u8]>>),
     Exact(HashMap<Box<[u8]>, usize>),
+    /// Few prefixes or suffixes, longest first, with their places.
+    FewAffixes(Vec<(Box<[u8]>, usize)>),
     /// Prefixes or suffixes by length, longest first.
     Affix {
         lengths: Vec<usize>,
@@ -200,7 +202,7 @@ impl Patterns {
                     let text = String::from_utf8_lossy(&s.text);
                     decode_hex(&s.text)
                         .map(Vec::into_boxed_slice)
-                        .ok_or((at, format!("'{text}' is no hexadecimal block")))
+                        .ok_or_else(|| (at, format!("'{text}' is no hexadecimal block")))
                 };
                 exact(sources.iter().enumerate().map(decode).collect::<Result<_, _>>()?)
             }
@@ -269,6 +271,12 @@ impl Patterns {
         match &self.index {
             Index::Few(list) => list.iter().position(|p| **p == *bytes),
             Index::Exact(map) => map.get(bytes).copied(),
+            Index::FewAffixes(list) => {
+                let suffix = self.rules.method == Method::End;
+                let found =
+                    list.iter().find(|(p, _)| if suffix { bytes.ends_with(p) } else { bytes.starts_with(p) });
+                found.map(|(_, at)| *at)
+            }
             Index::Affix { lengths, map } => {
                 lengths.iter().filter(|len| **len <= bytes.len()).find_map(|len| {
                     let part = match self.rules.method {
@@ -320,6 +328,11 @@ fn exact(texts: Vec<Box<[u8]>>) -> Index {
 }
 
 fn affix(texts: Vec<Box<[u8]>>) -> Index {
+    if texts.len() <= FEW {
+        let mut list: Vec<_> = texts.into_iter().enumerate().map(|(at, text)| (text, at)).collect();
+        list.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
+        return Index::FewAffixes(list);
+    }
     let mut lengths: Vec<_> = texts.iter().map(|t| t.len()).collect();
     lengths.sort_unstable_by(|a, b| b.cmp(a));
     lengths.dedup();
@@ -401,7 +414,7 @@ fn parse_range(source: &Source, dotted: bool) -> Result<IntRange, String> {
 
 /// Hexadecimal digits as bytes.
 pub(crate) fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {
-    (text.len() % 2 == 0).then(|| text.chunks(2).map(pcre::hex_byte).collect())?
+    text.len().is_multiple_of(2).then(|| text.chunks(2).map(pcre::hex_byte).collect())?
 }
 
 /// Addresses and networks: one hash table per prefix length, longest first.

@@ -1,6 +1,6 @@
 //! Answers the proxy makes itself: built-in errors, error files, templates of `return`, `deny` and `http-error`.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use weir_http::Response;
 
@@ -28,6 +28,12 @@ pub struct Reply {
 /// The built-in message of a status; statuses without one get an empty body.
 #[must_use]
 pub fn default_error(status: u16) -> Reply {
+    static BUILT_IN: LazyLock<Vec<Reply>> = LazyLock::new(|| HANDLED.iter().map(|s| built_in(*s)).collect());
+    let known = HANDLED.iter().position(|s| *s == status);
+    known.map_or_else(|| built_in(status), |at| BUILT_IN[at].clone())
+}
+
+fn built_in(status: u16) -> Reply {
     let Some((heading, sentence)) = status::message(status) else {
         return Reply { response: Response::new(status, status::reason(status)), body: Arc::new([]) };
     };

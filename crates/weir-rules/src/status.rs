@@ -77,11 +77,18 @@ pub fn reason(status: u16) -> &'static str {
         510 => "Not extended",
         511 => "Network authentication required",
         520 => "Web server is returning an unknown error",
-        ..200 => "Informational",
-        ..300 => "Success",
-        ..400 => "Redirection",
-        ..500 => "Client Error",
-        ..600 => "Server Error",
+        _ => class(status),
+    }
+}
+
+/// The class of a status.
+fn class(status: u16) -> &'static str {
+    match status / 100 {
+        1 => "Informational",
+        2 => "Success",
+        3 => "Redirection",
+        4 => "Client Error",
+        5 => "Server Error",
         _ => "Other",
     }
 }

@@ -74,6 +74,9 @@ pub struct Session {
     pub log_level: Cell<Option<u8>>,
 }
 
+/// Name and value of a field.
+pub type NameValue = (Box<[u8]>, Box<[u8]>);
+
 /// Name and number of a proxy.
 #[derive(Clone, Debug)]
 pub struct ProxyName {
@@ -238,7 +241,7 @@ pub struct Txn {
     /// `set-bc-tos`.
     pub server_tos: Option<u8>,
     /// Fields of 103 responses to send before going on (`early-hint`), in order.
-    pub early_hints: Vec<(Box<[u8]>, Box<[u8]>)>,
+    pub early_hints: Vec<NameValue>,
     /// Cache to look in (`cache-use`).
     pub cache_use: Option<Arc<str>>,
     /// Cache to store in (`cache-store`).

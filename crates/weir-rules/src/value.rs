@@ -196,6 +196,15 @@ impl<'a> Value<'a> {
 /// Appends an address as text without an allocation.
 pub(crate) fn append_ip(ip: IpAddr, out: &mut Vec<u8>) {
     use std::io::Write;
+    if let IpAddr::V4(ip) = ip {
+        for (at, octet) in ip.octets().into_iter().enumerate() {
+            if at > 0 {
+                out.push(b'.');
+            }
+            out.extend_from_slice(itoa::Buffer::new().format(octet).as_bytes());
+        }
+        return;
+    }
     // Writing to a Vec cannot fail.
     drop(write!(out, "{ip}"));
 }

@@ -118,11 +118,14 @@ fn store(vars: &mut Vars, name: &[u8], value: Option<Value<'static>>) {
     }
 }
 
+/// A captured value: response or request, slot, bytes.
+type Captured = (bool, usize, Box<[u8]>);
+
 /// What expressions changed while they borrowed the transaction; applied by [`Effects::apply`].
 #[derive(Default, Debug)]
 pub struct Effects {
     vars: RefCell<Vec<(VarName, Option<Value<'static>>)>>,
-    captures: RefCell<Vec<(bool, usize, Box<[u8]>)>>,
+    captures: RefCell<Vec<Captured>>,
 }
 
 impl Effects {
@@ -176,14 +179,14 @@ pub(crate) fn store_capture(txn: &mut Txn, response: bool, slot: usize, bytes: &
 /// A condition of `set-var(name,cond)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SetCondition {
-    IfExists,
-    IfNotExists,
-    IfEmpty,
-    IfNotEmpty,
-    IfSet,
-    IfNotSet,
-    IfGreater,
-    IfLess,
+    Exists,
+    NotExists,
+    Empty,
+    NotEmpty,
+    Set,
+    NotSet,
+    Greater,
+    Less,
 }
 
 impl SetCondition {
@@ -194,14 +197,14 @@ impl SetCondition {
     /// The condition with this place in [`Self::WORDS`].
     pub(crate) fn from_index(at: u8) -> Self {
         match at {
-            0 => Self::IfExists,
-            1 => Self::IfNotExists,
-            2 => Self::IfEmpty,
-            3 => Self::IfNotEmpty,
-            4 => Self::IfSet,
-            5 => Self::IfNotSet,
-            6 => Self::IfGreater,
-            _ => Self::IfLess,
+            0 => Self::Exists,
+            1 => Self::NotExists,
+            2 => Self::Empty,
+            3 => Self::NotEmpty,
+            4 => Self::Set,
+            5 => Self::NotSet,
+            6 => Self::Greater,
+            _ => Self::Less,
         }
     }
 
@@ -220,17 +223,17 @@ impl SetCondition {
         // Process variables are made when the configuration is read: they always exist.
         let old = name.get(txn);
         match self {
-            Self::IfExists => old.is_some() || name.scope == VarScope::Proc,
-            Self::IfNotExists => old.is_none() && name.scope != VarScope::Proc,
-            Self::IfEmpty => value.is_empty(),
-            Self::IfNotEmpty => !value.is_empty(),
-            Self::IfSet => old.is_some(),
-            Self::IfNotSet => old.is_none(),
-            Self::IfGreater => match (old, value) {
+            Self::Exists => old.is_some() || name.scope == VarScope::Proc,
+            Self::NotExists => old.is_none() && name.scope != VarScope::Proc,
+            Self::Empty => value.is_empty(),
+            Self::NotEmpty => !value.is_empty(),
+            Self::Set => old.is_some(),
+            Self::NotSet => old.is_none(),
+            Self::Greater => match (old, value) {
                 (Some(Value::Int(old)), Value::Int(new)) => old > *new,
                 _ => true,
             },
-            Self::IfLess => match (old, value) {
+            Self::Less => match (old, value) {
                 (Some(Value::Int(old)), Value::Int(new)) => old < *new,
                 _ => true,
             },

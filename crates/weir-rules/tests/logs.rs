@@ -104,7 +104,7 @@ fn bad_requests() {
 fn custom_formats() {
     let mut txn = served();
     let check = |format: &str, expected: &str, txn: &Txn| {
-        assert_eq!(render(format, Style::Log, txn), expected, "{format}")
+        assert_eq!(render(format, Style::Log, txn), expected, "{format}");
     };
     check(
         "%ci:%cp %fi:%fp %bi:%bp %si:%sp",

@@ -500,13 +500,17 @@ fn the_demo_serves_its_site_and_cleans_up() {
             break value.trim().to_owned();
         }
     };
-    let pages = next("pages");
-    let address: SocketAddr = pages.trim_start_matches("http://").trim_end_matches('/').parse().unwrap();
+    let place = |url: String| -> SocketAddr {
+        url.trim_start_matches("http://").trim_end_matches('/').parse().unwrap()
+    };
+    let address = place(next("pages"));
+    let statistics = place(next("statistics"));
     let configuration = PathBuf::from(next("read from"));
     assert!(configuration.exists());
     eventually("the demo's page", || {
         ask(address).is_some_and(|page| page.contains("Three origins behind one Weir"))
     });
+    assert!(ask(statistics).is_some_and(|page| page.contains("coral")));
     demo.signal(Signal::INT);
     assert_eq!(demo.code(), Some(0));
     assert!(!configuration.exists());

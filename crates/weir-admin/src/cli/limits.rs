@@ -40,7 +40,7 @@ pub(crate) fn server(session: &mut Session, request: &Request) -> Answer {
     }
     let Some(value) = integer(written) else { return Answer::error("Trailing garbage in maxconn string") };
     server.maxconn.store(value, Relaxed);
-    crate::change::changed(&server);
+    server.changed();
     Answer::Done
 }
 

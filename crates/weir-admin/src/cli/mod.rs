@@ -109,10 +109,17 @@ pub(crate) enum Answer {
     Message(Severity, String),
     /// Data for tools.
     Data(String),
-    /// The rest comes later: wait so long, then go on.
-    Wait(Duration),
+    /// The rest comes later: wait so long, or until the condition holds.
+    Wait(Duration, Option<Condition>),
     /// Close the connection.
     Quit,
+}
+
+/// What a client waits for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    /// `del server` would remove this server.
+    Removable(String),
 }
 
 impl Answer {
@@ -134,7 +141,7 @@ impl Session {
     /// The text of an answer: an empty line ends it, and stands nowhere inside.
     pub(crate) fn render(&self, answer: &Answer) -> String {
         let mut text = match answer {
-            Answer::Done | Answer::Wait(_) | Answer::Quit => String::new(),
+            Answer::Done | Answer::Wait(..) | Answer::Quit => String::new(),
             Answer::Data(data) => data.clone(),
             Answer::Message(severity, message) => match self.severity {
                 SeverityOutput::None => message.clone(),

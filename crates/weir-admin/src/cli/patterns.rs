@@ -78,7 +78,8 @@ fn target(session: &Session, request: &Request, family: Family) -> Result<Target
     }
     let file = session.shared.config.patterns.find(name);
     let file = file.filter(|file| file.is_map == (family == Family::Map));
-    let unknown = || Answer::error(format!("Unknown {} identifier. Please use #<id> or <file>.", family.name()));
+    let unknown =
+        || Answer::error(format!("Unknown {} identifier. Please use #<id> or <file>.", family.name()));
     Ok(Target { file: file.ok_or_else(unknown)?, version })
 }
 
@@ -112,7 +113,11 @@ fn show(session: &Session, request: &Request, family: Family) -> Outcome {
     let of_file = versions.get(&target.file.id);
     let current = of_file.map_or(0, |of_file| of_file.current);
     match target.version.filter(|version| *version != current) {
-        None => target.file.entries().iter().for_each(|entry| line(reference(&target.file, entry.id), &entry.key, &entry.value)),
+        None => target
+            .file
+            .entries()
+            .iter()
+            .for_each(|entry| line(reference(&target.file, entry.id), &entry.key, &entry.value)),
         Some(version) => {
             let entries = of_file.and_then(|of_file| of_file.prepared.get(&version));
             for (at, (key, value)) in entries.into_iter().flatten().enumerate() {
@@ -205,7 +210,8 @@ fn try_add_acl(session: &Session, request: &Request) -> Outcome {
     if pattern.is_empty() && request.payload.is_none() {
         return Err(Answer::error("'add acl' expects two parameters: ACL identifier and pattern."));
     }
-    let shared_with_map = session.shared.config.patterns.find(request.word(name_at)).is_some_and(|f| f.is_map);
+    let shared_with_map =
+        session.shared.config.patterns.find(request.word(name_at)).is_some_and(|f| f.is_map);
     if shared_with_map {
         return Err(Answer::error(
             "This ACL is shared with a map containing samples. You must use the command 'add map' to add values.",
@@ -321,7 +327,9 @@ fn delete(session: &Session, request: &Request, family: Family) -> Outcome {
     let key = request.word(3);
     if key.is_empty() {
         let what = if family == Family::Acl { "ACL" } else { "map" };
-        return Err(Answer::error(format!("This command expects two parameters: {what} identifier and key.")));
+        return Err(Answer::error(format!(
+            "This command expects two parameters: {what} identifier and key."
+        )));
     }
     let target = target(session, request, family)?;
     let removed = match (by_reference(&target.file, key), key.starts_with("#0x")) {
@@ -376,7 +384,9 @@ fn prepare(session: &Session, request: &Request, family: Family) -> Outcome {
     let target = target(session, request, family)?;
     let mut versions = session.versions.lock();
     if versions.values().map(|of_file| of_file.prepared.len()).sum::<usize>() >= MAX_VERSIONS {
-        return Err(Answer::error(format!("There are {MAX_VERSIONS} versions already that wait for a commit.")));
+        return Err(Answer::error(format!(
+            "There are {MAX_VERSIONS} versions already that wait for a commit."
+        )));
     }
     let of_file = versions.entry(target.file.id).or_default();
     of_file.next = of_file.next.wrapping_add(1);

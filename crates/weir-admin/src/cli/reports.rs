@@ -1,12 +1,14 @@
 //! Commands that report: figures, statistics, lists of servers.
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
+use weir_balance::OpState;
 use weir_config::model::{AdminLevel, Proxy};
 use weir_proxy::Shared;
-use weir_proxy::state::{Health, ServerState};
+use weir_proxy::state::ServerState;
 
 use super::{Answer, Request, Session, server};
 use crate::info::About;
@@ -110,68 +112,44 @@ pub(crate) fn server_states(session: &mut Session, request: &Request) -> Answer 
     Answer::Data(text)
 }
 
-/// Bits of `srv_check_state`.
-const CHECK_CONFIGURED: u32 = 2;
-const CHECK_ENABLED: u32 = 4;
-const CHECK_PAUSED: u32 = 8;
-const CHECK_AGENT: u32 = 16;
-
 fn server_state(proxy: &Proxy, server: &ServerState, now: Now, text: &mut String) {
     let target = server.addr.load();
     let (address, port) = match target.ip() {
         Some(ip) => (ip.ip().to_string(), ip.port()),
         None => ("-".to_owned(), 0),
     };
-    let paused = if server.in_maintenance() { CHECK_PAUSED } else { 0 };
-    let state_of = |configured: bool, enabled: bool| match (configured, enabled) {
-        (false, _) => 0,
-        (true, false) => CHECK_CONFIGURED,
-        (true, true) => CHECK_CONFIGURED | CHECK_ENABLED,
-    };
-    let check_state = state_of(server.config.check.is_some(), server.check_enabled.load(Relaxed)) | paused;
-    let agent = server.config.agent_check.as_ref();
-    let agent_state = match agent {
-        Some(_) => state_of(true, server.agent_enabled.load(Relaxed)) | CHECK_AGENT,
-        None => 0,
-    };
+    let agent = server.standing.agent_target();
     let report = server.check.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let check = server.config.check.as_ref();
+    let machine = server.standing();
+    let running = u32::from(machine.op() != OpState::Stopped);
+    let shown = |addr: Option<IpAddr>| addr.map_or_else(|| "-".to_owned(), |addr| addr.to_string());
+    let check = server.standing.check_target();
     // Writing to memory cannot fail.
     writeln!(
         text,
-        "{} {} {} {} {address} {} {} {} {} {} {} {} {} {check_state} {agent_state} 0 0 {} {port} - {} {} {} {} {}",
+        "{} {} {} {} {address} {} {} {} {} {} {} {} {} {} {} 0 0 {} {port} - {} {} {} {} {}",
         proxy.id,
         proxy.name,
         server.config.id,
         server.config.name,
-        operational_state(server),
-        server.admin.load(Relaxed),
+        machine.op() as u8,
+        machine.admin().0,
         server.weight.load(Relaxed),
         server.config.weight,
         now.seconds_since(server.last_change_ms.load(Relaxed)),
         report.status as u8,
         report.result,
-        server.standing().health.map_or(0, |health| health.counter()),
+        machine.health.map_or(running, |health| health.counter()),
+        server.check_state(),
+        server.agent_state(),
         target.name.as_deref().unwrap_or("-"),
         use_ssl(server),
-        check.and_then(|check| check.port).unwrap_or(0),
-        check.and_then(|check| check.addr).map_or_else(|| "-".to_owned(), |addr| addr.to_string()),
-        agent.and_then(|agent| agent.addr.as_deref()).unwrap_or("-"),
-        agent.map_or(0, |agent| agent.port),
+        check.port.unwrap_or(0),
+        shown(check.addr),
+        shown(agent.addr),
+        agent.port.unwrap_or(0),
     )
     .unwrap_or_default();
-}
-
-/// `srv_op_state`: 0 down, 1 starting, 2 up, 3 stopping.
-fn operational_state(server: &ServerState) -> u8 {
-    if server.in_maintenance() {
-        return 0;
-    }
-    match server.health() {
-        Health::Down => 0,
-        Health::Up => 2,
-        Health::Stopping => 3,
-    }
 }
 
 /// `srv_use_ssl`

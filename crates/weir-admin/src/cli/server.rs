@@ -4,9 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use weir_balance::Admin;
 use weir_net::Address;
 use weir_proxy::Shared;
-use weir_proxy::state::{Health, ServerState, ServerTarget};
+use weir_proxy::check::Target;
+use weir_proxy::state::{ServerState, ServerTarget};
 
 use super::{Answer, Request, Session, Severity};
 use crate::change::{self, Wish};
@@ -68,7 +70,11 @@ fn try_set(session: &Session, request: &Request) -> Outcome {
         "agent-addr" | "agent-port" if server.config.agent_check.is_none() => {
             Err(Answer::error("agent checks are not enabled on this server"))
         }
-        "agent-addr" | "agent-port" | "agent-send" => Err(Answer::missing(request.word(3))),
+        "agent-send" => {
+            server.standing.set_agent_send(value.as_bytes().to_vec());
+            Ok(Answer::Done)
+        }
+        "agent-addr" | "agent-port" => agent_target(&server, request),
         "check-addr" | "check-port" if server.config.check.is_none() => {
             Err(Answer::error("health checks are not enabled on this server"))
         }
@@ -78,7 +84,7 @@ fn try_set(session: &Session, request: &Request) -> Outcome {
         "check-port" if value.is_empty() => {
             Err(Answer::error("set server <b>/<s> check-port requires a port."))
         }
-        "check-addr" | "check-port" => Err(Answer::missing(request.word(3))),
+        "check-addr" | "check-port" => check_target(&server, request),
         "fqdn" if value.is_empty() => Err(Answer::error("set server <b>/<s> fqdn requires a FQDN.")),
         "fqdn" if server.config.resolvers.is_none() => {
             Err(Answer::error("set server <b>/<s> fqdn failed because no resolution is configured."))
@@ -111,26 +117,58 @@ fn health(shared: &Shared, server: &Arc<ServerState>, wanted: &str) -> Outcome {
     if server.config.track.is_some() {
         return Err(Answer::error("cannot change health on a tracking server."));
     }
-    let health = match wanted {
-        "up" => Health::Up,
-        "stopping" => Health::Stopping,
-        "down" => Health::Down,
+    let up = match wanted {
+        "up" => Some(true),
+        "stopping" => None,
+        "down" => Some(false),
         _ => {
             return Err(Answer::error("'set server <srv> health' expects 'up', 'stopping', or 'down'."));
         }
     };
-    change::force_health(shared, server, health);
+    shared.force_health(server, up);
     Ok(Answer::Done)
 }
 
 fn agent(shared: &Shared, server: &Arc<ServerState>, wanted: &str) -> Outcome {
-    let health = match wanted {
-        "up" => Health::Up,
-        "down" => Health::Down,
+    let up = match wanted {
+        "up" => true,
+        "down" => false,
         _ => return Err(Answer::error("'set server <srv> agent' expects 'up' or 'down'.")),
     };
-    change::force_health(shared, server, health);
+    shared.force_agent(server, up);
     Ok(Answer::Done)
+}
+
+/// `check-addr <ip> [port <port>]`, `check-port <port>`
+fn check_target(server: &ServerState, request: &Request) -> Outcome {
+    server.standing.set_check_target(target(server.standing.check_target(), request)?);
+    Ok(Answer::Done)
+}
+
+/// `agent-addr <ip> [port <port>]`, `agent-port <port>`
+fn agent_target(server: &ServerState, request: &Request) -> Outcome {
+    server.standing.set_agent_target(target(server.standing.agent_target(), request)?);
+    Ok(Answer::Done)
+}
+
+/// Where checks go after this request.
+fn target(mut target: Target, request: &Request) -> Result<Target, Answer> {
+    let value = request.word(4);
+    let port = |word: &str| match word.parse::<u16>() {
+        Ok(port) if port > 0 => Ok(Some(port)),
+        _ => Err(Answer::error(format!("Invalid port '{word}' by 'stats socket command'"))),
+    };
+    if request.word(3).ends_with("-port") {
+        target.port = port(value)?;
+        return Ok(target);
+    }
+    let addr =
+        value.parse().map_err(|_| Answer::error(format!("Invalid addr '{value}' by 'stats socket command'")));
+    target.addr = Some(addr?);
+    if request.word(5) == "port" {
+        target.port = port(request.word(6))?;
+    }
+    Ok(target)
 }
 
 /// `addr <ip> [port <port>]`: the new address is used by the next connection.
@@ -171,7 +209,7 @@ fn address(server: &Arc<ServerState>, request: &Request) -> Outcome {
     if old != Some(new) {
         let name = current.name.clone();
         server.addr.store(Arc::new(ServerTarget { address: Some(Address::Ip(new)), name }));
-        change::address_changed(server);
+        server.changed();
     }
     Ok(Answer::Message(Severity::Warning, format!("{} by 'stats socket command'", said.join(", "))))
 }
@@ -195,7 +233,7 @@ pub(crate) fn set_weight(session: &mut Session, request: &Request) -> Answer {
 /// `enable server <b>/<s>`: out of maintenance; a drain stays.
 pub(crate) fn enable(session: &mut Session, request: &Request) -> Answer {
     either(named(&session.shared, request.word(2)).map(|server| {
-        change::end_maintenance(&session.shared, &server);
+        session.shared.set_admin(&server, Admin(Admin::FORCED_MAINT.0 | Admin::CONFIG_MAINT.0), false);
         Answer::Done
     }))
 }
@@ -212,7 +250,7 @@ pub(crate) fn disable(session: &mut Session, request: &Request) -> Answer {
 pub(crate) fn enable_health(session: &mut Session, request: &Request) -> Answer {
     either(named(&session.shared, request.word(2)).and_then(|server| match server.config.check {
         Some(_) => {
-            server.check_enabled.store(true, Relaxed);
+            session.shared.enable_check(&server, true);
             Ok(Answer::Done)
         }
         None => Err(Answer::error("Health check was not configured on this server, cannot enable.")),
@@ -222,7 +260,7 @@ pub(crate) fn enable_health(session: &mut Session, request: &Request) -> Answer 
 /// `disable health <b>/<s>`
 pub(crate) fn disable_health(session: &mut Session, request: &Request) -> Answer {
     either(named(&session.shared, request.word(2)).map(|server| {
-        server.check_enabled.store(false, Relaxed);
+        session.shared.enable_check(&server, false);
         Answer::Done
     }))
 }
@@ -231,7 +269,7 @@ pub(crate) fn disable_health(session: &mut Session, request: &Request) -> Answer
 pub(crate) fn enable_agent(session: &mut Session, request: &Request) -> Answer {
     either(named(&session.shared, request.word(2)).and_then(|server| match server.config.agent_check {
         Some(_) => {
-            server.agent_enabled.store(true, Relaxed);
+            session.shared.enable_agent(&server, true);
             Ok(Answer::Done)
         }
         None => Err(Answer::error("Agent was not configured on this server, cannot enable.")),
@@ -241,7 +279,7 @@ pub(crate) fn enable_agent(session: &mut Session, request: &Request) -> Answer {
 /// `disable agent <b>/<s>`
 pub(crate) fn disable_agent(session: &mut Session, request: &Request) -> Answer {
     either(named(&session.shared, request.word(2)).map(|server| {
-        server.agent_enabled.store(false, Relaxed);
+        session.shared.enable_agent(&server, false);
         Answer::Done
     }))
 }
@@ -249,7 +287,7 @@ pub(crate) fn disable_agent(session: &mut Session, request: &Request) -> Answer 
 /// `shutdown sessions server <b>/<s>`
 pub(crate) fn shutdown_sessions(session: &mut Session, request: &Request) -> Answer {
     either(named(&session.shared, request.word(3)).map(|server| {
-        server.shutdown_epoch.fetch_add(1, Relaxed);
+        change::end_sessions(&server);
         Answer::Done
     }))
 }

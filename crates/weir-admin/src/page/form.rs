@@ -1,10 +1,9 @@
 //! The page's form: an action on servers of one backend.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use weir_proxy::Shared;
-use weir_proxy::state::{Health, ServerState};
+use weir_proxy::state::ServerState;
 use weir_rules::Txn;
 
 use super::query::decode;
@@ -141,15 +140,15 @@ fn act(shared: &Shared, server: &Arc<ServerState>, action: &str) -> bool {
         "ready" | "enable" => change::wish(shared, server, Wish::Ready),
         "drain" => change::wish(shared, server, Wish::Drain),
         "maint" | "disable" => change::wish(shared, server, Wish::Maintenance),
-        "dhlth" if checked => server.check_enabled.store(false, Relaxed),
-        "ehlth" if checked => server.check_enabled.store(true, Relaxed),
-        "hrunn" if server.config.track.is_none() => change::force_health(shared, server, Health::Up),
-        "hnolb" if server.config.track.is_none() => change::force_health(shared, server, Health::Stopping),
-        "hdown" if server.config.track.is_none() => change::force_health(shared, server, Health::Down),
-        "dagent" if agent => server.agent_enabled.store(false, Relaxed),
-        "eagent" if agent => server.agent_enabled.store(true, Relaxed),
-        "arunn" if agent => change::force_health(shared, server, Health::Up),
-        "adown" if agent => change::force_health(shared, server, Health::Down),
+        "dhlth" if checked => shared.enable_check(server, false),
+        "ehlth" if checked => shared.enable_check(server, true),
+        "hrunn" if server.config.track.is_none() => shared.force_health(server, Some(true)),
+        "hnolb" if server.config.track.is_none() => shared.force_health(server, None),
+        "hdown" if server.config.track.is_none() => shared.force_health(server, Some(false)),
+        "dagent" if agent => shared.enable_agent(server, false),
+        "eagent" if agent => shared.enable_agent(server, true),
+        "arunn" if agent => shared.force_agent(server, true),
+        "adown" if agent => shared.force_agent(server, false),
         "shutdown" => change::end_sessions(server),
         _ => return false,
     }

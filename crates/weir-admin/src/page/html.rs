@@ -110,9 +110,14 @@ fn scaled(bytes: f64) -> String {
 
 /// `2d 3h`, the two largest units.
 fn age(seconds: u64) -> String {
-    let parts = [(seconds / 86_400, "d"), (seconds / 3_600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
-    let shown: Vec<_> =
-        parts.iter().skip_while(|(n, unit)| *n == 0 && *unit != "s").take(2).map(|(n, u)| format!("{n}{u}")).collect();
+    let parts =
+        [(seconds / 86_400, "d"), (seconds / 3_600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
+    let shown: Vec<_> = parts
+        .iter()
+        .skip_while(|(n, unit)| *n == 0 && *unit != "s")
+        .take(2)
+        .map(|(n, u)| format!("{n}{u}"))
+        .collect();
     shown.join(" ")
 }
 
@@ -187,7 +192,8 @@ pub(crate) fn render(view: &View<'_>, objects: &[Object<'_>]) -> String {
     head(view, &title, &mut out);
     if let Some(outcome) = view.query.outcome {
         let class = if outcome == Outcome::Done { "done" } else { "failed" };
-        write!(out, "<p class=\"outcome {class}\" role=\"status\">{}</p>\n", outcome.text()).unwrap_or_default();
+        write!(out, "<p class=\"outcome {class}\" role=\"status\">{}</p>\n", outcome.text())
+            .unwrap_or_default();
     }
     out.push_str("<main>\n");
     if objects.is_empty() {
@@ -223,7 +229,10 @@ fn head(view: &View<'_>, title: &str, out: &mut String) {
     }
     let uptime = info::uptime(u32::try_from(shared.now_ms() / 1000).unwrap_or(u32::MAX));
     let mut facts = vec![
-        ("Connections", format!("{} / {}", shared.connections.load(Relaxed), shared.max_connections.load(Relaxed))),
+        (
+            "Connections",
+            format!("{} / {}", shared.connections.load(Relaxed), shared.max_connections.load(Relaxed)),
+        ),
         ("Up", uptime),
         ("Process", shared.pid.to_string()),
         ("Threads", shared.threads.to_string()),
@@ -302,7 +311,8 @@ fn proxy(view: &View<'_>, group: &[Object<'_>], out: &mut String) {
     if changeable {
         out.push_str("<form method=\"post\">\n");
     }
-    let lines: Vec<(&Object<'_>, Figures)> = group.iter().map(|object| (object, Figures::of(object))).collect();
+    let lines: Vec<(&Object<'_>, Figures)> =
+        group.iter().map(|object| (object, Figures::of(object))).collect();
     let columns: Vec<&Column> = COLUMNS
         .iter()
         .filter(|column| http || !column.http)
@@ -382,7 +392,8 @@ fn line(
         write!(out, "<small>{word}{}</small>", escape(text)).unwrap_or_default();
     }
     let since = figures.duration("lastchg");
-    write!(out, "</th><td class=\"state\" data-label=\"State\"><b>{}</b>", escape(&status)).unwrap_or_default();
+    write!(out, "</th><td class=\"state\" data-label=\"State\"><b>{}</b>", escape(&status))
+        .unwrap_or_default();
     if !since.is_empty() {
         write!(out, " <small>{since}</small>").unwrap_or_default();
     }
@@ -410,7 +421,9 @@ fn state_class(status: &str) -> &'static str {
 
 /// What can be done with the chosen servers.
 fn actions(id: u32, out: &mut String) {
-    out.push_str("<p class=\"actions\"><label>Chosen servers: <select name=\"action\"><option value=\"\"></option>");
+    out.push_str(
+        "<p class=\"actions\"><label>Chosen servers: <select name=\"action\"><option value=\"\"></option>",
+    );
     for (word, text) in ACTIONS {
         // Writing to memory cannot fail.
         write!(out, "<option value=\"{word}\">{text}</option>").unwrap_or_default();

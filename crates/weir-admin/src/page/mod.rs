@@ -164,7 +164,11 @@ mod tests {
     #[test]
     fn credentials() {
         let check = |value: &str, expected: Option<&str>| {
-            assert_eq!(basic_credentials(value.as_bytes()).as_deref(), expected.map(str::as_bytes), "{value}");
+            assert_eq!(
+                basic_credentials(value.as_bytes()).as_deref(),
+                expected.map(str::as_bytes),
+                "{value}"
+            );
         };
         check("Basic YWRtaW46QWRNaU4xMjM=", Some("admin:AdMiN123"));
         check("basic YTpi", Some("a:b"));

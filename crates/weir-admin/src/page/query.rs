@@ -134,14 +134,18 @@ mod tests {
 
     #[test]
     fn words_in_any_order() {
-        let check = |rest: &str, expected: Query| assert_eq!(Query::parse(rest.as_bytes()), expected, "{rest}");
+        let check =
+            |rest: &str, expected: Query| assert_eq!(Query::parse(rest.as_bytes()), expected, "{rest}");
         let csv = Query { wanted: Wanted::Csv, ..Query::default() };
         check("", Query::default());
         check(";csv", csv.clone());
         check(";csv;", csv.clone());
         check("?;csv;scope=b1", Query { scope: Some("b1".into()), ..csv.clone() });
         check("?scope=b1;csv", Query { scope: Some("b1".into()), ..csv });
-        check(";up;norefresh;no-maint", Query { up: true, no_refresh: true, no_maint: true, ..Query::default() });
+        check(
+            ";up;norefresh;no-maint",
+            Query { up: true, no_refresh: true, no_maint: true, ..Query::default() },
+        );
         check(";st=DONE?scope=", Query { outcome: Some(Outcome::Done), ..Query::default() });
         check("?scope=a%20b", Query { scope: Some("a b".into()), ..Query::default() });
         check(";csvx", Query::default());

@@ -192,7 +192,7 @@ impl Action for SetNumber {
             Setting::PriorityClass => txn.priority_class = n.clamp(-2047, 2047) as i32,
             Setting::PriorityOffset => txn.priority_offset = n.clamp(-524_287, 524_287) as i32,
             Setting::Retries => {
-                txn.set_retries = u32::try_from(n).ok().filter(|n| *n <= 100).or(txn.set_retries)
+                txn.set_retries = u32::try_from(n).ok().filter(|n| *n <= 100).or(txn.set_retries);
             }
         }
         Step::Next

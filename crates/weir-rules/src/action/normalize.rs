@@ -74,17 +74,10 @@ impl Normalizer {
         let mark = memchr::memchr(b'?', &text[..hash]).unwrap_or(hash);
         let on_path = |f: &dyn Fn(&[u8]) -> Vec<u8>| Some([f(&text[..mark]), text[mark..].to_vec()].concat());
         match self {
-            Self::FragmentEncode => Some([&text[..hash], &text[hash..].to_vec()].concat().iter().fold(
-                Vec::new(),
-                |mut out, b| {
-                    if *b == b'#' {
-                        out.extend_from_slice(b"%23")
-                    } else {
-                        out.push(*b)
-                    }
-                    out
-                },
-            )),
+            Self::FragmentEncode => {
+                let parts: Vec<&[u8]> = text.split(|b| *b == b'#').collect();
+                Some(parts.join(&b"%23"[..]))
+            }
             Self::FragmentStrip => Some(text[..hash].to_vec()),
             Self::MergeSlashes => on_path(&merge_slashes),
             Self::StripDot => on_path(&strip_dot),

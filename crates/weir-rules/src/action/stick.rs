@@ -96,7 +96,7 @@ impl Action for Track {
         };
         match phase {
             Phase::TcpRequestConnection | Phase::TcpRequestSession => {
-                store(&mut txn.session.tracked.borrow_mut())
+                store(&mut txn.session.tracked.borrow_mut());
             }
             _ => store(&mut txn.tracked),
         }

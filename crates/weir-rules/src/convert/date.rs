@@ -118,6 +118,37 @@ fn civil(at_s: i64, offset_s: i32) -> Option<DateTime> {
     Some(TimeZone::UTC.to_datetime(shifted))
 }
 
+/// Appends a date as log lines have it: `06/Feb/2009:12:14:14`.
+pub(crate) fn push_log_date(at_s: i64, out: &mut Vec<u8>) {
+    let (days, second) = (at_s.div_euclid(86_400), at_s.rem_euclid(86_400));
+    let (year, month, day) = civil_from_days(days);
+    let two =
+        |n: i64, out: &mut Vec<u8>| out.extend_from_slice(&[b'0' + (n / 10) as u8, b'0' + (n % 10) as u8]);
+    two(day, out);
+    out.push(b'/');
+    out.extend_from_slice(&MONTHS[month as usize - 1].as_bytes()[..3]);
+    out.push(b'/');
+    two(year / 100, out);
+    two(year % 100, out);
+    for part in [second / 3600, second / 60 % 60, second % 60] {
+        out.push(b':');
+        two(part, out);
+    }
+}
+
+/// Year, month and day of a number of days since 1970 (the proleptic Gregorian calendar in eras of 400 years).
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    // Years that start in March have their leap day last.
+    let days = days + 719_468;
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    ((era * 400 + year + i64::from(month <= 2)).clamp(0, 9999), month, day)
+}
+
 /// Formats by strftime: a date in seconds, the nanoseconds behind it, the format, the offset from UTC.
 pub(crate) fn format(at_s: i64, nanos: u32, format: &[u8], offset_s: i32) -> Vec<u8> {
     let mut out = Vec::with_capacity(32);
@@ -263,4 +294,21 @@ fn parse_http_date(text: &str) -> Option<i64> {
     let date = Date::new(year, month, day.parse().ok()?).ok()?;
     let when = date.to_datetime(jiff::civil::Time::new(*hour, *minute, (*second).min(59), 0).ok()?);
     Some(TimeZone::UTC.to_timestamp(when).ok()?.as_second())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fast_dates_are_the_slow_ones() {
+        for at_s in [0, 1, 86_399, 951_782_400, 951_868_800, 1_700_000_000, 4_107_542_400, -1, -2_208_988_800]
+            .into_iter()
+            .chain((0..200).map(|n| n * 86_400 * 97 + n))
+        {
+            let mut fast = Vec::new();
+            push_log_date(at_s, &mut fast);
+            assert_eq!(fast, format(at_s, 0, b"%d/%b/%Y:%H:%M:%S", 0), "{at_s}");
+        }
+    }
 }

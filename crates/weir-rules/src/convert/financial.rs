@@ -10,9 +10,23 @@ use crate::{Diagnostic, Scope, Txn};
 use super::string::slice;
 
 pub(crate) static CONVERTERS: &[Converter] = &[
-    converter("fix_is_valid", NONE, Type::Bin, Type::Bool, "Whether the bytes start with a valid FIX message.", fix_is_valid),
-    converter("fix_tag_value", args(1, &[K::Str]), Type::Bin, Type::Bin, "Value of a tag of a FIX message, by number or name.", fix_tag_value)
-        .prepare(prepare_tag),
+    converter(
+        "fix_is_valid",
+        NONE,
+        Type::Bin,
+        Type::Bool,
+        "Whether the bytes start with a valid FIX message.",
+        fix_is_valid,
+    ),
+    converter(
+        "fix_tag_value",
+        args(1, &[K::Str]),
+        Type::Bin,
+        Type::Bin,
+        "Value of a tag of a FIX message, by number or name.",
+        fix_tag_value,
+    )
+    .prepare(prepare_tag),
 ];
 
 /// Delimits fields.
@@ -85,7 +99,8 @@ fn prepare_tag(call: &Call, _: &mut Scope<'_>, _: &'static str) -> Result<Vec<Ar
     let text = word.as_str();
     let named = NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(&text)).map(|(_, tag)| *tag);
     let tag = named.or_else(|| text.parse().ok().filter(|n| *n > 0));
-    tag.map(|tag| vec![Arg::Int(tag)]).ok_or_else(|| vec![Diagnostic::unknown("FIX tag", word, NAMES.map(|(n, _)| n))])
+    tag.map(|tag| vec![Arg::Int(tag)])
+        .ok_or_else(|| vec![Diagnostic::unknown("FIX tag", word, NAMES.map(|(n, _)| n))])
 }
 
 fn fix_tag_value<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value<'a>> {

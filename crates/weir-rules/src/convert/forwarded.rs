@@ -2,28 +2,87 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::Txn;
 use crate::args::{Arg, ArgKind as K, Args, NONE, args};
 use crate::registry::{Converter, converter};
 use crate::reply::is_token;
 use crate::value::{Type, Value};
-use crate::Txn;
 
 const FIELD: K = K::OneOf(&NAMES);
 const NAMES: [&str; 4] = ["proto", "host", "for", "by"];
 
 pub(crate) static CONVERTERS: &[Converter] = &[
-    converter("rfc7239_field", args(1, &[FIELD]), Type::Str, Type::Str, "A parameter of a Forwarded value.", field)
-        .examples(&[("str('proto=https;host=\"haproxy.org:80\"'),rfc7239_field(host)", Some("haproxy.org:80")), ("str(proto=https),rfc7239_field(for)", None)]),
-    converter("rfc7239_is_valid", NONE, Type::Str, Type::Bool, "Whether a Forwarded value is valid.", is_valid)
-        .examples(&[("str(for=127.0.0.1;proto=http),rfc7239_is_valid", Some("1")), ("str(proto=custom),rfc7239_is_valid", Some("0"))]),
-    converter("rfc7239_n2nn", NONE, Type::Str, Type::Any, "Name of a node: an address, unknown or _obfuscated.", node_name)
-        .examples(&[("str(127.0.0.1:9999),rfc7239_n2nn", Some("127.0.0.1")), ("str([ab:cd::1]:99),rfc7239_n2nn", Some("ab:cd::1")), ("str(_name:_port),rfc7239_n2nn", Some("_name"))]),
-    converter("rfc7239_n2np", NONE, Type::Str, Type::Any, "Port of a node: a number or _obfuscated.", node_port)
-        .examples(&[("str(127.0.0.1:9999),rfc7239_n2np", Some("9999")), ("str(_name:_port),rfc7239_n2np", Some("_port"))]),
-    converter("rfc7239_nn", NONE, Type::Any, Type::Str, "An address or string as the name of a node.", to_node_name)
-        .examples(&[("ipv6(::1),rfc7239_nn", Some("[::1]")), ("str(test),rfc7239_nn", Some("_test")), ("str(),rfc7239_nn", Some("unknown"))]),
-    converter("rfc7239_np", NONE, Type::Any, Type::Str, "A number or string as the port of a node.", to_node_port)
-        .examples(&[("int(12),rfc7239_np", Some("12")), ("str(test),rfc7239_np", Some("_test"))]),
+    converter(
+        "rfc7239_field",
+        args(1, &[FIELD]),
+        Type::Str,
+        Type::Str,
+        "A parameter of a Forwarded value.",
+        field,
+    )
+    .examples(&[
+        ("str('proto=https;host=\"haproxy.org:80\"'),rfc7239_field(host)", Some("haproxy.org:80")),
+        ("str(proto=https),rfc7239_field(for)", None),
+    ]),
+    converter(
+        "rfc7239_is_valid",
+        NONE,
+        Type::Str,
+        Type::Bool,
+        "Whether a Forwarded value is valid.",
+        is_valid,
+    )
+    .examples(&[
+        ("str(for=127.0.0.1;proto=http),rfc7239_is_valid", Some("1")),
+        ("str(proto=custom),rfc7239_is_valid", Some("0")),
+    ]),
+    converter(
+        "rfc7239_n2nn",
+        NONE,
+        Type::Str,
+        Type::Any,
+        "Name of a node: an address, unknown or _obfuscated.",
+        node_name,
+    )
+    .examples(&[
+        ("str(127.0.0.1:9999),rfc7239_n2nn", Some("127.0.0.1")),
+        ("str([ab:cd::1]:99),rfc7239_n2nn", Some("ab:cd::1")),
+        ("str(_name:_port),rfc7239_n2nn", Some("_name")),
+    ]),
+    converter(
+        "rfc7239_n2np",
+        NONE,
+        Type::Str,
+        Type::Any,
+        "Port of a node: a number or _obfuscated.",
+        node_port,
+    )
+    .examples(&[
+        ("str(127.0.0.1:9999),rfc7239_n2np", Some("9999")),
+        ("str(_name:_port),rfc7239_n2np", Some("_port")),
+    ]),
+    converter(
+        "rfc7239_nn",
+        NONE,
+        Type::Any,
+        Type::Str,
+        "An address or string as the name of a node.",
+        to_node_name,
+    )
+    .examples(&[
+        ("ipv6(::1),rfc7239_nn", Some("[::1]")),
+        ("str(test),rfc7239_nn", Some("_test")),
+        ("str(),rfc7239_nn", Some("unknown")),
+    ]),
+    converter(
+        "rfc7239_np",
+        NONE,
+        Type::Any,
+        Type::Str,
+        "A number or string as the port of a node.",
+        to_node_port,
+    )
+    .examples(&[("int(12),rfc7239_np", Some("12")), ("str(test),rfc7239_np", Some("_test"))]),
 ];
 
 /// Splits a node into its name and port.
@@ -72,9 +131,12 @@ fn is_node(node: &[u8]) -> bool {
 
 fn is_host(host: &[u8]) -> bool {
     let end = super::http::host_end(host);
-    let port_is_good = host.get(end + 1..).is_none_or(|port| !port.is_empty() && port.iter().all(u8::is_ascii_digit));
+    let port_is_good =
+        host.get(end + 1..).is_none_or(|port| !port.is_empty() && port.iter().all(u8::is_ascii_digit));
     let name = &host[..end];
-    !name.is_empty() && port_is_good && name.iter().all(|b| b.is_ascii_alphanumeric() || b"-._~:[]%".contains(b))
+    !name.is_empty()
+        && port_is_good
+        && name.iter().all(|b| b.is_ascii_alphanumeric() || b"-._~:[]%".contains(b))
 }
 
 /// The parameters of one element: name's place and value without quotes; `None` when it is not valid.

@@ -6,9 +6,23 @@ use crate::value::{Type, Value};
 use crate::{Diagnostic, Scope, Txn};
 
 pub(crate) static CONVERTERS: &[Converter] = &[
-    converter("mqtt_field_value", args(2, &[K::Str, K::Str]), Type::Bin, Type::Bin, "A field or property of an MQTT packet.", mqtt_field_value)
-        .prepare(prepare_field),
-    converter("mqtt_is_valid", NONE, Type::Bin, Type::Bool, "Whether the bytes are a valid MQTT packet.", mqtt_is_valid),
+    converter(
+        "mqtt_field_value",
+        args(2, &[K::Str, K::Str]),
+        Type::Bin,
+        Type::Bin,
+        "A field or property of an MQTT packet.",
+        mqtt_field_value,
+    )
+    .prepare(prepare_field),
+    converter(
+        "mqtt_is_valid",
+        NONE,
+        Type::Bin,
+        Type::Bool,
+        "Whether the bytes are a valid MQTT packet.",
+        mqtt_is_valid,
+    ),
 ];
 
 const CONNECT: u8 = 1;
@@ -133,7 +147,11 @@ fn connect<'a>(reader: &mut Reader<'a>, packet: &mut Packet<'a>) -> Option<()> {
     let set = |bit: u32| flags >> bit & 1 == 1;
     // Bit 0 is reserved; a password needs a user name before 5.0; no will means no will flags.
     let will_flags = flags & 0x38;
-    if set(0) || (set(6) && !set(7) && version < 5) || (!set(2) && will_flags != 0) || will_flags & 0x18 == 0x18 {
+    if set(0)
+        || (set(6) && !set(7) && version < 5)
+        || (!set(2) && will_flags != 0)
+        || will_flags & 0x18 == 0x18
+    {
         return None;
     }
     let keepalive = reader.number(2)?;
@@ -190,7 +208,10 @@ fn mqtt_is_valid<'a>(value: Value<'a>, _: &'a Args, txn: &'a Txn) -> Option<Valu
 /// Arguments: kind of packet, then the place of a field or the number of a property.
 fn prepare_field(call: &Call, _: &mut Scope<'_>, _: &'static str) -> Result<Vec<Arg>, Vec<Diagnostic>> {
     let [kind, field] = call.args() else {
-        return Err(vec![Diagnostic::error(call.name.pos, "'mqtt_field_value' needs a packet type and a field")]);
+        return Err(vec![Diagnostic::error(
+            call.name.pos,
+            "'mqtt_field_value' needs a packet type and a field",
+        )]);
     };
     let kind_number = match kind.text.to_ascii_lowercase().as_slice() {
         b"connect" | b"1" => CONNECT,
@@ -236,7 +257,10 @@ mod tests {
     fn packets() {
         let check = |hex: &str, expected: bool| assert_eq!(parse(&bytes(hex)).is_some(), expected, "{hex}");
         check("101a00044d51545404c2003c00000004746573740006706173737764", true);
-        check("103a00044d51545404ee003c0008746573745f737562000977696c6c746f706963000b77696c6c7061796c6f61640004746573740006706173737764", true);
+        check(
+            "103a00044d51545404ee003c0008746573745f737562000977696c6c746f706963000b77696c6c7061796c6f61640004746573740006706173737764",
+            true,
+        );
         check("101800044d5154540502003c032100140008746573745f737562", true);
         check("102400064d514973647003c200000008746573745f7375620004746573740006706173737764", true);
         check("20020000", true);

@@ -6,18 +6,36 @@ use crate::value::{Type, Value};
 use crate::{Diagnostic, Scope, Txn};
 
 pub(crate) static CONVERTERS: &[Converter] = &[
-    converter("protobuf", args(1, &[K::Str, K::Str]), Type::Bin, Type::Any, "A field of a protocol buffers message, raw or as a number.", field)
-        .prepare(prepare)
-        .examples(&[("bin(08960112050a03616263),protobuf(1,int32)", Some("150")), ("bin(08960112050a03616263),protobuf(2.1)", Some("abc")), ("bin(0896),protobuf(1)", None)]),
-    converter("ungrpc", args(1, &[K::Str, K::Str]), Type::Bin, Type::Any, "A field of a gRPC message, raw or as a number.", field)
-        .prepare(prepare)
-        .examples(&[("bin(0000000003089601),ungrpc(1,uint64)", Some("150"))]),
+    converter(
+        "protobuf",
+        args(1, &[K::Str, K::Str]),
+        Type::Bin,
+        Type::Any,
+        "A field of a protocol buffers message, raw or as a number.",
+        field,
+    )
+    .prepare(prepare)
+    .examples(&[
+        ("bin(08960112050a03616263),protobuf(1,int32)", Some("150")),
+        ("bin(08960112050a03616263),protobuf(2.1)", Some("abc")),
+        ("bin(0896),protobuf(1)", None),
+    ]),
+    converter(
+        "ungrpc",
+        args(1, &[K::Str, K::Str]),
+        Type::Bin,
+        Type::Any,
+        "A field of a gRPC message, raw or as a number.",
+        field,
+    )
+    .prepare(prepare)
+    .examples(&[("bin(0000000003089601),ungrpc(1,uint64)", Some("150"))]),
 ];
 
 /// Types a field can be read as; the place in the list is the argument.
 const TYPES: [&str; 14] = [
-    "int32", "int64", "uint32", "uint64", "sint32", "sint64", "bool", "enum", "fixed64", "sfixed64", "double",
-    "fixed32", "sfixed32", "float",
+    "int32", "int64", "uint32", "uint64", "sint32", "sint64", "bool", "enum", "fixed64", "sfixed64",
+    "double", "fixed32", "sfixed32", "float",
 ];
 
 /// Deepest path of field numbers.
@@ -104,7 +122,8 @@ fn prepare(call: &Call, _: &mut Scope<'_>, keyword: &'static str) -> Result<Vec<
             Arg::Choice(at.ok_or_else(|| vec![Diagnostic::unknown("field type", word, TYPES)])? as u8)
         }
     }];
-    let wrong = || vec![Diagnostic::error(path.pos, format!("'{}' is no path of field numbers", path.as_str()))];
+    let wrong =
+        || vec![Diagnostic::error(path.pos, format!("'{}' is no path of field numbers", path.as_str()))];
     for number in path.as_str().split('.') {
         let number = number.parse::<i64>().ok().filter(|n| (1..1 << 29).contains(n)).ok_or_else(wrong)?;
         list.push(Arg::Int(number));

@@ -215,7 +215,7 @@ fn part<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
 }
 
 fn has_ctl<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
-    let mask = args.int(0).unwrap_or(i64::from(u32::MAX)) as u32;
+    let mask = args.int(0).unwrap_or(0xffff_ffff) as u32;
     let found = value.into_binary().iter().any(|b| *b < 32 && mask >> b & 1 == 1);
     Some(Value::Bool(found))
 }

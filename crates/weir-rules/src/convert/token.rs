@@ -2,8 +2,8 @@
 
 use aws_lc_rs::aead;
 use aws_lc_rs::cipher::{
-    self, AES_128, AES_256, DecryptionContext, EncryptionContext, PaddedBlockDecryptingKey, PaddedBlockEncryptingKey,
-    UnboundCipherKey,
+    self, AES_128, AES_256, DecryptionContext, EncryptionContext, PaddedBlockDecryptingKey,
+    PaddedBlockEncryptingKey, UnboundCipherKey,
 };
 use aws_lc_rs::iv::FixedLength;
 use aws_lc_rs::{hmac, signature};
@@ -45,17 +45,34 @@ fn prepare_aes(call: &Call, _: &mut Scope<'_>, keyword: &'static str) -> Result<
     let size = match bits.text.as_slice() {
         b"128" => 128,
         b"256" => 256,
-        b"192" => return Err(vec![Diagnostic::error(bits.pos, "AES with 192 bits is not implemented yet").hint("use 128 or 256")]),
-        _ => return Err(vec![Diagnostic::error(bits.pos, format!("'{}' is no key size of AES", bits.as_str()))]),
+        b"192" => {
+            return Err(vec![
+                Diagnostic::error(bits.pos, "AES with 192 bits is not implemented yet")
+                    .hint("use 128 or 256"),
+            ]);
+        }
+        _ => {
+            return Err(vec![Diagnostic::error(
+                bits.pos,
+                format!("'{}' is no key size of AES", bits.as_str()),
+            )]);
+        }
     };
     let mut list = vec![Arg::Int(size)];
     for (at, word) in rest.iter().enumerate() {
         // The tag goes to a variable when encrypting.
-        let arg = if keyword == "aes_gcm_enc" && at == 2 { VarName::parse(word).map(Arg::Var).map_err(|e| vec![e])? } else { secret(word)? };
+        let arg = if keyword == "aes_gcm_enc" && at == 2 {
+            VarName::parse(word).map(Arg::Var).map_err(|e| vec![e])?
+        } else {
+            secret(word)?
+        };
         list.push(arg);
     }
     if keyword.starts_with("aes_cbc") && list.len() > 4 - 1 {
-        return Err(vec![Diagnostic::error(rest[2].pos, "additional data with AES-CBC is not implemented yet")]);
+        return Err(vec![Diagnostic::error(
+            rest[2].pos,
+            "additional data with AES-CBC is not implemented yet",
+        )]);
     }
     Ok(list)
 }
@@ -132,7 +149,8 @@ fn prepare_jwt(call: &Call, scope: &mut Scope<'_>, _: &'static str) -> Result<Ve
 
 /// The DER of the first key in PEM text.
 fn public_key(pem: &[u8], word: &Word) -> Result<Vec<u8>, Vec<Diagnostic>> {
-    let wrong = || vec![Diagnostic::error(word.pos, format!("'{}' holds no public key in PEM form", word.as_str()))];
+    let wrong =
+        || vec![Diagnostic::error(word.pos, format!("'{}' holds no public key in PEM form", word.as_str()))];
     let text = std::str::from_utf8(pem).map_err(|_| wrong())?;
     let begin = text.find("-----BEGIN ").ok_or_else(wrong)?;
     let mut lines = text[begin..].lines();
@@ -239,6 +257,7 @@ const VERIFY_ERRORS: [(i64, &str); 24] = [
 
 fn verify_error_name<'a>(value: Value<'a>, _: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
     let n = value.to_int()?;
-    let name = VERIFY_ERRORS.iter().find(|(code, _)| *code == n).map(|(_, name)| Value::text(name.as_bytes()));
+    let name =
+        VERIFY_ERRORS.iter().find(|(code, _)| *code == n).map(|(_, name)| Value::text(name.as_bytes()));
     Some(name.unwrap_or_else(|| Value::owned(n.to_string().into_bytes())))
 }

@@ -502,9 +502,9 @@ fn prio_offset<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a
 }
 
 fn rand<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
-    let random = txn.env.random() as u32;
+    let random = txn.env.random() & 0xffff_ffff;
     // Scaling keeps all values of the range equally likely.
-    let n = args.int(0).map_or(u64::from(random), |range| (u64::from(random) * range.max(0) as u64) >> 32);
+    let n = args.int(0).map_or(random, |range| (random * range.clamp(0, 1 << 32) as u64) >> 32);
     Some(Value::Int(n as i64))
 }
 
