@@ -186,8 +186,8 @@ pub(crate) fn server_status(shared: &Shared, txn: &Txn, status: u16) {
     }
 }
 
-/// A transaction is over.
-pub(crate) fn transaction_ends(shared: &Shared, txn: &mut Txn) {
+/// How a transaction went, for the log line's sake before it is written.
+pub(crate) fn count_outcome(shared: &Shared, txn: &Txn) {
     if txn.tracked.is_empty() && txn.session.tracked.borrow().is_empty() {
         return;
     }
@@ -203,6 +203,10 @@ pub(crate) fn transaction_ends(shared: &Shared, txn: &mut Txn) {
     }
     count_txn(shared, txn, BYTES_IN, txn.bytes_in);
     count_txn(shared, txn, BYTES_OUT, txn.bytes_out);
+}
+
+/// A transaction is over.
+pub(crate) fn transaction_ends(shared: &Shared, txn: &mut Txn) {
     release(shared, std::mem::take(&mut txn.tracked));
 }
 
