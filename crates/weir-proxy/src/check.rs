@@ -230,11 +230,11 @@ impl Kind {
     }
 
     fn is_due(self, server: &ServerState) -> bool {
-        let enabled = match self {
-            Self::Health => &server.check_enabled,
-            Self::Agent => &server.agent_enabled,
-        };
-        enabled.load(Relaxed) && !server.in_maintenance()
+        match self {
+            Self::Health => server.check_enabled.load(Relaxed) && !server.in_maintenance(),
+            // An agent may end the maintenance it is asked in.
+            Self::Agent => server.agent_enabled.load(Relaxed),
+        }
     }
 
     fn running(self) -> u8 {

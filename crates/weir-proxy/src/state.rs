@@ -613,11 +613,12 @@ impl ProxyState {
         }
     }
 
-    /// Adds a server at run time; it starts as its line says.
+    /// Adds a server at run time; it starts in maintenance.
     pub fn add_server(&self, config: &model::Server) -> Arc<ServerState> {
         let index = self.servers.load().len();
         let mut server = ServerState::new(config, self.index, index, self.threads, &self.farm);
         server.dynamic = true;
+        server.standing.start_with(&server, weir_balance::Admin::FORCED_MAINT);
         let server = Arc::new(server);
         self.servers.rcu(|servers| {
             let mut servers = Vec::clone(servers);

@@ -218,8 +218,9 @@ impl<'a> Plan<'a> {
     ) -> Result<Self, Outcome> {
         let proxy = worker.proxy(server.proxy);
         let config = &server.config;
-        // Manual, `check`: on another address or port the service's own encapsulation does not apply.
-        let elsewhere = check.addr.is_some() || check.port.is_some();
+        // Manual, `check`: on another address or port the service's own encapsulation does not apply; servers
+        // added at run time say everything themselves.
+        let elsewhere = check.addr.is_some() || check.port.is_some() || server.dynamic;
         let of_line = |own: bool, of_line: bool| own || (step.default && of_line);
         let tls = check.ssl.unwrap_or(config.ssl.is_some() && !elsewhere);
         let proxied = check.send_proxy || (config.send_proxy.is_some() && !elsewhere);
