@@ -161,7 +161,9 @@ fn tracked_by(shared: &Shared, server: &ServerState) -> Option<Arc<ServerState>>
 /// Starts the checks this thread is responsible for.
 pub(crate) fn start(worker: &Rc<Worker>) {
     let hub = &worker.shared.checks;
-    if let Some(notices) = take(&hub.notices_end).filter(|_| worker.thread == 0) {
+    if worker.thread == 0
+        && let Some(notices) = take(&hub.notices_end)
+    {
         tokio::task::spawn_local(write_log(Rc::clone(worker), notices));
     }
     let most = worker.config().global.tune.max_checks_per_thread;
