@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use weir_balance::{DataType, EntryId, Table};
+use weir_config::status_set::StatusSet;
 use weir_rules::txn::{self, Tracked};
 use weir_rules::{Session, Txn};
 
@@ -177,12 +178,12 @@ pub(crate) fn content_tracked(shared: &Shared, txn: &Txn) {
 
 /// The server sent a response.
 pub(crate) fn server_status(shared: &Shared, txn: &Txn, status: u16) {
-    match status {
-        400..=499 => count_txn(shared, txn, ERROR, 1),
-        // Not implemented, and versions: the client's wishes, no failures.
-        501 | 505 => {}
-        500..=599 => count_txn(shared, txn, FAILURE, 1),
-        _ => {}
+    let global = &shared.config.global;
+    if global.http_err_codes.unwrap_or_else(StatusSet::errors).contains(status) {
+        count_txn(shared, txn, ERROR, 1);
+    }
+    if global.http_fail_codes.unwrap_or_else(StatusSet::failures).contains(status) {
+        count_txn(shared, txn, FAILURE, 1);
     }
 }
 
