@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_config::model::Forwarded;
 use weir_http::FieldName;
-use weir_rules::{Expr, Txn, Value};
+use weir_rules::{Expr, Txn, Value, forwarded_node_name, forwarded_node_port};
 
 /// The field's value for a transaction.
 pub(crate) fn render(option: &Forwarded, txn: &Txn) -> Vec<u8> {
@@ -20,7 +20,7 @@ pub(crate) fn render(option: &Forwarded, txn: &Txn) -> Vec<u8> {
             None => txn.request.fields.first(FieldName::Host).map(<[u8]>::to_vec),
         };
         if let Some(host) = host {
-            pair(&mut out, b"host", &quoted_string(&host));
+            pair(&mut out, b"host", &quoted(&host));
         }
     }
     node(&mut out, b"by", &option.by, &option.by_port, txn.dst(), txn);
@@ -53,14 +53,14 @@ fn node(
     if host.is_none() && port.is_none() {
         return;
     }
-    let mut value = match host {
-        Some(Some(expr)) => expr.eval(txn).and_then(weir_rules::node_name_of),
-        Some(None) => address.and_then(|a| weir_rules::node_name_of(Value::Ip(a.ip()))),
+    let name_part = match host {
+        Some(Some(expr)) => expr.eval(txn).and_then(|value| forwarded_node_name(&value)),
+        Some(None) => address.and_then(|a| forwarded_node_name(&Value::Ip(a.ip().to_canonical()))),
         None => None,
-    }
-    .unwrap_or_else(|| b"unknown".to_vec());
+    };
+    let mut value = name_part.unwrap_or_else(|| b"unknown".to_vec());
     let port = match port {
-        Some(Some(expr)) => expr.eval(txn).and_then(weir_rules::node_port_of),
+        Some(Some(expr)) => expr.eval(txn).and_then(|value| forwarded_node_port(&value)),
         Some(None) => address.map(|a| a.port().to_string().into_bytes()),
         None => None,
     };
@@ -77,10 +77,6 @@ fn quoted(value: &[u8]) -> Vec<u8> {
     if value.iter().all(is_token) {
         return value.to_vec();
     }
-    quoted_string(value)
-}
-
-fn quoted_string(value: &[u8]) -> Vec<u8> {
     let mut out = vec![b'"'];
     for byte in value {
         if matches!(byte, b'"' | b'\\') {

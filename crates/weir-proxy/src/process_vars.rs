@@ -88,6 +88,8 @@ fn no_transaction(shared: &Arc<Shared>) -> Txn {
     let session = Session {
         src: Cell::new(None),
         dst: Cell::new(None),
+        session_src: Cell::new(None),
+        session_dst: Cell::new(None),
         frontend: ProxyName { name: "".into(), id: 0, index: 0 },
         listener_name: "".into(),
         listener_id: 0,

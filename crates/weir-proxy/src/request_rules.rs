@@ -265,11 +265,10 @@ pub(crate) async fn wait_for_body(
             Err(x.error(error.status()))
         }
         Err(_) => {
-            x.terminated(b'C', b'R');
-            x.count_front(Counter::ClientAborts, 1);
-            // The client may have closed its side only: it is told why.
+            // Rules may still look at what came; the request goes to no server any more.
+            x.body_aborted = true;
             x.close_client = true;
-            Err(x.error(400))
+            Ok(())
         }
     }
 }

@@ -103,6 +103,7 @@ type Event = &'static [DataType];
 
 const SESSION: Event = &[DataType::SessCnt, DataType::SessRate];
 const REQUEST: Event = &[DataType::HttpReqCnt, DataType::HttpReqRate];
+const GLITCH: Event = &[DataType::GlitchCnt, DataType::GlitchRate];
 const ERROR: Event = &[DataType::HttpErrCnt, DataType::HttpErrRate];
 const FAILURE: Event = &[DataType::HttpFailCnt, DataType::HttpFailRate];
 const BYTES_IN: Event = &[DataType::BytesInCnt, DataType::BytesInRate];
@@ -127,6 +128,11 @@ fn count(shared: &Shared, tracked: &Tracked, event: Event, by: u64) {
 
 fn count_session(shared: &Shared, session: &Session, event: Event, by: u64) {
     session.tracked.borrow().iter().flatten().for_each(|tracked| count(shared, tracked, event, by));
+}
+
+/// Protocol errors that a session's connection survived.
+pub(crate) fn glitches(shared: &Shared, session: &Session, by: u64) {
+    count_session(shared, session, GLITCH, by);
 }
 
 /// Counts for what a transaction tracks: its own entries, and its session's in other slots.
@@ -181,8 +187,8 @@ pub(crate) fn server_status(shared: &Shared, txn: &Txn, status: u16) {
     }
 }
 
-/// A transaction is over.
-pub(crate) fn transaction_ends(shared: &Shared, txn: &mut Txn) {
+/// How a transaction went, for the log line's sake before it is written.
+pub(crate) fn count_outcome(shared: &Shared, txn: &Txn) {
     if txn.tracked.is_empty() && txn.session.tracked.borrow().is_empty() {
         return;
     }
@@ -198,6 +204,10 @@ pub(crate) fn transaction_ends(shared: &Shared, txn: &mut Txn) {
     }
     count_txn(shared, txn, BYTES_IN, txn.bytes_in);
     count_txn(shared, txn, BYTES_OUT, txn.bytes_out);
+}
+
+/// A transaction is over.
+pub(crate) fn transaction_ends(shared: &Shared, txn: &mut Txn) {
     release(shared, std::mem::take(&mut txn.tracked));
 }
 

@@ -146,7 +146,7 @@ impl Expr {
                 None => args::typed(&call, entry.args, scope)?,
             };
             let args = Args { list: typed, variant: entry.variant, proxy: Arc::clone(&self.args.proxy) };
-            // "Any" behind a converter of any type is the type it got; behind one of a certain type it depends on the value.
+            // "Any" out of "any" keeps the type; out of a certain type it is not known before it runs.
             if entry.output != Type::Any || entry.input != Type::Any {
                 self.output = entry.output;
             }
@@ -267,10 +267,10 @@ fn directed(fetch: &'static Fetch, place: Place) -> &'static Fetch {
     registry::find_fetch(name).unwrap_or(fetch)
 }
 
-/// Whether what a fetch needs is there at the scope's place.
+/// Whether what a fetch needs is there at a place.
 fn is_available(needs: Needs, scope: &Scope<'_>) -> bool {
-    use Needs as N;
     let place = scope.place;
+    use Needs as N;
     let request = matches!(needs, N::RequestBuffer | N::RequestHead | N::RequestBody);
     let response = matches!(needs, N::ResponseBuffer | N::ResponseHead | N::ResponseBody | N::ResponseKept);
     match place {
@@ -284,8 +284,7 @@ fn is_available(needs: Needs, scope: &Scope<'_>) -> bool {
         | Place::FrontendRequest
         | Place::BackendRequest => match needs {
             N::Server => place == Place::BackendRequest,
-            // A section that can be a backend has its rules run when it was chosen.
-            N::Backend => scope.backend && place != Place::FrontendRequest,
+            N::Backend => scope.backend,
             _ => !response,
         },
         Place::Rule(Phase::TcpResponseContent | Phase::HttpResponse | Phase::HttpAfterResponse)

@@ -117,7 +117,7 @@ enum Body {
     None,
     /// The proxy's error page.
     DefaultErrors,
-    /// The built-in message: what `http-error`, itself the proxy's error page, has as its default.
+    /// The built-in message.
     BuiltIn,
     /// A whole message.
     Message(ErrorMessage),
@@ -323,18 +323,20 @@ impl Draft {
             Kind::Deny if !self.plain_status && self.fields.is_empty() => Body::DefaultErrors,
             _ => Body::None,
         };
-        let (body, body_pos) = self.body.unwrap_or((implied, pos));
-        let body = match body {
-            Body::DefaultErrors if kind == Kind::Error => Body::BuiltIn,
-            body => body,
-        };
+        let (mut body, body_pos) = self.body.unwrap_or((implied, pos));
+        if kind == Kind::Error && matches!(body, Body::DefaultErrors) {
+            // This is the error page: falling back to the error page would not end.
+            body = Body::BuiltIn;
+        }
         if self.needs_type && self.content_type.is_none() {
             let message = "a body needs its type";
             return Err(vec![
                 Diagnostic::error(body_pos, message).hint("add 'content-type text/plain' or another"),
             ]);
         }
-        if matches!(body, Body::DefaultErrors | Body::BuiltIn | Body::Message(_)) && !HANDLED.contains(&status) {
+        if matches!(body, Body::DefaultErrors | Body::BuiltIn | Body::Message(_))
+            && !HANDLED.contains(&status)
+        {
             let message = format!("there is no error page for status {status}");
             return Err(vec![Diagnostic::error(status_pos, message)]);
         }

@@ -99,19 +99,20 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as a string: what is binary ends at its first zero byte, as strings do.
-    fn into_text(self) -> Cow<'a, [u8]> {
+    /// The value as a string: like [`Self::into_bytes`], but a block of bytes ends at its first zero.
+    #[must_use]
+    pub fn into_text(self) -> Cow<'a, [u8]> {
         match self {
-            Self::Bin(b) => {
-                let end = memchr::memchr(0, &b).unwrap_or(b.len());
-                match b {
+            Self::Bin(bytes) => match memchr::memchr(0, &bytes) {
+                None => bytes,
+                Some(end) => match bytes {
                     Cow::Borrowed(b) => Cow::Borrowed(&b[..end]),
                     Cow::Owned(mut b) => {
                         b.truncate(end);
                         Cow::Owned(b)
                     }
-                }
-            }
+                },
+            },
             other => other.into_bytes(),
         }
     }
@@ -290,5 +291,6 @@ mod tests {
         check(Value::text(b"1.2.3.4"), Type::Ip, Some(Value::Ip([1, 2, 3, 4].into())));
         check(Value::Ip([1, 2, 3, 4].into()), Type::Int, Some(Value::Int(0x0102_0304)));
         check(Value::Bin(Cow::Borrowed(b"1")), Type::Int, None);
+        check(Value::Bin(Cow::Borrowed(b"ab\0c")), Type::Str, Some(Value::text(b"ab")));
     }
 }
