@@ -22,12 +22,7 @@ struct Column {
     show: fn(&Figures) -> String,
 }
 
-const fn column(
-    title: &'static str,
-    hint: &'static str,
-    http: bool,
-    show: fn(&Figures) -> String,
-) -> Column {
+const fn column(title: &'static str, hint: &'static str, http: bool, show: fn(&Figures) -> String) -> Column {
     Column { title, hint, http, show }
 }
 
@@ -407,7 +402,8 @@ fn line(
         let shown = escape(&(column.show)(figures));
         // Lines of nothing but zeros step back, and leave small screens.
         let digits = shown.bytes().filter(u8::is_ascii_digit);
-        let zero = !shown.is_empty() && digits.clone().count() > 0 && digits.clone().all(|digit| digit == b'0');
+        let zero =
+            !shown.is_empty() && digits.clone().count() > 0 && digits.clone().all(|digit| digit == b'0');
         let class = if zero { " class=\"zero\"" } else { "" };
         write!(out, "<td data-label=\"{}\"{class}>{shown}</td>", column.title).unwrap_or_default();
     }
