@@ -21,7 +21,7 @@ use crate::listeners::{Listening, Role};
 use crate::server_tls::Acceptor;
 use crate::state::{Level, Shared};
 use crate::worker::Worker;
-use crate::{accept, check, resolve, server_tls, takeover};
+use crate::{accept, check, resolve, server_tls, sessions, takeover};
 
 /// What the data plane asks of the administrative side.
 pub trait Services: Send + Sync {
@@ -258,6 +258,7 @@ async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
     drop(listening);
     tokio::task::spawn_local(maintain(Rc::clone(&worker)));
     tokio::task::spawn_local(takeover::serve(Rc::clone(&worker)));
+    tokio::task::spawn_local(sessions::serve(Rc::clone(&worker)));
     check::start(&worker);
     let mut hard = shared.hard_stop.subscribe();
     tokio::select! {
