@@ -49,6 +49,9 @@ async fn stages(x: &mut Exchange) -> Result<(), Stop> {
         inspect(x, x.back).await?;
     }
     let server = connect::tunnel(x).await?;
+    // What was looked at is still in the client's edge, and goes from there.
+    x.txn.request_body.clear();
+    x.txn.request_body_complete = false;
     let back = Rc::clone(x.worker.proxy(x.back));
     response_rules::stick(x, &server.held.server, &back);
     x.answered = true;
