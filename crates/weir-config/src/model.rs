@@ -173,6 +173,8 @@ pub struct CrtStore {
 #[allow(missing_docs, reason = "each field is the load keyword's word of the same name")]
 pub struct CrtLoad {
     pub pos: Pos,
+    /// `crt` as written, without the folder it is in.
+    pub written: String,
     pub crt: PathBuf,
     pub key: Option<PathBuf>,
     pub alias: Option<String>,
@@ -180,6 +182,14 @@ pub struct CrtLoad {
     pub issuer: Option<PathBuf>,
     pub sctl: Option<PathBuf>,
     pub ocsp_update: Option<bool>,
+}
+
+impl CrtLoad {
+    /// What other lines call it: `@store/alias`, or `@store/file` when it has no alias.
+    #[must_use]
+    pub fn reference(&self, store: &CrtStore) -> String {
+        format!("@{}/{}", store.name, self.alias.as_deref().unwrap_or(&self.written))
+    }
 }
 
 /// Process-wide settings.

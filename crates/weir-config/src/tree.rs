@@ -5,9 +5,9 @@
 
 use weir_rules::{Diagnostic, Level, Pos, Word};
 
+use crate::address;
 use crate::conditional;
 use crate::diagnostics::Diagnostics;
-use crate::address;
 use crate::environment::Environment;
 use crate::lexer::{self, LineContext};
 use crate::source::{SourceFile, Sources};
