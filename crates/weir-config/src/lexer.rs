@@ -95,6 +95,7 @@ impl Lexer<'_> {
                 }
                 (b'\\', Quote::None | Quote::Weak) => self.escape()?,
                 (b'$', Quote::Weak) => self.expand()?,
+                (b'$', Quote::None) if self.peek(1) == Some(b'{') && self.is_address() => self.expand()?,
                 _ => {
                     self.push(byte);
                     self.at += 1;
@@ -108,6 +109,17 @@ impl Lexer<'_> {
                 .hint(format!("add a {mark} or escape this one with a backslash")));
         }
         self.finish_word(self.at)
+    }
+
+    /// The word being built is the address of its line: variables stand for their values there even outside
+    /// of quotes (section 2.9 of the manual).
+    fn is_address(&self) -> bool {
+        let at = match self.words.first().map(|word| word.text.as_slice()) {
+            Some(b"bind" | b"dispatch" | b"log" | b"source") => 1,
+            Some(b"server" | b"peer" | b"nameserver" | b"mailer") => 2,
+            _ => return false,
+        };
+        self.words.len() == at
     }
 
     fn peek(&self, ahead: usize) -> Option<u8> {
@@ -285,6 +297,8 @@ mod tests {
         check(r#""${NONE-7}" "${E-7}" "${NONE}""#, &["7", "", ""]);
         check(r#""${.FILE}:$.LINE:${.SECTION}""#, &["f.cfg:7:web"]);
         check(r#""\$A" "it's""#, &["$A", "it's"]);
+        check("server s ${NONE-h}:${E} ${A}", &["server", "s", "h:", "${A}"]);
+        check("bind ${A}:80", &["bind", "x y:80"]);
         check("x\r", &["x"]);
     }
 

@@ -199,6 +199,8 @@ impl CrtLoad {
     reason = "each field is the global keyword of the same name; units in the type or name"
 )]
 pub struct Global {
+    /// Environment variables as the configuration left them, for addresses given at run time.
+    pub environment: BTreeMap<String, String>,
     pub nbthread: Option<usize>,
     /// CPU sets by thread (`cpu-map auto:1/1-2 0-1`), index = thread.
     pub cpu_map: Vec<Vec<usize>>,

@@ -161,7 +161,9 @@ fn tracked_by(shared: &Shared, server: &ServerState) -> Option<Arc<ServerState>>
 /// Starts the checks this thread is responsible for.
 pub(crate) fn start(worker: &Rc<Worker>) {
     let hub = &worker.shared.checks;
-    if let Some(notices) = take(&hub.notices_end).filter(|_| worker.thread == 0) {
+    if worker.thread == 0
+        && let Some(notices) = take(&hub.notices_end)
+    {
         tokio::task::spawn_local(write_log(Rc::clone(worker), notices));
     }
     let most = worker.config().global.tune.max_checks_per_thread;
@@ -230,11 +232,11 @@ impl Kind {
     }
 
     fn is_due(self, server: &ServerState) -> bool {
-        let enabled = match self {
-            Self::Health => &server.check_enabled,
-            Self::Agent => &server.agent_enabled,
-        };
-        enabled.load(Relaxed) && !server.in_maintenance()
+        match self {
+            Self::Health => server.check_enabled.load(Relaxed) && !server.in_maintenance(),
+            // An agent may end the maintenance it is asked in.
+            Self::Agent => server.agent_enabled.load(Relaxed),
+        }
     }
 
     fn running(self) -> u8 {

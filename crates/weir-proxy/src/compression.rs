@@ -198,7 +198,16 @@ fn apply(response: &mut Response, edits: &HeadEdits) {
         fields.set_value(at, &weak);
     }
     if edits.add_vary {
-        fields.push(b"vary", b"Accept-Encoding");
+        // Into the last Vary line where there is one: clients and caches often look at one line only.
+        let last = fields.list().iter().rposition(|f| f.id == FieldName::Vary);
+        match last.map(|at| (at, fields.value(at).trim_ascii())) {
+            Some((at, names)) if !names.is_empty() => {
+                let names = [names, b",Accept-Encoding"].concat();
+                fields.set_value(at, &names);
+            }
+            Some((at, _)) => fields.set_value(at, b"Accept-Encoding"),
+            None => fields.push(b"vary", b"Accept-Encoding"),
+        }
     }
 }
 

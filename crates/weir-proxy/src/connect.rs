@@ -52,6 +52,12 @@ pub(crate) enum ConnectError {
 /// Sends the request to a server and receives the response's head, trying again as the backend says.
 pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Response), Stop> {
     let proxy = Rc::clone(x.worker.proxy(x.back));
+    if x.body_aborted {
+        x.terminated(b'C', b'R');
+        x.count_front(Counter::ClientAborts, 1);
+        x.close_client = true;
+        return Err(x.error(400));
+    }
     request_head::prepare(x);
     let mut held = pick::assign(x, None).await?;
     loop {
@@ -95,8 +101,19 @@ async fn ask(
 ) -> Result<(ServerConnection, Response), Failure> {
     let reused = connection.reused;
     x.upload.restart(retries_responses(proxy) || reused);
-    let length = x.upload.length(&x.txn);
+    let length = x.upload.length();
     let fail = |fault| Failure::Response { fault, reused };
+    if !x.txn.request.protocol.is_empty() {
+        // The deadline is still that of the connection.
+        let in_time = std::future::poll_fn(|cx| match connection.edge.poll_upgradable(cx) {
+            std::task::Poll::Ready(()) => std::task::Poll::Ready(true),
+            std::task::Poll::Pending => x.deadline.poll_expired(cx).map(|()| false),
+        })
+        .await;
+        if !in_time {
+            return Err(fail(Fault::ServerTimeout));
+        }
+    }
     connection.edge.send_request(&x.txn.request, length).map_err(|e| fail(Fault::Server(e)))?;
     let response = forward::until_response(x, &mut connection.edge).await.map_err(fail)?;
     if proxy.retry_on.statuses.contains(&response.status) && may_retry(x, proxy, &Failure::Status) {
@@ -409,6 +426,10 @@ impl Identity {
         let bytes = |value: weir_rules::Value<'_>| value.into_bytes().into_owned();
         let sni = config.ssl.as_ref().and_then(|ssl| ssl.sni.as_ref());
         let port = match config.port_map {
+            // Manual, `server`: port 0 stands for the port the client connected to.
+            weir_config::model::PortMap::Fixed if server.addr.load().ip().is_some_and(|a| a.port() == 0) => {
+                x.txn.dst().map_or(0, |d| d.port())
+            }
             weir_config::model::PortMap::Fixed => 0,
             weir_config::model::PortMap::Offset(by) => {
                 let port = i32::from(x.txn.dst().map_or(0, |d| d.port())) + by;
@@ -431,7 +452,9 @@ impl Identity {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
-        (&self.sni, &self.proxy_header, &self.name, self.port).hash(&mut hasher);
+        // Manual, `http-reuse`: the name is what `pool-conn-name` says, and the TLS name only without it.
+        let name = self.name.as_ref().or(self.sni.as_ref());
+        (name, &self.proxy_header, self.port).hash(&mut hasher);
         (self.websocket == Some(Proto::H2), self.websocket.is_some()).hash(&mut hasher);
         hasher.finish()
     }
@@ -565,7 +588,12 @@ pub(crate) fn done(x: &Exchange, connection: ServerConnection) {
         && edge.output.is_empty()
         && !edge.read_closed;
     if clean && !spent && x.txn.request.method != Method::Connect {
-        x.worker.pool.give_h1(IdleH1 { edge, tls, facts }, now_ms(), x.worker.thread);
+        x.worker.pool.give_h1(
+            IdleH1 { edge, tls, facts },
+            now_ms(),
+            x.worker.thread,
+            x.worker.proxy(x.back).http_reuse,
+        );
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use weir_config::model::{Bind, Mode, Proto, Proxy};
 use weir_http::h1::{ParseError, ParseOptions};
-use weir_http::{Request, proxy_protocol};
+use weir_http::{Method, Request, proxy_protocol};
 use weir_net::timers::{Deadline, now_ms};
 use weir_net::{Address, Stream};
 use weir_rules::txn::ProxyName;
@@ -95,6 +95,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, entry: Rc<Entry>, stream: Stream, 
         }
         _ => tcp::serve(&worker, &entry, session, edge, client_id).await,
     }
+    worker.pool.forget_client(client_id);
     drop(tracking);
     drop(presence);
 }
@@ -128,9 +129,11 @@ async fn prepare(
     let thread = worker.thread;
     state.front.add(thread, Counter::Connections, 1);
     state.connection_rate.hit(now_ms());
+    let accepted = (session.src.get(), session.dst.get());
     if !run_connection_rules(worker, &front.tcp_request_connection, session, Counter::DeniedConnections) {
         return None;
     }
+    let ruled = (session.src.get(), session.dst.get());
     let mut deadline = Deadline::new();
     if let Some(time) = front.timeouts.client_hs.or(front.timeouts.client) {
         deadline.set_after(time);
@@ -140,6 +143,13 @@ async fn prepare(
     if entry.bind.accept_proxy && !receive_proxy_header(&mut edge, session, &mut deadline).await {
         state.front.add(thread, Counter::RequestErrors, 1);
         return None;
+    }
+    // What a rule set stays the connection's; the PROXY header's addresses are the session's then.
+    if ruled.0 != accepted.0 && session.proxy_header {
+        session.session_src.set(session.src.replace(ruled.0));
+    }
+    if ruled.1 != accepted.1 && session.proxy_header {
+        session.session_dst.set(session.dst.replace(ruled.1));
     }
     if let Some(acceptor) = &entry.tls {
         worker.shared.tls_rate.hit(now_ms());
@@ -172,6 +182,8 @@ fn new_session(worker: &Worker, entry: &Entry, front: &Proxy, stream: &Stream, p
     Session {
         src: Cell::new(socket_addr(peer)),
         dst: Cell::new(dst),
+        session_src: Cell::new(None),
+        session_dst: Cell::new(None),
         frontend: ProxyName { name: Arc::clone(&front.name), id: front.id, index: entry.front },
         listener_name: Arc::clone(&entry.name),
         listener_id: entry.bind.id,
@@ -215,6 +227,8 @@ fn placeholder(session: &Session) -> Session {
     Session {
         src: Cell::new(None),
         dst: Cell::new(None),
+        session_src: Cell::new(None),
+        session_dst: Cell::new(None),
         frontend: session.frontend.clone(),
         listener_name: Arc::clone(&session.listener_name),
         listener_id: 0,
@@ -314,7 +328,11 @@ async fn h1(
             Head::Closed => return None,
             Head::Timeout => Some((b'c', 408)),
             Head::Aborted => Some((b'C', 400)),
-            Head::Malformed(error) => Some((b'P', error.status())),
+            Head::Malformed(error) => {
+                // What was read of it is nothing that may be logged or looked at.
+                request.clear();
+                Some((b'P', error.status()))
+            }
         };
         let client = Edge::H1(edge.take()?);
         let taken = std::mem::take(&mut request);
@@ -335,6 +353,8 @@ async fn h1(
 
 /// Answers what is not a request.
 async fn refused(mut x: Box<Exchange>, cause: u8, status: u16) -> exchange::Finished {
+    // There is no request: rules on responses have nothing to look at.
+    x.unread = true;
     x.terminated(cause, b'R');
     x.close_client = true;
     x.count_front(Counter::RequestErrors, 1);
@@ -492,7 +512,7 @@ async fn h2(worker: &Rc<Worker>, entry: &Rc<Entry>, session: Rc<Session>, edge: 
             if driven.is_ready() {
                 return driven;
             }
-            session.glitches.set(shared.core.borrow().glitches());
+            note_glitches(worker, &session, shared.core.borrow().glitches());
             if worker.shared.is_stopping() && !told_stop {
                 told_stop = true;
                 shared.core.borrow_mut().go_away(true);
@@ -529,11 +549,21 @@ async fn h2(worker: &Rc<Worker>, entry: &Rc<Entry>, session: Rc<Session>, edge: 
     }
 }
 
+/// Passes protocol errors that the connection survived on to the rules and the tracked entries.
+fn note_glitches(worker: &Worker, session: &Session, glitches: u32) {
+    let new = glitches - session.glitches.replace(glitches);
+    if new > 0 {
+        stick_track::glitches(&worker.shared, session, u64::from(new));
+    }
+}
+
 /// The session of a connection that began as HTTP/1.
 fn upgraded(session: &Session) -> Session {
     let mut upgraded = placeholder(session);
     upgraded.src.set(session.src.get());
     upgraded.dst.set(session.dst.get());
+    upgraded.session_src.set(session.session_src.get());
+    upgraded.session_dst.set(session.session_dst.get());
     upgraded.listener_id = session.listener_id;
     upgraded.tls.clone_from(&session.tls);
     upgraded.proxy_tlvs.clone_from(&session.proxy_tlvs);
@@ -558,6 +588,8 @@ fn start_stream(
 ) {
     let Incoming { stream, request, end, refuse } = incoming;
     let mut edge = shared.open(Some(stream), end);
+    edge.answers_head(request.method == Method::Head);
+    edge.asks_for_upgrade(!request.protocol.is_empty());
     if !end {
         let length = request.fields.first(weir_http::FieldName::ContentLength);
         edge.set_body_length(length.and_then(|l| std::str::from_utf8(l).ok()?.parse().ok()));

@@ -148,6 +148,14 @@ impl Edge {
         each!(self, edge => edge.poll_gone(cx))
     }
 
+    /// Ready when a request that changes the protocol can be sent.
+    pub(crate) fn poll_upgradable(&self, cx: &Context<'_>) -> Poll<()> {
+        match self {
+            Self::H1(_) => Poll::Ready(()),
+            Self::H2(edge) => edge.shared.poll_established(cx),
+        }
+    }
+
     /// Somebody here wants the body before a server does.
     pub(crate) fn ask_for_body(&mut self) {
         if let Self::H1(edge) = self {

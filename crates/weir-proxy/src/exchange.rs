@@ -49,6 +49,10 @@ pub(crate) struct Exchange {
     pub(crate) filter: Option<Box<crate::compression::Filter>>,
     /// Bytes both ways without framing, after 101 or CONNECT.
     pub(crate) tunnel: bool,
+    /// There is no request, only what could not be read as one.
+    pub(crate) unread: bool,
+    /// The client closed while its body was awaited here.
+    pub(crate) body_aborted: bool,
 }
 
 /// Why an exchange does not go on through its stages.
@@ -122,6 +126,8 @@ impl Exchange {
             compression: None,
             filter: None,
             tunnel: false,
+            unread: false,
+            body_aborted: false,
         })
     }
 

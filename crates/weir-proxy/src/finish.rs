@@ -12,7 +12,7 @@ use weir_rules::Reply;
 use crate::counters::{Counter, Counters};
 use crate::edge::{BodyLength, Edge};
 use crate::exchange::{Exchange, Finished, Stop};
-use crate::{errors, response_rules};
+use crate::{errors, response_rules, stick_track};
 
 /// Longest time an answer made here may take to leave, when the frontend has no `timeout client`.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -40,8 +40,9 @@ pub(crate) async fn finish(mut x: Box<Exchange>, stop: Option<Stop>) -> Finished
         Some(Stop::Reply(_) | Stop::Client | Stop::Truncated) => x.close_client = true,
     }
     leave_backend(&mut x);
-    crate::stick_track::transaction_ends(&x.worker.shared, &mut x.txn);
+    stick_track::count_outcome(&x.worker.shared, &x.txn);
     crate::log::exchange(&mut x);
+    stick_track::transaction_ends(&x.worker.shared, &mut x.txn);
     let keep = !x.close_client && !silent && client_can_go_on(&x);
     Finished { keep, silent, client: x.client, request: x.txn.request }
 }
@@ -52,7 +53,9 @@ async fn answer(x: &mut Exchange, reply: Reply) {
     let head_only = x.txn.request.method == Method::Head;
     x.txn.status = response.status;
     x.txn.response = Some(response);
-    response_rules::after_response(x);
+    if !x.unread {
+        response_rules::after_response(x);
+    }
     let Some(mut response) = x.txn.response.take() else { return };
     if let Edge::H2(_) = x.client {
         // HTTP/1 frames by its length anyway; here it only informs, and clients like to know.

@@ -4,7 +4,6 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
 use weir_http::Response;
-use weir_rules::Txn;
 
 use crate::compression::Filter;
 use crate::connect::{self, ServerConnection};
@@ -41,14 +40,16 @@ pub(crate) enum Fault {
 impl Upload {
     /// A body of which nothing was sent.
     pub(crate) fn new(announced: BodyLength) -> Self {
-        Self { announced, sent_kept: 0, keep: false, lost: false, done: false }
+        // Without a body there is nothing to wait for.
+        let done = announced == BodyLength::None;
+        Self { announced, sent_kept: 0, keep: false, lost: false, done }
     }
 
     /// Starts again on another connection.
     pub(crate) fn restart(&mut self, keep: bool) {
         self.sent_kept = 0;
         self.keep = keep;
-        self.done = false;
+        self.done = self.announced == BodyLength::None;
     }
 
     /// Another try can send the same body.
@@ -63,19 +64,17 @@ impl Upload {
 
     /// What follows are plain bytes until the client closes.
     pub(crate) fn start_tunnel(&mut self) {
+        self.announced = BodyLength::Tunnel;
         self.done = false;
         self.keep = false;
         self.lost = true;
     }
 
     /// The length the server is told.
-    pub(crate) fn length(&self, txn: &Txn) -> BodyLength {
+    pub(crate) fn length(&self) -> BodyLength {
         match self.announced {
             // A body that was waited for and is complete has a known length, but stays as the client framed it.
             BodyLength::Tunnel => BodyLength::None,
-            BodyLength::None if !txn.request_body.is_empty() => {
-                BodyLength::Exact(txn.request_body.len() as u64)
-            }
             announced => announced,
         }
     }

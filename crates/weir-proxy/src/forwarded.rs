@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_config::model::Forwarded;
 use weir_http::FieldName;
-use weir_rules::{Expr, Txn};
+use weir_rules::{Expr, Txn, Value, forwarded_node_name, forwarded_node_port};
 
 /// The field's value for a transaction.
 pub(crate) fn render(option: &Forwarded, txn: &Txn) -> Vec<u8> {
@@ -54,17 +54,13 @@ fn node(
         return;
     }
     let name_part = match host {
-        Some(Some(expr)) => value_of(expr, txn),
-        Some(None) => address.map(|a| a.ip().to_string().into_bytes()),
+        Some(Some(expr)) => expr.eval(txn).and_then(|value| forwarded_node_name(&value)),
+        Some(None) => address.and_then(|a| forwarded_node_name(&Value::Ip(a.ip().to_canonical()))),
         None => None,
     };
-    let mut value = match name_part {
-        Some(text) if text.contains(&b':') && !text.starts_with(b"[") => [b"[", &text[..], b"]"].concat(),
-        Some(text) => text,
-        None => b"unknown".to_vec(),
-    };
+    let mut value = name_part.unwrap_or_else(|| b"unknown".to_vec());
     let port = match port {
-        Some(Some(expr)) => value_of(expr, txn),
+        Some(Some(expr)) => expr.eval(txn).and_then(|value| forwarded_node_port(&value)),
         Some(None) => address.map(|a| a.port().to_string().into_bytes()),
         None => None,
     };

@@ -194,6 +194,13 @@ fn resolve_names(config: &Config) -> HashMap<LogAddress, Option<LogAddress>> {
     names
 }
 
+impl Shared {
+    /// Writes a line to the process's own log targets (`log` in `global`) at once.
+    pub fn log(&self, level: u8, text: &str) {
+        Logger::new(self).send(&self.config.global.logs, level, None, text.as_bytes());
+    }
+}
+
 /// Sends lines over a connection that is opened when there is something to send.
 async fn write_tcp(to: std::net::SocketAddr, mut lines: mpsc::Receiver<Vec<u8>>) {
     let options = weir_net::connect::ConnectOptions::default();

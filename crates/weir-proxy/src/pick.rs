@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -62,7 +62,11 @@ impl Drop for Held {
     fn drop(&mut self) {
         if std::mem::take(&mut self.counted) {
             self.server.served.leave();
-            self.server.dispatch();
+            // Nobody waits for a server without a limit: its queue is not even looked at.
+            let own = self.server.maxconn.load(Acquire) > 0 && !self.server.queue.is_empty();
+            if own || !self.server.farm.queue.is_empty() {
+                self.server.dispatch();
+            }
         }
     }
 }
@@ -432,6 +436,8 @@ async fn wait(
     match outcome {
         Wait::Slot(held) => Ok(held),
         Wait::Gone => {
+            let waited_ms = now_ms().saturating_sub(entered_ms);
+            x.txn.timers.queue_ms = Some(u32::try_from(waited_ms).unwrap_or(u32::MAX));
             x.terminated(b'C', b'Q');
             x.count_back(Counter::ClientAborts, 1);
             Err(Stop::Client)

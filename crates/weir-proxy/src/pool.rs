@@ -13,6 +13,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use weir_config::model::HttpReuse;
+
 use crate::edge::h2::H2Shared;
 use crate::edge::{Edge, H1Edge};
 use crate::state::ServerState;
@@ -68,6 +70,8 @@ pub(crate) struct SharedH2 {
 pub(crate) struct Pool {
     h1: RefCell<HashMap<PoolKey, Vec<IdleH1>>>,
     h2: RefCell<HashMap<PoolKey, Vec<SharedH2>>>,
+    /// Connections that belong to one client connection (`http-reuse never`), by its number.
+    private: RefCell<HashMap<u64, Vec<IdleH1>>>,
 }
 
 /// Who asks for a connection.
@@ -78,13 +82,13 @@ pub(crate) struct Asker {
     /// First request on it: the client would not send it again by itself.
     pub(crate) first_request: bool,
     /// The backend's `http-reuse`.
-    pub(crate) reuse: weir_config::model::HttpReuse,
+    pub(crate) reuse: HttpReuse,
 }
 
 impl Asker {
     /// The takeover rules above, as a function.
     pub(crate) fn may_take(&self, owner: u64, proven: bool) -> bool {
-        use weir_config::model::HttpReuse::{Aggressive, Always, Never, Safe};
+        use HttpReuse::{Aggressive, Always, Never, Safe};
         match self.reuse {
             _ if owner == self.client => true,
             Never => false,
@@ -98,6 +102,9 @@ impl Asker {
 impl Pool {
     /// The most recently used idle connection that fits and still looks alive.
     pub(crate) fn take_h1(&self, key: &PoolKey, asker: Asker, thread: usize) -> Option<IdleH1> {
+        if asker.reuse == HttpReuse::Never {
+            return self.take_private(key, asker.client);
+        }
         let mut pools = self.h1.borrow_mut();
         let idle = pools.get_mut(key)?;
         let mut at = idle.len();
@@ -116,8 +123,30 @@ impl Pool {
         None
     }
 
+    /// The client connection's own connection to the server, if it still looks alive.
+    fn take_private(&self, key: &PoolKey, client: u64) -> Option<IdleH1> {
+        let mut private = self.private.borrow_mut();
+        let own = private.get_mut(&client)?;
+        let at = own.iter().position(|idle| idle.facts.key == *key)?;
+        let mut found = own.swap_remove(at);
+        found.edge.stream.looks_alive().then_some(found)
+    }
+
+    /// A client connection ended: what only it could use is closed.
+    pub(crate) fn forget_client(&self, client: u64) {
+        let mut private = self.private.borrow_mut();
+        if !private.is_empty() {
+            private.remove(&client);
+        }
+    }
+
     /// Keeps a connection for the next request, within the server's `pool-max-conn`.
-    pub(crate) fn give_h1(&self, mut idle: IdleH1, now_ms: u64, thread: usize) {
+    pub(crate) fn give_h1(&self, mut idle: IdleH1, now_ms: u64, thread: usize, reuse: HttpReuse) {
+        if reuse == HttpReuse::Never {
+            idle.edge.release();
+            self.private.borrow_mut().entry(idle.facts.owner).or_default().push(idle);
+            return;
+        }
         let server = Arc::clone(&idle.facts.server);
         let limit = server.config.pool_max_conn.unwrap_or(usize::MAX);
         if limit == 0 || server.idle.load(Relaxed) >= limit || !server.is_running() {
@@ -174,6 +203,7 @@ impl Pool {
     pub(crate) fn clear(&self) {
         self.h1.borrow_mut().clear();
         self.h2.borrow_mut().clear();
+        self.private.borrow_mut().clear();
     }
 }
 

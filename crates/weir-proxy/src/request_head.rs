@@ -15,33 +15,30 @@ pub(crate) fn prepare(x: &mut Exchange) {
     unique_id(x, &front);
     crate::compression::request(x);
     let (src, dst) = (x.txn.src(), x.txn.dst());
-    if let Some(option) = forward_option(&front, &back, |p| p.forwardfor.as_ref()) {
-        add_address(&mut x.txn.request.fields, option, src);
-    }
-    if let Some(option) = forward_option(&front, &back, |p| p.originalto.as_ref()) {
-        add_address(&mut x.txn.request.fields, option, dst);
-    }
+    let fields = &mut x.txn.request.fields;
+    add_address(fields, front.forwardfor.as_ref(), back.forwardfor.as_ref(), src);
+    add_address(fields, front.originalto.as_ref(), back.originalto.as_ref(), dst);
     if let Some(option) = back.options.forwarded.as_ref() {
         let value = crate::forwarded::render(option, &x.txn);
         x.txn.request.fields.push(b"forwarded", &value);
     }
 }
 
-/// The backend's setting first, then the frontend's; `if-none` only counts where both allow it.
-fn forward_option<'a>(
-    front: &'a Proxy,
-    back: &'a Proxy,
-    of: impl Fn(&'a Proxy) -> Option<&'a ForwardFor>,
-) -> Option<&'a ForwardFor> {
-    of(back).or_else(|| of(front))
-}
-
-fn add_address(fields: &mut Fields, option: &ForwardFor, address: Option<SocketAddr>) {
+/// Adds an address as the backend's option says, or the frontend's where the backend has none; `if-none` only
+/// counts when each of them that has the option says so, and either's exception is one.
+fn add_address(
+    fields: &mut Fields,
+    front: Option<&ForwardFor>,
+    back: Option<&ForwardFor>,
+    address: Option<SocketAddr>,
+) {
+    let Some(option) = back.or(front) else { return };
     let Some(address) = address.map(|a| a.ip().to_canonical()) else { return };
-    if option.if_none && fields.get(&option.header).is_some() {
+    let mut options = [front, back].into_iter().flatten();
+    if options.clone().all(|o| o.if_none) && fields.get(&option.header).is_some() {
         return;
     }
-    if option.except.iter().any(|(network, prefix)| in_network(address, *network, *prefix)) {
+    if options.any(|o| o.except.iter().any(|(network, prefix)| in_network(address, *network, *prefix))) {
         return;
     }
     fields.push(&option.header, address.to_string().as_bytes());

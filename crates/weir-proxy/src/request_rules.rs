@@ -6,7 +6,7 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use weir_config::model::{Mode, Proxy, RestrictNames};
-use weir_http::Response;
+use weir_http::{Request, Response};
 use weir_rules::{Flow, Phase, Rule, Value, WaitFor, action, reply};
 
 use crate::counters::Counter;
@@ -18,7 +18,7 @@ use crate::resolve;
 pub(crate) async fn frontend(x: &mut Exchange) -> Result<(), Stop> {
     let proxy = Rc::clone(x.worker.proxy(x.front));
     if let Some(uri) = &proxy.monitor_uri
-        && x.txn.request.uri_bytes() == uri
+        && is_monitored(&x.txn.request, uri)
     {
         return Err(monitor(x, &proxy));
     }
@@ -62,6 +62,11 @@ pub(crate) async fn backend(x: &mut Exchange) -> Result<(), Stop> {
     apply(x, &proxy, &proxy.http_request, Phase::HttpRequest).await?;
     apply(x, &proxy, &proxy.redirect, Phase::HttpRequest).await?;
     early_hints(x)
+}
+
+/// `monitor-uri` is an absolute URI, or a path that also matches the path of an absolute one.
+fn is_monitored(request: &Request, uri: &[u8]) -> bool {
+    request.uri_bytes() == uri || (uri.starts_with(b"/") && request.path_and_query() == uri)
 }
 
 /// `monitor-uri`: answered at once, neither logged nor counted as a request.
@@ -260,11 +265,10 @@ pub(crate) async fn wait_for_body(
             Err(x.error(error.status()))
         }
         Err(_) => {
-            x.terminated(b'C', b'R');
-            x.count_front(Counter::ClientAborts, 1);
-            // The client may have closed its side only: it is told why.
+            // Rules may still look at what came; the request goes to no server any more.
+            x.body_aborted = true;
             x.close_client = true;
-            Err(x.error(400))
+            Ok(())
         }
     }
 }

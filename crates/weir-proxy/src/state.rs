@@ -242,7 +242,27 @@ pub mod admin {
 }
 
 /// Changing state of a server.
+///
+/// What a pick looks at stands together at the start, on one cache line: with thousands of servers, each line
+/// is a wait for memory.
+#[repr(C, align(64))]
 pub struct ServerState {
+    /// Requests being served now.
+    pub served: Level,
+    /// Most requests at once, 0 = no limit; changed by `set maxconn server`.
+    pub maxconn: AtomicUsize,
+    /// When the slow start in progress began, milliseconds; [`NEVER`] without one.
+    slow_since_ms: AtomicU64,
+    /// What it shares with the other servers.
+    pub farm: Arc<Farm>,
+    /// Requests that must go to this server and wait for a slot.
+    pub queue: Arc<Queue>,
+    /// Weight in force, 0..256 (user weight).
+    pub weight: AtomicU32,
+    /// Administrative bits of [`admin`].
+    pub admin: AtomicU8,
+    /// [`Health`] as a number.
+    health: AtomicU8,
     /// Its line of the configuration.
     pub config: model::Server,
     /// Index in the backend's list.
@@ -253,24 +273,8 @@ pub struct ServerState {
     pub addr: ArcSwap<ServerTarget>,
     /// TLS towards it, when its line says `ssl`.
     pub tls: ArcSwapOption<TlsClient>,
-    /// Weight in force, 0..256 (user weight).
-    pub weight: AtomicU32,
-    /// Most requests at once, 0 = no limit; changed by `set maxconn server`.
-    pub maxconn: AtomicUsize,
-    /// Administrative bits of [`admin`].
-    pub admin: AtomicU8,
-    /// [`Health`] as a number.
-    health: AtomicU8,
-    /// Requests being served now.
-    pub served: Level,
-    /// Requests that must go to this server and wait for a slot.
-    pub queue: Arc<Queue>,
-    /// What it shares with the other servers.
-    pub farm: Arc<Farm>,
     /// What [`Self::changed`] knew last: running, usable.
     known: Mutex<(bool, bool)>,
-    /// When the slow start in progress began, milliseconds; [`NEVER`] without one.
-    slow_since_ms: AtomicU64,
     /// Counters.
     pub counters: Counters,
     /// Sessions a second.
@@ -609,11 +613,12 @@ impl ProxyState {
         }
     }
 
-    /// Adds a server at run time; it starts as its line says.
+    /// Adds a server at run time; it starts in maintenance.
     pub fn add_server(&self, config: &model::Server) -> Arc<ServerState> {
         let index = self.servers.load().len();
         let mut server = ServerState::new(config, self.index, index, self.threads, &self.farm);
         server.dynamic = true;
+        server.standing.start_with(&server, weir_balance::Admin::FORCED_MAINT);
         let server = Arc::new(server);
         self.servers.rcu(|servers| {
             let mut servers = Vec::clone(servers);

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use weir_balance::{DataType, EntryId, Table};
+use weir_config::status_set::StatusSet;
 use weir_rules::txn::{self, Tracked};
 use weir_rules::{Session, Txn};
 
@@ -102,6 +103,7 @@ type Event = &'static [DataType];
 
 const SESSION: Event = &[DataType::SessCnt, DataType::SessRate];
 const REQUEST: Event = &[DataType::HttpReqCnt, DataType::HttpReqRate];
+const GLITCH: Event = &[DataType::GlitchCnt, DataType::GlitchRate];
 const ERROR: Event = &[DataType::HttpErrCnt, DataType::HttpErrRate];
 const FAILURE: Event = &[DataType::HttpFailCnt, DataType::HttpFailRate];
 const BYTES_IN: Event = &[DataType::BytesInCnt, DataType::BytesInRate];
@@ -126,6 +128,11 @@ fn count(shared: &Shared, tracked: &Tracked, event: Event, by: u64) {
 
 fn count_session(shared: &Shared, session: &Session, event: Event, by: u64) {
     session.tracked.borrow().iter().flatten().for_each(|tracked| count(shared, tracked, event, by));
+}
+
+/// Protocol errors that a session's connection survived.
+pub(crate) fn glitches(shared: &Shared, session: &Session, by: u64) {
+    count_session(shared, session, GLITCH, by);
 }
 
 /// Counts for what a transaction tracks: its own entries, and its session's in other slots.
@@ -171,17 +178,17 @@ pub(crate) fn content_tracked(shared: &Shared, txn: &Txn) {
 
 /// The server sent a response.
 pub(crate) fn server_status(shared: &Shared, txn: &Txn, status: u16) {
-    match status {
-        400..=499 => count_txn(shared, txn, ERROR, 1),
-        // Not implemented, and versions: the client's wishes, no failures.
-        501 | 505 => {}
-        500..=599 => count_txn(shared, txn, FAILURE, 1),
-        _ => {}
+    let global = &shared.config.global;
+    if global.http_err_codes.unwrap_or_else(StatusSet::errors).contains(status) {
+        count_txn(shared, txn, ERROR, 1);
+    }
+    if global.http_fail_codes.unwrap_or_else(StatusSet::failures).contains(status) {
+        count_txn(shared, txn, FAILURE, 1);
     }
 }
 
-/// A transaction is over.
-pub(crate) fn transaction_ends(shared: &Shared, txn: &mut Txn) {
+/// How a transaction went, for the log line's sake before it is written.
+pub(crate) fn count_outcome(shared: &Shared, txn: &Txn) {
     if txn.tracked.is_empty() && txn.session.tracked.borrow().is_empty() {
         return;
     }
@@ -197,6 +204,10 @@ pub(crate) fn transaction_ends(shared: &Shared, txn: &mut Txn) {
     }
     count_txn(shared, txn, BYTES_IN, txn.bytes_in);
     count_txn(shared, txn, BYTES_OUT, txn.bytes_out);
+}
+
+/// A transaction is over.
+pub(crate) fn transaction_ends(shared: &Shared, txn: &mut Txn) {
     release(shared, std::mem::take(&mut txn.tracked));
 }
 

@@ -51,9 +51,8 @@ fn origin() -> SocketAddr {
     address
 }
 
-/// Status, retries and redispatches of one request.
-fn ask(lines: &str, live: SocketAddr, cookie: &str) -> (u16, u64, u64) {
-    let lines = lines.replace("LIVE", &live.to_string()).replace("DEAD", DEAD);
+/// A proxy with these lines, and where it listens.
+fn start(lines: &str) -> (Process, SocketAddr) {
     let text = format!(
         "global\n nbthread 1\ndefaults\n mode http\n timeout connect 20ms\n timeout server 5s\n timeout client 5s\n\
          listen l\n bind 127.0.0.1:0\n balance roundrobin\n cookie SRV insert indirect\n{lines}"
@@ -61,14 +60,29 @@ fn ask(lines: &str, live: SocketAddr, cookie: &str) -> (u16, u64, u64) {
     let loaded = weir_config::load_str("test", &text).unwrap_or_else(|errors| panic!("{errors:?}"));
     let config = Arc::new(loaded.config);
     let listening = bind_all(&config, &mut Inheritance::default()).unwrap();
-    let address = listening[0].listener.address().clone();
-    let process = Process::start(config, listening, Arc::new(NoServices)).unwrap();
-    let mut client = TcpStream::connect(address.socket_addr().unwrap()).unwrap();
+    let address = listening[0].listener.address().socket_addr().unwrap();
+    (Process::start(config, listening, Arc::new(NoServices)).unwrap(), address)
+}
+
+/// Sends a request.
+fn send(address: SocketAddr, cookie: &str) -> TcpStream {
+    let mut client = TcpStream::connect(address).unwrap();
     let request = format!("GET / HTTP/1.1\r\nHost: x\r\nCookie: SRV={cookie}\r\nConnection: close\r\n\r\n");
     client.write_all(request.as_bytes()).unwrap();
+    client
+}
+
+/// Waits for the answer's status.
+fn status(mut client: TcpStream) -> u16 {
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
-    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
+}
+
+/// Status, retries and redispatches of one request.
+fn ask(lines: &str, live: SocketAddr, cookie: &str) -> (u16, u64, u64) {
+    let (process, address) = start(&lines.replace("LIVE", &live.to_string()).replace("DEAD", DEAD));
+    let status = status(send(address, cookie));
     let counters = &process.shared.proxies[0].back;
     let counted = (status, counters.sum(Counter::Retries), counters.sum(Counter::Redispatches));
     process.hard_stop();
@@ -99,4 +113,61 @@ fn tries_with_a_dead_server() {
     // A server that is known to be down is not asked at all.
     check(" server dead DEAD disabled\n server live LIVE\n", "d", (200, 0, 0));
     check(" server dead DEAD disabled\n", "", (503, 0, 0));
+}
+
+/// An origin that takes connections and never answers.
+fn silent_origin() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let open: Vec<_> = listener.incoming().collect();
+        drop(open);
+    });
+    address
+}
+
+/// Waits for another thread to get somewhere.
+fn until(done: impl Fn() -> bool) {
+    while !done() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn waiting_for_a_slot() {
+    let (live, silent) = (origin(), silent_origin());
+    let lines = format!(
+        " option redispatch\n server slow {silent} cookie s maxconn 1 maxqueue 1\n server live {live} cookie l\n"
+    );
+    let (process, address) = start(&format!(" timeout queue 100ms\n{lines}"));
+    let state = &process.shared.proxies[0];
+    let slow = state.server("slow").unwrap();
+    // One holds the slot, the other waits until its time is over.
+    let _holder = send(address, "s");
+    until(|| slow.served.now() == 1);
+    assert_eq!(status(send(address, "s")), 503);
+    assert_eq!((slow.queue.len(), slow.queue.max()), (0, 1));
+    // No room in the queue: to another one.
+    let waiting = send(address, "s");
+    until(|| slow.queue.len() == 1);
+    assert_eq!(status(send(address, "s")), 200);
+    assert_eq!(status(waiting), 503);
+    process.hard_stop();
+    process.wait();
+
+    let (process, address) = start(&format!(" timeout queue 1m\n{lines}"));
+    let state = &process.shared.proxies[0];
+    let slow = state.server("slow").unwrap();
+    let _holder = send(address, "s");
+    until(|| slow.served.now() == 1);
+    let waiting = send(address, "s");
+    until(|| slow.queue.len() == 1);
+    // The server goes: those who wait for it do not.
+    process.shared.set_maint(&slow);
+    assert_eq!(status(waiting), 200);
+    // And the last one goes, too: nobody waits for nothing.
+    process.shared.set_maint(&state.server("live").unwrap());
+    assert_eq!(status(send(address, "s")), 503);
+    process.hard_stop();
+    process.wait();
 }

@@ -146,7 +146,8 @@ impl Expr {
                 None => args::typed(&call, entry.args, scope)?,
             };
             let args = Args { list: typed, variant: entry.variant, proxy: Arc::clone(&self.args.proxy) };
-            if entry.output != Type::Any {
+            // "Any" out of "any" keeps the type; out of a certain type it is not known before it runs.
+            if entry.output != Type::Any || entry.input != Type::Any {
                 self.output = entry.output;
             }
             list.push((entry, args));
@@ -158,7 +159,7 @@ impl Expr {
 
     /// Refuses what cannot have a value where the expression stands.
     fn check_place(&self, word: &Word, scope: &Scope<'_>) -> Result<(), Vec<Diagnostic>> {
-        if is_available(self.fetch.needs, scope.place) {
+        if is_available(self.fetch.needs, scope) {
             return Ok(());
         }
         let message = format!(
@@ -177,7 +178,7 @@ impl Expr {
 
     /// Warns about what cannot have a value where the condition stands, as it then never matches.
     pub(crate) fn warn_place(&self, word: &Word, scope: &mut Scope<'_>) {
-        if !is_available(self.fetch.needs, scope.place) {
+        if !is_available(self.fetch.needs, scope) {
             let needs = self.fetch.needs.name();
             scope.warn(word.pos, format!("'{}' never matches here: it needs {needs}", self.fetch.name));
         }
@@ -267,7 +268,8 @@ fn directed(fetch: &'static Fetch, place: Place) -> &'static Fetch {
 }
 
 /// Whether what a fetch needs is there at a place.
-fn is_available(needs: Needs, place: Place) -> bool {
+fn is_available(needs: Needs, scope: &Scope<'_>) -> bool {
+    let place = scope.place;
     use Needs as N;
     let request = matches!(needs, N::RequestBuffer | N::RequestHead | N::RequestBody);
     let response = matches!(needs, N::ResponseBuffer | N::ResponseHead | N::ResponseBody | N::ResponseKept);
@@ -280,7 +282,11 @@ fn is_available(needs: Needs, place: Place) -> bool {
         }
         Place::Rule(Phase::TcpRequestContent | Phase::HttpRequest)
         | Place::FrontendRequest
-        | Place::BackendRequest => !response && (needs != N::Server || place == Place::BackendRequest),
+        | Place::BackendRequest => match needs {
+            N::Server => place == Place::BackendRequest,
+            N::Backend => scope.backend,
+            _ => !response,
+        },
         Place::Rule(Phase::TcpResponseContent | Phase::HttpResponse | Phase::HttpAfterResponse)
         | Place::BackendResponse => !request,
     }

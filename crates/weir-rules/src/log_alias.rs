@@ -137,6 +137,8 @@ impl Alias {
             Self::HttpVersion if txn.original_method().is_empty() => Some(Value::text(BAD_REQUEST)),
             Self::HttpVersion => Some(Value::text(txn.request.version.as_str().as_bytes())),
             Self::UniqueId => txn.unique_id.as_deref().map(Value::text),
+            // No status was ever there: HAProxy's -1.
+            Self::Status if txn.status == 0 => Some(Value::Int(-1)),
             Self::Status => Some(Value::Int(i64::from(txn.status))),
             Self::LogCounter => Some(Value::Int(i64::from(txn.env.log_counter(txn.session.frontend.index)))),
             Self::Origin => Some(Value::text(txn.env.log_origin().as_bytes())),

@@ -65,6 +65,8 @@ pub(crate) struct Options {
     pub(crate) hex: bool,
     pub(crate) escape: bool,
     pub(crate) json: bool,
+    /// Blocks of bytes are printed whole, zeros included.
+    pub(crate) binary: bool,
 }
 
 impl LogFormat {
@@ -133,6 +135,9 @@ impl LogFormat {
                 Node::Alias(_) | Node::Expr(_) if item.options.json => item.render_json(txn, out),
                 Node::Alias(alias) => alias.render(txn, item.options, out),
                 Node::Expr(expr) => match expr.eval(txn) {
+                    Some(value @ Value::Bin(_)) if !item.options.binary => {
+                        print_value(&Value::Str(value.into_text()), item.options, out);
+                    }
                     Some(value) => print_value(&value, item.options, out),
                     None => print_missing(item.options, out),
                 },
@@ -424,7 +429,7 @@ fn parse_flags(word: &Word, options: &mut Options) -> Result<(), Vec<Diagnostic>
             b"X" => options.hex = on,
             b"E" => options.escape = on,
             b"json" => options.json = on,
-            b"bin" => {}
+            b"bin" => options.binary = on,
             b"" => {}
             b"cbor" => {
                 return Err(vec![Diagnostic::error(

@@ -37,6 +37,8 @@ pub enum Needs {
     RequestBody,
     /// Facts of the request that are kept until the end (captures, method, URI for logs).
     RequestKept,
+    /// The backend: in the rules of one.
+    Backend,
     /// The server and the connection to it.
     Server,
     /// Bytes of the response in TCP mode.
@@ -60,6 +62,7 @@ impl Needs {
             Self::RequestHead => "the request's headers",
             Self::RequestBody => "the request's body",
             Self::RequestKept => "the request",
+            Self::Backend => "a backend",
             Self::Server => "the server's connection",
             Self::ResponseBuffer => "response bytes",
             Self::ResponseHead => "the response's headers",

@@ -117,6 +117,8 @@ enum Body {
     None,
     /// The proxy's error page.
     DefaultErrors,
+    /// The built-in message.
+    BuiltIn,
     /// A whole message.
     Message(ErrorMessage),
     Raw(Arc<[u8]>),
@@ -182,6 +184,7 @@ impl ReplyTemplate {
     pub(crate) fn answer(&self, txn: &Txn) -> Option<Reply> {
         let body = match &self.body {
             Body::DefaultErrors => return error_page(txn, self.status),
+            Body::BuiltIn => return Some(default_error(self.status)),
             Body::Message(ErrorMessage::Silent) => return None,
             Body::Message(ErrorMessage::Message(message)) => {
                 return Some(Reply { response: message.0.clone(), body: Arc::clone(&message.1) });
@@ -318,17 +321,22 @@ impl Draft {
         // `deny` alone, or with nothing but `deny_status`, means the error page.
         let implied = match kind {
             Kind::Deny if !self.plain_status && self.fields.is_empty() => Body::DefaultErrors,
-            Kind::Error => Body::DefaultErrors,
             _ => Body::None,
         };
-        let (body, body_pos) = self.body.unwrap_or((implied, pos));
+        let (mut body, body_pos) = self.body.unwrap_or((implied, pos));
+        if kind == Kind::Error && matches!(body, Body::DefaultErrors) {
+            // This is the error page: falling back to the error page would not end.
+            body = Body::BuiltIn;
+        }
         if self.needs_type && self.content_type.is_none() {
             let message = "a body needs its type";
             return Err(vec![
                 Diagnostic::error(body_pos, message).hint("add 'content-type text/plain' or another"),
             ]);
         }
-        if matches!(body, Body::DefaultErrors | Body::Message(_)) && !HANDLED.contains(&status) {
+        if matches!(body, Body::DefaultErrors | Body::BuiltIn | Body::Message(_))
+            && !HANDLED.contains(&status)
+        {
             let message = format!("there is no error page for status {status}");
             return Err(vec![Diagnostic::error(status_pos, message)]);
         }

@@ -46,6 +46,10 @@ pub struct Session {
     pub src: Cell<Option<SocketAddr>>,
     /// Address the client connected to.
     pub dst: Cell<Option<SocketAddr>>,
+    /// Addresses set by `tcp-request session` rules: over the connection's, under the transaction's.
+    pub session_src: Cell<Option<SocketAddr>>,
+    /// The same for the destination.
+    pub session_dst: Cell<Option<SocketAddr>>,
     /// Name and number of the frontend.
     pub frontend: ProxyName,
     /// Name of the bind line (`name`), empty without.
@@ -342,7 +346,7 @@ impl Txn {
     /// The client's address as rules see it: set-src first, then the connection's.
     #[must_use]
     pub fn src(&self) -> Option<SocketAddr> {
-        self.src.or_else(|| self.session.src.get())
+        self.src.or_else(|| self.session.session_src.get()).or_else(|| self.session.src.get())
     }
 
     /// The method as received.
@@ -365,10 +369,17 @@ impl Txn {
         }
     }
 
+    /// Lets rules add at most `room` bytes of fields to the request, and to the response when there is one:
+    /// what the buffer has left beside head and body (`tune.maxrewrite` when it is full).
+    pub fn limit_rewriting(&mut self, room: usize) {
+        let fields = self.response.as_ref().map_or(&self.request.fields, |r| &r.fields);
+        self.max_head = crate::action::size(fields) + room;
+    }
+
     /// The address the client asked for: set-dst first, then the connection's.
     #[must_use]
     pub fn dst(&self) -> Option<SocketAddr> {
-        self.dst.or_else(|| self.session.dst.get())
+        self.dst.or_else(|| self.session.session_dst.get()).or_else(|| self.session.dst.get())
     }
 }
 

@@ -99,6 +99,24 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// The value as a string: like [`Self::into_bytes`], but a block of bytes ends at its first zero.
+    #[must_use]
+    pub fn into_text(self) -> Cow<'a, [u8]> {
+        match self {
+            Self::Bin(bytes) => match memchr::memchr(0, &bytes) {
+                None => bytes,
+                Some(end) => match bytes {
+                    Cow::Borrowed(b) => Cow::Borrowed(&b[..end]),
+                    Cow::Owned(mut b) => {
+                        b.truncate(end);
+                        Cow::Owned(b)
+                    }
+                },
+            },
+            other => other.into_bytes(),
+        }
+    }
+
     /// Appends the value as bytes.
     pub fn append_to(&self, out: &mut Vec<u8>) {
         match self {
@@ -152,7 +170,7 @@ impl<'a> Value<'a> {
             Type::Bool => self.to_bool().map(Self::Bool),
             Type::Int => self.to_int().map(Self::Int),
             Type::Ip => self.to_ip().map(Self::Ip),
-            Type::Str => Some(Self::Str(self.into_bytes())),
+            Type::Str => Some(Self::Str(self.into_text())),
             Type::Bin => Some(Self::Bin(self.into_binary())),
             Type::Method => match self {
                 Self::Str(b) | Self::Bin(b) => Some(Self::Method(b)),
@@ -273,5 +291,6 @@ mod tests {
         check(Value::text(b"1.2.3.4"), Type::Ip, Some(Value::Ip([1, 2, 3, 4].into())));
         check(Value::Ip([1, 2, 3, 4].into()), Type::Int, Some(Value::Int(0x0102_0304)));
         check(Value::Bin(Cow::Borrowed(b"1")), Type::Int, None);
+        check(Value::Bin(Cow::Borrowed(b"ab\0c")), Type::Str, Some(Value::text(b"ab")));
     }
 }

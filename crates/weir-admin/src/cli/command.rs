@@ -116,6 +116,7 @@ const COMMANDS: &[Command] = &[
 
 /// Commands that the help does not show.
 const HIDDEN: &[Command] = &[
+    command(&["debug", "dev", "log"], "<text>", Admin, process::debug_log, ""),
     command(&["expert-mode"], "[on|off]", Admin, session::expert_mode, ""),
     command(&["experimental-mode"], "[on|off]", Admin, session::experimental_mode, ""),
 ];

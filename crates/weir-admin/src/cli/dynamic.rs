@@ -60,7 +60,6 @@ fn try_add(shared: &Shared, request: &Request) -> Outcome {
     }
     check_track(shared, index, &config)?;
     number(&existing, &mut config)?;
-    config.disabled = true;
     let server = state.add_server(&config);
     shared.enable_check(&server, false);
     shared.enable_agent(&server, false);

@@ -49,6 +49,18 @@ pub(crate) fn get_var(session: &mut Session, request: &Request) -> Answer {
     }
 }
 
+/// Level of a line that is written on demand.
+const LOG_INFO: u8 = 6;
+
+/// `debug dev log <text>`
+pub(crate) fn debug_log(session: &mut Session, request: &Request) -> Answer {
+    if !session.expert {
+        return Answer::error("This command is restricted to expert mode only.");
+    }
+    session.shared.log(LOG_INFO, &request.words[3..].join(" "));
+    Answer::Done
+}
+
 /// `clear counters [all]`
 pub(crate) fn clear_counters(session: &mut Session, request: &Request) -> Answer {
     let all = request.word(2) == "all";

@@ -14,40 +14,40 @@ use crate::value::Value;
 /// The page's style: light and dark, wide and narrow.
 const STYLE: &str = include_str!("style.css");
 
-/// A column: title, whether only HTTP has it, and what it shows.
+/// A column: title, what its numbers are, whether only HTTP has it, and what it shows.
 struct Column {
     title: &'static str,
+    hint: &'static str,
     http: bool,
     show: fn(&Figures) -> String,
 }
 
-const fn column(title: &'static str, http: bool, show: fn(&Figures) -> String) -> Column {
-    Column { title, http, show }
+const fn column(title: &'static str, hint: &'static str, http: bool, show: fn(&Figures) -> String) -> Column {
+    Column { title, hint, http, show }
 }
 
 /// The columns after name and state.
 #[rustfmt::skip]
 const COLUMNS: &[Column] = &[
-    column("Sessions", false, |f| now_max_limit(f, "scur", "smax", "slim")),
-    column("Total", false, |f| f.number("stot")),
-    column("Per second", false, |f| pair(f, "rate", "rate_max")),
-    column("Queue", false, |f| now_max_limit(f, "qcur", "qmax", "qlimit")),
-    column("Received", false, |f| f.bytes("bin")),
-    column("Sent", false, |f| f.bytes("bout")),
-    column("Requests", true, |f| f.number("req_tot")),
-    column("2xx", true, |f| f.number("hrsp_2xx")),
-    column("3xx", true, |f| f.number("hrsp_3xx")),
-    column("4xx", true, |f| f.number("hrsp_4xx")),
-    column("5xx", true, |f| f.number("hrsp_5xx")),
-    column("Denied", false, |f| pair(f, "dreq", "dresp")),
-    column("Errors", false, |f| triple(f, "ereq", "econ", "eresp")),
-    column("Retries", false, |f| pair(f, "wretr", "wredis")),
-    column("Times ms", false, |f| times(f)),
-    column("Weight", false, |f| f.number("weight")),
-    column("Servers", false, |f| servers(f)),
-    column("Check", false, |f| check(f)),
-    column("Downs", false, |f| pair(f, "chkfail", "chkdown")),
-    column("Down time", false, |f| f.duration("downtime")),
+    column("Sessions", "now / most / limit", false, |f| now_max_limit(f, "scur", "smax", "slim")),
+    column("Total", "sessions since the start", false, |f| f.number("stot")),
+    column("Rate", "sessions in the last second / most", false, |f| pair(f, "rate", "rate_max")),
+    column("Queue", "now / most / limit", false, |f| now_max_limit(f, "qcur", "qmax", "qlimit")),
+    column("Received", "bytes of requests", false, |f| f.bytes("bin")),
+    column("Sent", "bytes of responses", false, |f| f.bytes("bout")),
+    column("Requests", "since the start", true, |f| f.number("req_tot")),
+    column("2xx", "responses", true, |f| f.number("hrsp_2xx")),
+    column("3xx", "responses", true, |f| f.number("hrsp_3xx")),
+    column("4xx", "responses", true, |f| f.number("hrsp_4xx")),
+    column("5xx", "responses", true, |f| f.number("hrsp_5xx")),
+    column("Denied", "requests / responses", false, |f| pair(f, "dreq", "dresp")),
+    column("Errors", "requests, or connections / responses", false, |f| triple(f, "ereq", "econ", "eresp")),
+    column("Retries", "same server / another one", false, |f| pair(f, "wretr", "wredis")),
+    column("Times", "average ms: queue / connect / response / total", false, times),
+    column("Weight", "weight in force, servers in use", false, weight),
+    column("Check", "last result", false, check),
+    column("Fails", "failed checks / times down", false, |f| pair(f, "chkfail", "chkdown")),
+    column("Down for", "time spent down", false, |f| f.duration("downtime")),
 ];
 
 /// The figures of one line, by name.
@@ -142,11 +142,11 @@ fn times(f: &Figures) -> String {
     joined(&[f.number("qtime"), f.number("ctime"), f.number("rtime"), f.number("ttime")])
 }
 
-fn servers(f: &Figures) -> String {
+fn weight(f: &Figures) -> String {
     match f.kind {
-        Kind::Backend => format!("{} active, {} backup", f.text("act"), f.text("bck")),
-        Kind::Server if f.text("bck") == "1" => "backup".to_owned(),
-        Kind::Server => "active".to_owned(),
+        Kind::Backend => format!("{} ({} + {})", f.text("weight"), f.text("act"), f.text("bck")),
+        Kind::Server if f.text("bck") == "1" => format!("{} backup", f.text("weight")),
+        Kind::Server => f.text("weight"),
         Kind::Frontend | Kind::Listener => String::new(),
     }
 }
@@ -324,7 +324,7 @@ fn proxy(view: &View<'_>, group: &[Object<'_>], out: &mut String) {
     }
     out.push_str("<th>Name</th><th>State</th>");
     for column in &columns {
-        write!(out, "<th>{}</th>", column.title).unwrap_or_default();
+        write!(out, "<th title=\"{}\">{}</th>", column.hint, column.title).unwrap_or_default();
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     for (object, figures) in &lines {
@@ -400,7 +400,12 @@ fn line(
     out.push_str("</td>");
     for column in columns {
         let shown = escape(&(column.show)(figures));
-        write!(out, "<td data-label=\"{}\">{shown}</td>", column.title).unwrap_or_default();
+        // Lines of nothing but zeros step back, and leave small screens.
+        let digits = shown.bytes().filter(u8::is_ascii_digit);
+        let zero =
+            !shown.is_empty() && digits.clone().count() > 0 && digits.clone().all(|digit| digit == b'0');
+        let class = if zero { " class=\"zero\"" } else { "" };
+        write!(out, "<td data-label=\"{}\"{class}>{shown}</td>", column.title).unwrap_or_default();
     }
     out.push_str("</tr>\n");
 }

@@ -5,7 +5,7 @@
 //! the certificate to an authority, dates, purposes and revocation (RFC 5280 section 6). What webpki understands
 //! and this does not (constraints on names, unknown critical extensions) is an objection here.
 
-use rustls::crypto::WebPkiSupportedAlgorithms;
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
 use rustls::{
     CertificateError as Refusal, DigitallySignedStruct, Error, PeerMisbehaved, RootCertStore, SignatureScheme,
@@ -89,9 +89,30 @@ pub(crate) struct Trust {
     pub(crate) authorities: RootCertStore,
     pub(crate) revocations: Vec<CertificateRevocationListDer<'static>>,
     pub(crate) algorithms: WebPkiSupportedAlgorithms,
+    /// Whether webpki reads all these lists.
+    suits_webpki: bool,
 }
 
 impl Trust {
+    pub(crate) fn new(
+        authorities: RootCertStore,
+        revocations: Vec<CertificateRevocationListDer<'static>>,
+        provider: &CryptoProvider,
+    ) -> Self {
+        let suits_webpki = revocations.iter().all(|list| suits_webpki(list));
+        Self {
+            authorities,
+            revocations,
+            algorithms: provider.signature_verification_algorithms,
+            suits_webpki,
+        }
+    }
+
+    /// Whether webpki reads all the revocation lists; what is here does for those it does not.
+    pub(crate) fn suits_webpki(&self) -> bool {
+        self.suits_webpki
+    }
+
     /// Everything that speaks against a certificate.
     pub(crate) fn objections(
         &self,
@@ -184,18 +205,17 @@ impl Trust {
         }
         let mut known = false;
         for der in &self.revocations {
+            // RFC 5280 section 5.2: a list with an unknown critical extension, such as one for some reasons only,
+            // must not be used.
             let Ok((_, list)) = CertificateRevocationList::from_der(der) else { continue };
+            if list.extensions().iter().any(|extension| extension.critical) {
+                continue;
+            }
             let Some(signature_algorithm) = signature_algorithm(der) else { continue };
+            let (message, signature) = (list.tbs_cert_list.as_ref(), &*list.signature_value.data);
             let genuine = || {
-                let signature: &[u8] = &list.signature_value.data;
-                let key_algorithms = &self.algorithms;
-                is_signed(
-                    list.tbs_cert_list.as_ref(),
-                    signature_algorithm,
-                    signature,
-                    issuer_key,
-                    key_algorithms,
-                )
+                is_signed(message, signature_algorithm, signature, issuer_key, &self.algorithms)
+                    || is_signed_with_sha1(message, signature_algorithm, signature, issuer_key)
             };
             if list.issuer().as_raw() != step.issuer || !genuine() {
                 continue;
@@ -319,6 +339,25 @@ fn is_signed(
             && algorithm.public_key_alg_id().as_ref() == key_algorithm
             && algorithm.verify_signature(bits, message, signature).is_ok()
     })
+}
+
+/// Revocation lists are still signed with SHA-1: who trusts them less would trust what they take back.
+fn is_signed_with_sha1(message: &[u8], signature_algorithm: &[u8], signature: &[u8], key: &[u8]) -> bool {
+    let Some((key_algorithm, bits)) = key_parts(key) else { return false };
+    let algorithm = &aws_lc_rs::signature::RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY;
+    signature_algorithm == SHA1_WITH_RSA
+        && key_algorithm == rustls::pki_types::alg_id::RSA_ENCRYPTION.as_ref()
+        && aws_lc_rs::signature::UnparsedPublicKey::new(algorithm, bits).verify(message, signature).is_ok()
+}
+
+/// sha1WithRSAEncryption, 1.2.840.113549.1.1.5, and its parameters, NULL (RFC 3279 section 2.2.1).
+const SHA1_WITH_RSA: &[u8] = &[6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 5, 5, 0];
+
+/// Version 2 has extensions, and webpki wants a signature newer than SHA-1.
+fn suits_webpki(list: &[u8]) -> bool {
+    let is_version_2 = CertificateRevocationList::from_der(list)
+        .is_ok_and(|(_, parsed)| parsed.version() == Some(X509Version::V2));
+    is_version_2 && signature_algorithm(list) != Some(SHA1_WITH_RSA)
 }
 
 /// Whether the peer that presented a certificate of version 1 signed this part of the handshake.

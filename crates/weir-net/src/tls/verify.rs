@@ -150,13 +150,9 @@ pub(crate) fn client_verifier(
     leniency: Leniency,
     names_sent: Vec<DistinguishedName>,
 ) -> Result<Arc<dyn ClientCertVerifier>, String> {
-    let trust = Trust {
-        authorities: authorities.clone(),
-        revocations: revocations.clone(),
-        algorithms: provider.signature_verification_algorithms,
-    };
+    let trust = Trust::new(authorities.clone(), revocations.clone(), provider);
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider));
-    let builder = if revocations.is_empty() {
+    let builder = if revocations.is_empty() || !trust.suits_webpki() {
         builder
     } else {
         builder.with_crls(revocations).enforce_revocation_expiration()
@@ -194,8 +190,8 @@ impl ClientCertVerifier for ClientVerifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        let is_version_1 = path::is_version_1(end_entity);
-        if !is_version_1 {
+        let own_only = path::is_version_1(end_entity) || !self.trust.suits_webpki();
+        if !own_only {
             match self.webpki.verify_client_cert(end_entity, intermediates, now) {
                 Err(_) if self.leniency != Leniency::default() => {}
                 decided => return decided,
@@ -207,7 +203,7 @@ impl ClientCertVerifier for ClientVerifier {
         }
         // What webpki objects to and the path does not is nothing that can be let pass.
         match objections.last() {
-            None if !is_version_1 => Err(Objection { number: path::number::UNSPECIFIED, depth: 0 }.error()),
+            None if !own_only => Err(Objection { number: path::number::UNSPECIFIED, depth: 0 }.error()),
             None => Ok(ClientCertVerified::assertion()),
             Some(last) => {
                 info::note_verify_error(last.number);
@@ -283,14 +279,10 @@ impl ServerVerifier {
     ) -> Result<Self, String> {
         let chain = trust
             .map(|(authorities, revocations)| {
-                let own = Trust {
-                    authorities: authorities.clone(),
-                    revocations: revocations.clone(),
-                    algorithms: provider.signature_verification_algorithms,
-                };
+                let own = Trust::new(authorities.clone(), revocations.clone(), provider);
                 let builder =
                     WebPkiServerVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider));
-                let builder = if revocations.is_empty() {
+                let builder = if revocations.is_empty() || !own.suits_webpki() {
                     builder
                 } else {
                     builder.with_crls(revocations).enforce_revocation_expiration()
@@ -317,7 +309,7 @@ impl ServerCertVerifier for ServerVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let Some((webpki, own)) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
-        let verified = if path::is_version_1(end_entity) {
+        let verified = if path::is_version_1(end_entity) || !own.suits_webpki() {
             let objections = own.objections(end_entity, intermediates, Purpose::Server, now);
             objections.first().map_or(Ok(ServerCertVerified::assertion()), |objection| Err(objection.error()))
         } else {

@@ -85,7 +85,7 @@ pub(crate) async fn ask_agent(worker: &Rc<Worker>, server: &Arc<ServerState>) ->
     let mut address = server.addr.load().address.clone();
     match (&mut address, settings.addr) {
         (address, Some(ip)) => *address = Some(Address::Ip(SocketAddr::new(ip, settings.port.unwrap_or(0)))),
-        (Some(Address::Ip(known)), None) => known.set_port(settings.port.unwrap_or(known.port())),
+        (Some(Address::Ip(known)), None) => known.set_port(settings.port.unwrap_or_else(|| known.port())),
         _ => {}
     }
     let Some(address) = address else { return Err(Outcome::new(Status::SocketError, "")) };
@@ -218,16 +218,17 @@ impl<'a> Plan<'a> {
     ) -> Result<Self, Outcome> {
         let proxy = worker.proxy(server.proxy);
         let config = &server.config;
-        // Manual, `check`: on another address or port the service's own encapsulation does not apply.
-        let elsewhere = check.addr.is_some() || check.port.is_some();
+        // Manual, `check`: on another address or port the service's own encapsulation does not apply; servers
+        // added at run time say everything themselves.
+        let elsewhere = check.addr.is_some() || check.port.is_some() || server.dynamic;
         let of_line = |own: bool, of_line: bool| own || (step.default && of_line);
-        let tls = check.ssl.unwrap_or(config.ssl.is_some() && !elsewhere);
+        let tls = check.ssl.unwrap_or_else(|| config.ssl.is_some() && !elsewhere);
         let proxied = check.send_proxy || (config.send_proxy.is_some() && !elsewhere);
         let send_proxy = of_line(step.send_proxy, proxied);
         let socks4 = of_line(step.via_socks4, check.via_socks4);
         let tls = of_line(step.ssl, tls);
         let address = address(server, step, txn).ok_or_else(|| Outcome::new(Status::SocketError, ""))?;
-        let sni = step.sni.or(check.sni.as_deref().filter(|_| step.default));
+        let sni = step.sni.or_else(|| check.sni.as_deref().filter(|_| step.default));
         Ok(Self {
             server,
             address,
@@ -236,7 +237,7 @@ impl<'a> Plan<'a> {
             send_proxy: send_proxy.then(|| config.send_proxy.clone().unwrap_or_default()),
             tls,
             sni: sni.map(|name| name.as_bytes().to_vec()).or_else(|| script.host(step, txn)),
-            alpn: step.alpn.or(check.alpn.as_deref().filter(|_| step.default)),
+            alpn: step.alpn.or_else(|| check.alpn.as_deref().filter(|_| step.default)),
             proto: step.proto.or(check.proto).or(config.proto),
         })
     }
@@ -370,6 +371,8 @@ fn transaction(worker: &Worker, server: &ServerState, proxy: &Proxy) -> Txn {
     let session = Session {
         src: Cell::new(None),
         dst: Cell::new(None),
+        session_src: Cell::new(None),
+        session_dst: Cell::new(None),
         frontend: name.clone(),
         listener_name: "".into(),
         listener_id: 0,

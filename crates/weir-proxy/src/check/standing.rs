@@ -210,7 +210,8 @@ impl ServerState {
         use state_bits::{CONFIGURED, ENABLED};
         let configured = if self.config.check.is_some() { CONFIGURED } else { 0 };
         let enabled = if self.check_enabled.load(Relaxed) { ENABLED } else { 0 };
-        configured | self.activity(enabled, RUNNING_CHECK)
+        let paused = if enabled != 0 && self.in_maintenance() { state_bits::PAUSED } else { 0 };
+        configured | paused | self.activity(enabled, RUNNING_CHECK)
     }
 
     /// `srv_agent_state` of `show servers state`.
@@ -223,10 +224,9 @@ impl ServerState {
     }
 
     fn activity(&self, enabled: u8, running: u8) -> u8 {
-        use state_bits::{IN_PROGRESS, PAUSED};
-        let busy = if self.standing.running.load(Relaxed) & running != 0 { IN_PROGRESS } else { 0 };
-        let paused = if enabled != 0 && self.in_maintenance() { PAUSED } else { 0 };
-        enabled | busy | paused
+        let busy =
+            if self.standing.running.load(Relaxed) & running != 0 { state_bits::IN_PROGRESS } else { 0 };
+        enabled | busy
     }
 
     /// Follows another server's state from now on.
@@ -234,7 +234,8 @@ impl ServerState {
         *locked(&self.standing.followed) = Some(Arc::downgrade(tracked));
         let mut followers = locked(&tracked.standing.followers);
         followers.retain(|other| other.strong_count() > 0);
-        followers.push(Arc::downgrade(self));
+        // As in HAProxy, the last one to follow hears first.
+        followers.insert(0, Arc::downgrade(self));
     }
 
     fn followers(&self) -> Vec<Arc<Self>> {

@@ -22,6 +22,8 @@ pub(crate) struct H2Shared {
     pub(crate) core: RefCell<Connection>,
     slots: RefCell<HashMap<StreamId, Slot>>,
     driver: Cell<Option<Waker>>,
+    /// Those who wait for the peer's settings.
+    waiting: RefCell<Vec<Waker>>,
     /// The driver is running and will look at the output itself.
     driving: Cell<bool>,
     /// The connection is over: every stream on it fails.
@@ -63,6 +65,7 @@ impl H2Shared {
             core: RefCell::new(core),
             slots: RefCell::default(),
             driver: Cell::new(None),
+            waiting: RefCell::default(),
             driving: Cell::new(false),
             dead: Cell::new(false),
             bytes_received: Cell::new(0),
@@ -116,9 +119,26 @@ impl H2Shared {
         }
     }
 
+    /// Ready when the peer's settings have arrived (or the connection is over): only then is it known whether it
+    /// takes an extended CONNECT (RFC 8441 section 3).
+    pub(crate) fn poll_established(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.dead.get() || self.core.borrow().is_established() {
+            return Poll::Ready(());
+        }
+        self.waiting.borrow_mut().push(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn wake_waiting(&self) {
+        if self.dead.get() || self.core.borrow().is_established() {
+            self.waiting.take().into_iter().for_each(Waker::wake);
+        }
+    }
+
     /// Ends every stream: the connection is gone.
     pub(crate) fn die(&self) {
         self.dead.set(true);
+        self.wake_waiting();
         // Every stream is told the same thing: their order does not matter.
         self.slots.borrow_mut().values_mut().for_each(|slot| {
             slot.reset.get_or_insert(false);
@@ -137,6 +157,8 @@ impl H2Shared {
             sent_end: false,
             in_slots: false,
             length: None,
+            head: false,
+            upgrade: false,
         }
     }
 
@@ -154,6 +176,7 @@ impl H2Shared {
         self.driving.set(true);
         let result = self.drive(cx, stream, input, worker, on_request);
         self.driving.set(false);
+        self.wake_waiting();
         if result.is_pending() {
             self.driver.set(Some(cx.waker().clone()));
         }
@@ -275,6 +298,10 @@ pub(crate) struct H2Edge {
     sent_end: bool,
     in_slots: bool,
     length: Option<u64>,
+    /// The request was HEAD: its response has no body, whatever the server sent.
+    head: bool,
+    /// The request asks for another protocol: what follows it is no body (RFC 8441).
+    upgrade: bool,
 }
 
 impl H2Edge {
@@ -340,6 +367,16 @@ impl H2Edge {
         if self.in_slots { self.slot(None, |slot| slot.trailers.take()) } else { None }
     }
 
+    /// Notes that the request was HEAD.
+    pub(crate) fn answers_head(&mut self, head: bool) {
+        self.head = head;
+    }
+
+    /// Notes that the request asks for another protocol.
+    pub(crate) fn asks_for_upgrade(&mut self, upgrade: bool) {
+        self.upgrade = upgrade;
+    }
+
     /// Announces the length of the body that comes, from `content-length`.
     pub(crate) fn set_body_length(&mut self, length: Option<u64>) {
         self.length = length;
@@ -347,6 +384,7 @@ impl H2Edge {
 
     pub(super) fn body_length(&self) -> BodyLength {
         match (self.received_end, self.length) {
+            _ if self.upgrade => BodyLength::None,
             (true, _) if !self.has_data() => BodyLength::None,
             (_, Some(length)) => BodyLength::Exact(length),
             _ => BodyLength::Unknown,
@@ -354,7 +392,7 @@ impl H2Edge {
     }
 
     pub(super) fn send_response(&mut self, response: &Response, body: BodyLength) -> Result<(), EdgeError> {
-        let end = body == BodyLength::None || body == BodyLength::Exact(0);
+        let end = self.head || body == BodyLength::None || body == BodyLength::Exact(0);
         self.sent_end = end;
         let sent = self.shared.core.borrow_mut().send_response(self.id()?, response, end);
         self.shared.output_queued();
@@ -368,7 +406,8 @@ impl H2Edge {
     }
 
     pub(super) fn send_request(&mut self, request: &Request, body: BodyLength) -> Result<(), EdgeError> {
-        let end = body == BodyLength::None || body == BodyLength::Exact(0);
+        let bodyless = body == BodyLength::None || body == BodyLength::Exact(0);
+        let end = bodyless && request.protocol.is_empty();
         self.sent_end = end;
         let opened = self.shared.core.borrow_mut().send_request(request, end);
         self.stream = Some(opened.map_err(|_| EdgeError::Reset { unprocessed: true })?);

@@ -140,12 +140,13 @@ impl SetAddress {
 impl Action for SetAddress {
     fn run(&self, txn: &mut Txn, phase: Phase) -> Step {
         let Some(address) = self.changed(txn) else { return Step::Next };
-        let early = matches!(phase, Phase::TcpRequestConnection | Phase::TcpRequestSession);
-        match (early, self.destination) {
-            (true, true) => txn.session.dst.set(Some(address)),
-            (true, false) => txn.session.src.set(Some(address)),
-            (false, true) => txn.dst = Some(address),
-            (false, false) => txn.src = Some(address),
+        match (phase, self.destination) {
+            (Phase::TcpRequestConnection, true) => txn.session.dst.set(Some(address)),
+            (Phase::TcpRequestConnection, false) => txn.session.src.set(Some(address)),
+            (Phase::TcpRequestSession, true) => txn.session.session_dst.set(Some(address)),
+            (Phase::TcpRequestSession, false) => txn.session.session_src.set(Some(address)),
+            (_, true) => txn.dst = Some(address),
+            (_, false) => txn.src = Some(address),
         }
         Step::Next
     }

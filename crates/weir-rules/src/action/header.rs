@@ -94,7 +94,7 @@ fn fields(txn: &mut Txn, phase: Phase) -> Option<&mut Fields> {
 }
 
 /// Bytes that all field lines of a message take.
-fn size(fields: &Fields) -> usize {
+pub(crate) fn size(fields: &Fields) -> usize {
     fields.iter().map(|(name, value)| name.len() + value.len() + 4).sum()
 }
 
@@ -123,6 +123,8 @@ struct SetField {
 impl Action for SetField {
     fn run(&self, txn: &mut Txn, phase: Phase) -> Step {
         with_rendered(&self.value, txn, |txn, value| {
+            // RFC 9110 section 5.5: a value has no white space around it.
+            let value = value.trim_ascii();
             let max_head = txn.max_head;
             let Some(fields) = fields(txn, phase) else { return Step::Next };
             if !self.add {

@@ -217,25 +217,37 @@ fn node_port<'a>(value: Value<'a>, _: &'a Args, _: &'a Txn) -> Option<Value<'a>>
     }
 }
 
-fn obfuscated(text: &[u8]) -> Option<Value<'static>> {
+fn obfuscated(text: &[u8]) -> Option<Vec<u8>> {
     let name = [b"_", text].concat();
-    is_obfuscated(&name).then(|| Value::owned(name))
+    is_obfuscated(&name).then_some(name)
+}
+
+/// A sample as the name of a node (RFC 7239 section 6): an address, `unknown` for nothing, or an obfuscated name.
+#[must_use]
+pub fn forwarded_node_name(value: &Value<'_>) -> Option<Vec<u8>> {
+    match value {
+        Value::Ip(IpAddr::V6(ip)) => Some(format!("[{ip}]").into_bytes()),
+        Value::Ip(ip) => Some(ip.to_string().into_bytes()),
+        other if other.is_empty() => Some(b"unknown".to_vec()),
+        other => obfuscated(&other.clone().into_bytes()),
+    }
+}
+
+/// A sample as the port of a node: a number or an obfuscated name.
+#[must_use]
+pub fn forwarded_node_port(value: &Value<'_>) -> Option<Vec<u8>> {
+    match value {
+        Value::Int(n) => u16::try_from(*n).ok().map(|n| n.to_string().into_bytes()),
+        other => obfuscated(&other.clone().into_bytes()),
+    }
 }
 
 fn to_node_name<'a>(value: Value<'a>, _: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
-    match value {
-        Value::Ip(IpAddr::V6(ip)) => Some(Value::owned(format!("[{ip}]").into_bytes())),
-        Value::Ip(ip) => Some(Value::owned(ip.to_string().into_bytes())),
-        other if other.is_empty() => Some(Value::text(b"unknown")),
-        other => obfuscated(&other.into_bytes()),
-    }
+    forwarded_node_name(&value).map(Value::owned)
 }
 
 fn to_node_port<'a>(value: Value<'a>, _: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
-    match value {
-        Value::Int(n) => u16::try_from(n).ok().map(|n| Value::owned(n.to_string().into_bytes())),
-        other => obfuscated(&other.into_bytes()),
-    }
+    forwarded_node_port(&value).map(Value::owned)
 }
 
 #[cfg(test)]

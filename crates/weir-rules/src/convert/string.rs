@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use crate::args::{Arg, ArgKind as K, Args, NONE, args};
+use crate::args::{Arg, ArgKind as K, Args, Call, NONE, args, typed};
 use crate::matcher::to_lower;
 use crate::registry::{Converter, converter};
 use crate::value::{Type, Value};
-use crate::{Txn, pcre};
+use crate::{Diagnostic, Scope, Txn, pcre};
 
 use super::number::operand;
 
@@ -22,6 +22,7 @@ pub(crate) static CONVERTERS: &[Converter] = &[
         "Bytes from an offset on, at most as many as asked for.",
         bytes,
     )
+    .prepare(prepare_bytes)
     .examples(&[
         ("str(012345),bytes(1,3)", Some("123")),
         ("str(012345),bytes(0)", Some("012345")),
@@ -43,6 +44,7 @@ pub(crate) static CONVERTERS: &[Converter] = &[
         ("str(f1_f2_f3__f5),field(-2,_,3)", Some("f2_f3_")),
         ("str(f1_f2_f3__f5),field(-3,_,0)", Some("f1_f2_f3")),
         ("str(f1_f2_f3__f5),field(4,_)", Some("")),
+        ("str(f1_f2_f3__f5),field(6,_)", None),
     ]),
     converter(
         "has_ctl",
@@ -155,6 +157,21 @@ pub(crate) fn slice<'a>(value: Cow<'a, [u8]>, range: std::ops::Range<usize>) -> 
     }
 }
 
+/// An offset counts from 0, a length from 1; only a variable can hold less, and then nothing is cut out.
+fn prepare_bytes(call: &Call, scope: &mut Scope<'_>, _: &str) -> Result<Vec<Arg>, Vec<Diagnostic>> {
+    let list = typed(call, args(1, &[K::IntOrVar, K::IntOrVar]), scope)?;
+    for ((at, arg), word) in list.iter().enumerate().zip(call.args()) {
+        if let Arg::Int(n) = arg
+            && *n < at as i64
+        {
+            let what = ["an offset of at least 0", "a length of at least 1"][at.min(1)];
+            let message = format!("'bytes' needs {what}, not {n}");
+            return Err(vec![Diagnostic::error(word.pos, message)]);
+        }
+    }
+    Ok(list)
+}
+
 fn bytes<'a>(value: Value<'a>, args: &'a Args, txn: &'a Txn) -> Option<Value<'a>> {
     let bytes = value.into_binary();
     let empty = Some(Value::Bin(Cow::Borrowed(b"")));
@@ -207,11 +224,8 @@ fn part<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
     let words = args.variant == "word";
     let list = parts(&text, args.str(1)?, words);
     let count = usize::try_from(args.int(2).unwrap_or(1)).ok()?;
-    match selected(args.int(0)?, count, list.len()) {
-        Some((first, last)) => Some(Value::Str(slice(text, list[first].0..list[last].1))),
-        None if words => None,
-        None => Some(Value::text(b"")),
-    }
+    let (first, last) = selected(args.int(0)?, count, list.len())?;
+    Some(Value::Str(slice(text, list[first].0..list[last].1)))
 }
 
 fn has_ctl<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value<'a>> {

@@ -588,7 +588,9 @@ fn next_field<'a>(
             let line = fields.bytes(field.value);
             if whole {
                 cursor.line += 1;
-                return Some(line);
+                // A rule may have set a value with white space around it, which is no part of it on the wire
+                // (RFC 9110 section 5.5).
+                return Some(line.trim_ascii());
             }
             if let Some((value, next)) = next_value(line, cursor.offset) {
                 cursor.offset = next;
