@@ -1,6 +1,7 @@
 //! The server's side of an exchange: a connection, the request on it, the response's head, and retries.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -423,6 +424,11 @@ fn established(
     x.txn.server_tls.clone_from(&tls);
     x.txn.server_http_major = edge.http_major();
     x.txn.server_reused = reused;
+    x.txn.server_socket = match &edge {
+        Edge::H1(edge) => Some(edge.stream.as_fd().as_raw_fd()),
+        // The connection is shared and belongs to its own task.
+        Edge::H2(_) => None,
+    };
     if let Edge::H1(edge) = &mut edge {
         let keep_alive = x.worker.proxy(x.back).options.keep_alive;
         edge.keep_alive = keep_alive == KeepAlive::KeepAlive;

@@ -96,6 +96,8 @@ mod environment;
 
 pub mod check;
 
+pub mod process_vars;
+
 mod resolve;
 
 pub use process::{Process, Services, StartError};

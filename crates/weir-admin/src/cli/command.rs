@@ -80,6 +80,7 @@ const COMMANDS: &[Command] = &[
     command(&["set", "severity-output"], "[none|number|string]", User, session::severity_output, "show the severity of messages"),
     command(&["set", "table"], "<table> key <k> [data.* <v>]*", User, tables::set, "create or change an entry of a stick table"),
     command(&["set", "timeout"], "[cli] <delay>", User, session::timeout, "change how long this connection may be silent"),
+    command(&["set", "var"], "<name> [expr|fmt] <value>", Operator, process::set_var, "set a variable of the process"),
     command(&["set", "weight"], "<bk>/<srv> <weight>", Admin, server::set_weight, "change a server's weight"),
     command(&["show", "acl"], "[<acl>]", User, patterns::show_acl, "list the ACL files, or the patterns of one"),
     command(&["show", "activity"], "", Operator, process::activity, "show how busy the threads are"),
