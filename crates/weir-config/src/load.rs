@@ -93,6 +93,7 @@ fn build(sections: &[Section], env: &Environment, diagnostics: &mut Diagnostics)
     shared.env = env.variables().map(|(name, value)| (text(name), text(value))).collect();
     let mut found = Vec::new();
     let mut global = global(sections, &shared, &mut found);
+    global.environment = shared.env.clone();
     global.ssl_server_verify_none |= env.server_verify_none;
     let local_peer = global.localpeer.clone().unwrap_or_else(|| env.local_peer.clone());
     let mut config = Config::default();

@@ -15,6 +15,7 @@ use weir_net::timers::now_ms;
 use weir_net::{Address, Stream};
 use weir_rules::txn::TlsFacts;
 
+use crate::check::observe::{Seen, observe};
 use crate::counters::Counter;
 use crate::edge::h2::H2Shared;
 use crate::edge::{Edge, EdgeError, H1Edge};
@@ -75,10 +76,30 @@ pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Respons
                 Err(failure) => failure,
             },
         };
+        if let Some(seen) = seen(&failure) {
+            observe(&x.worker.shared, &attempt.server, seen);
+        }
         if !may_retry(x, &proxy, &failure) {
             return Err(give_up(x, &attempt.server, failure));
         }
         held = next_try(x, &proxy, &attempt, &failure).await?;
+    }
+}
+
+/// What a failed try says of the server's health (`observe`).
+fn seen(failure: &Failure) -> Option<Seen> {
+    match failure {
+        Failure::Connect(ConnectError::Refused | ConnectError::Timeout | ConnectError::Tls) => {
+            Some(Seen::ConnectFailed)
+        }
+        Failure::Connect(_) | Failure::Status => None,
+        Failure::Response { fault, .. } => match fault {
+            Fault::Server(EdgeError::Protocol(_)) => Some(Seen::BadHead),
+            Fault::Server(EdgeError::Closed) => Some(Seen::BrokenPipe),
+            Fault::Server(_) => Some(Seen::ReadError),
+            Fault::ServerTimeout => Some(Seen::ReadTimeout),
+            Fault::Client(_) | Fault::ClientTimeout | Fault::Aborted | Fault::Killed => None,
+        },
     }
 }
 
@@ -117,6 +138,7 @@ async fn ask(
     }
     connection.edge.send_request(&x.txn.request, length).map_err(|e| fail(Fault::Server(e)))?;
     let response = forward::until_response(x, &mut connection.edge).await.map_err(fail)?;
+    observe(&x.worker.shared, &connection.held.server, Seen::Response(response.status));
     if proxy.retry_on.statuses.contains(&response.status) && may_retry(x, proxy, &Failure::Status) {
         return Err(Failure::Status);
     }
@@ -186,7 +208,7 @@ fn may_retry(x: &Exchange, proxy: &Proxy, failure: &Failure) -> bool {
                     Fault::Server(EdgeError::Reset { unprocessed: true }) => true,
                     Fault::Server(_) => on.empty_response,
                     Fault::ServerTimeout => on.response_timeout,
-                    Fault::Client(_) | Fault::ClientTimeout | Fault::Aborted => false,
+                    Fault::Client(_) | Fault::ClientTimeout | Fault::Aborted | Fault::Killed => false,
                 }
         }
     }
@@ -284,6 +306,7 @@ fn give_up(x: &mut Exchange, server: &Arc<ServerState>, failure: Failure) -> Sto
             x.close_client = true;
             (b'c', b'D', 408, Counter::RequestErrors)
         }
+        Failure::Response { fault: Fault::Killed, .. } => (b'K', b'H', 503, Counter::ServerAborts),
         Failure::Response { fault: Fault::Aborted, .. } => {
             x.close_client = true;
             (b'C', b'H', 400, Counter::ClientAborts)
@@ -354,6 +377,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         })
         .await?
     };
+    observe(&x.worker.shared, &server, Seen::Connected);
     let facts = ConnectionFacts {
         server: Arc::clone(&server),
         requests: 0,

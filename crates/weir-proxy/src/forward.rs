@@ -1,6 +1,7 @@
 //! Moving bodies: the request's while its response is awaited, then the response's, both at once.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use crate::connect::{self, ServerConnection};
 use crate::counters::Counter;
 use crate::edge::{Body, BodyLength, Edge, EdgeError};
 use crate::exchange::{Exchange, Stop};
+use crate::state::ServerState;
 
 /// The request body's way to the server.
 #[derive(Debug)]
@@ -37,6 +39,8 @@ pub(crate) enum Fault {
     ClientTimeout,
     /// The client went away while its answer was awaited (`option abortonclose`).
     Aborted,
+    /// The server's sessions are ended (`shutdown sessions server`, `on-marked-down shutdown-sessions`).
+    Killed,
 }
 
 impl Upload {
@@ -232,7 +236,8 @@ fn arm_for_response(x: &Exchange) {
 
 /// The response's head has been decided: sends it, then everything that follows, both ways.
 pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Result<(), Stop> {
-    let outcome = both_ways(x, &mut server.edge).await;
+    let state = Arc::clone(&server.held.server);
+    let outcome = both_ways(x, &mut server.edge, &state).await;
     x.txn.timers.data_ms = Some(
         x.elapsed_ms()
             .saturating_sub(x.txn.timers.request_ms.unwrap_or(0))
@@ -256,6 +261,7 @@ pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Re
                 Fault::Server(_) => (b'S', Counter::ServerAborts),
                 Fault::ServerTimeout => (b's', Counter::ServerAborts),
                 Fault::Client(_) | Fault::Aborted => (b'C', Counter::ClientAborts),
+                Fault::Killed => (b'K', Counter::ServerAborts),
                 Fault::ClientTimeout => (b'c', Counter::ClientAborts),
             };
             x.terminated(cause, b'D');
@@ -267,10 +273,11 @@ pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Re
 }
 
 /// Forwards the rest of the request and the response until both ended, or a tunnel closed.
-async fn both_ways(x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
+async fn both_ways(x: &mut Exchange, server: &mut Edge, state: &ServerState) -> Result<(), Fault> {
     let tunnel = x.tunnel;
     let mut filter = x.filter.take();
     let mut download = Download::default();
+    let mut shutdown = None;
     arm_for_download(x, tunnel);
     let mut progress_ms = now_ms();
     let outcome = poll_fn(|cx| {
@@ -291,34 +298,40 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
             arm_for_download(x, tunnel);
             progress_ms = now_ms();
         }
-        if x.deadline.poll_expired(cx).is_pending() {
-            return Poll::Pending;
+        if let Some(fault) = late(x, &download, progress_ms, cx) {
+            return Poll::Ready(Err(fault));
         }
-        let client_awaited = x.client.poll_writable(cx).is_pending() || download.ended;
-        let [client_time, server_time] = patience(x);
-        let client_slow = match tunnel {
-            // Both are awaited: the one with less time is late.
-            true => client_awaited || client_time.is_some_and(|c| server_time.is_none_or(|s| c <= s)),
-            false => client_awaited,
-        };
-        // The deadline was the shorter time of both; who is awaited may have more.
-        let time = if client_slow { client_time } else { server_time };
-        let waited = Duration::from_millis(now_ms().saturating_sub(progress_ms));
-        match time {
-            Some(time) if !tunnel && time > waited => x.deadline.set_after(time - waited),
-            None if !tunnel => x.deadline.clear(),
-            _ if client_slow => return Poll::Ready(Err(Fault::ClientTimeout)),
-            _ => return Poll::Ready(Err(Fault::ServerTimeout)),
-        }
-        // It may be over already; then there is another look.
-        x.deadline.poll_expired(cx).map(|()| cx.waker().wake_by_ref()).is_ready();
-        Poll::Pending
+        // Most answers are through by now; only what lasts watches for the end of the server's sessions.
+        let killed = shutdown.get_or_insert_with(|| Box::pin(state.shutdown.notified()));
+        killed.as_mut().poll(cx).map(|()| Err(Fault::Killed))
     })
     .await;
     if let Some(filter) = filter {
         filter.count(x);
     }
     outcome
+}
+
+/// Whose time is over when the deadline has passed.  The deadline is the shorter time of both sides; when the side
+/// that is awaited has more, it is set again.
+fn late(x: &mut Exchange, download: &Download, progress_ms: u64, cx: &mut Context<'_>) -> Option<Fault> {
+    while x.deadline.poll_expired(cx).is_ready() {
+        let client_awaited = x.client.poll_writable(cx).is_pending() || download.ended;
+        let [client_time, server_time] = patience(x);
+        let client_late = match x.tunnel {
+            // Both are awaited: the one with less time is late.
+            true => client_awaited || client_time.is_some_and(|c| server_time.is_none_or(|s| c <= s)),
+            false => client_awaited,
+        };
+        let waited = Duration::from_millis(now_ms().saturating_sub(progress_ms));
+        match if client_late { client_time } else { server_time } {
+            Some(time) if !x.tunnel && time > waited => x.deadline.set_after(time - waited),
+            None if !x.tunnel => x.deadline.clear(),
+            _ if client_late => return Some(Fault::ClientTimeout),
+            _ => return Some(Fault::ServerTimeout),
+        }
+    }
+    None
 }
 
 /// How long the client and the server may be silent: set by a rule, or their `timeout`.

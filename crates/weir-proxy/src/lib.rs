@@ -72,6 +72,8 @@ mod server_tls;
 
 pub mod counters;
 
+pub mod sessions;
+
 pub mod state;
 
 mod farm;

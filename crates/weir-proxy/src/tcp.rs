@@ -29,7 +29,11 @@ pub(crate) async fn serve(
     let mut x = Exchange::new(worker, &session, Edge::H1(edge), Request::default(), client_id, now_ms());
     x.tunnel = true;
     x.upload.start_tunnel();
-    let stop = Box::pin(stages(&mut x)).await.err();
+    let watch = x.place.watch();
+    let stop = match Box::pin(watch.unless_ended(stages(&mut x))).await {
+        Ok(outcome) => outcome.err(),
+        Err(end) => Some(x.ended(end)),
+    };
     // There is no language to tell a TCP client anything in.
     let stop = stop.map(|_| Stop::Drop { silent: false });
     let finished = Box::pin(finish::finish(x, stop)).await;

@@ -30,6 +30,8 @@ pub trait TlsFacts {
     fn resumed(&self) -> bool;
     /// Certificate of the peer in DER.
     fn peer_certificate(&self) -> Option<&[u8]>;
+    /// What the peer presented behind its certificate, each in DER.
+    fn peer_intermediates(&self) -> &[Box<[u8]>];
     /// Certificate we presented in DER.
     fn own_certificate(&self) -> Option<&[u8]>;
     /// Name of the key exchange group.
