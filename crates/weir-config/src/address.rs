@@ -61,6 +61,45 @@ pub struct Address {
     pub v6: Option<bool>,
 }
 
+/// Words that an address follows, and how many words it stands behind them.
+const BEFORE_ADDRESS: &[(&str, usize)] = &[
+    ("bind", 1),
+    ("dispatch", 1),
+    ("log", 1),
+    ("mailer", 2),
+    ("nameserver", 2),
+    ("peer", 2),
+    ("server", 2),
+    ("server-template", 3),
+    ("source", 1),
+];
+
+/// Which word of a line is an address.
+pub(crate) fn position(keyword: &[u8]) -> Option<usize> {
+    BEFORE_ADDRESS.iter().find(|(known, _)| known.as_bytes() == keyword).map(|(_, at)| *at)
+}
+
+/// Replaces `$NAME` and `${NAME}`: addresses know variables outside of double quotes too, and unknown ones are
+/// empty. None when there are none.
+pub(crate) fn expand<'v>(text: &[u8], value: impl Fn(&[u8]) -> Option<&'v [u8]>) -> Option<Vec<u8>> {
+    let mut parts = text.split(|byte| *byte == b'$');
+    let mut expanded = parts.next()?.to_vec();
+    let mut found = false;
+    for part in parts {
+        found = true;
+        let (name_on, braced) = part.strip_prefix(b"{").map_or((part, false), |inside| (inside, true));
+        let in_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let length = name_on.iter().position(|byte| !in_name(byte)).unwrap_or(name_on.len());
+        let (name, mut rest) = name_on.split_at(length);
+        if braced {
+            rest = rest.strip_prefix(b"}").unwrap_or(rest);
+        }
+        expanded.extend_from_slice(value(name).unwrap_or_default());
+        expanded.extend_from_slice(rest);
+    }
+    found.then_some(expanded)
+}
+
 /// Longest path of a unix socket, bytes: `sun_path` less room for a suffix while the socket is replaced.
 const LONGEST_UNIX_PATH: usize = 97;
 
@@ -264,9 +303,26 @@ mod tests {
         check(&format!("unix@/{}", "x".repeat(98)), "longer than");
     }
 
+    #[test]
+    fn variables_in_addresses() {
+        let check = |text: &str, expected: Option<&str>| {
+            let value = |name: &[u8]| (name == b"A").then_some(&b"::1"[..]);
+            let expanded = expand(text.as_bytes(), value);
+            assert_eq!(expanded.as_deref(), expected.map(str::as_bytes), "{text}");
+        };
+        check("127.0.0.1:80", None);
+        check("${A}:80", Some("::1:80"));
+        check("[$A]:80", Some("[::1]:80"));
+        check("${unknown}:${unknown_too}", Some(":"));
+        check("${A", Some("::1"));
+        check("$", Some(""));
+        check("$$A$", Some("::1"));
+    }
+
     proptest! {
         #[test]
         fn never_panics(text in "\\PC{0,40}") {
+            expand(text.as_bytes(), |_| None);
             prop_assert!(parse(&text).is_ok() || parse(&text).is_err());
         }
     }

@@ -1,7 +1,7 @@
 //! What can only be seen when everything was read: names, modes, missing parts, numbers.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use weir_rules::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Pos};
@@ -343,8 +343,7 @@ impl Checker<'_> {
         let mut problems = Vec::new();
         for store in &self.config.crt_stores {
             for load in &store.loads {
-                let name = load.alias.clone().map_or_else(|| load.crt.clone(), PathBuf::from);
-                let named = Path::new(&format!("@{}", store.name)).join(name);
+                let named = PathBuf::from(load.reference(store));
                 let used = if store.name.is_empty() { first_use.get(&load.crt) } else { None };
                 if let Some(pos) = used.or_else(|| first_use.get(&named)).filter(|pos| **pos < load.pos) {
                     let message = format!(
@@ -487,7 +486,21 @@ impl Checker<'_> {
         }
     }
 
+    /// HTTPS is HTTP/2 and HTTP/1.1 unless a line says otherwise.
+    fn default_alpn(&mut self, index: usize) {
+        let proxy = &mut self.proxies[index];
+        if proxy.mode != Mode::Http {
+            return;
+        }
+        for ssl in proxy.binds.iter_mut().filter_map(|bind| bind.ssl.as_mut()) {
+            if ssl.alpn.is_none() && !ssl.no_alpn {
+                ssl.alpn = Some(vec![b"h2".to_vec(), b"http/1.1".to_vec()]);
+            }
+        }
+    }
+
     fn tls(&mut self, index: usize) {
+        self.default_alpn(index);
         let proxy = &self.proxies[index];
         let mut problems = Vec::new();
         for bind in &proxy.binds {

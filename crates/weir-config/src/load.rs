@@ -68,10 +68,11 @@ pub fn load_sources(sources: Sources, env: &Environment) -> Result<Loaded, Box<D
     let names: Vec<&str> = sources.files().iter().map(|file| &*file.name).collect();
     env.set(b"HAPROXY_CFGFILES", names.join(";").as_bytes());
     let sections = tree::parse(&sources, &mut env, &mut diagnostics);
-    let config = build(&sections, &env, &mut diagnostics);
+    let mut config = build(&sections, &env, &mut diagnostics);
     if diagnostics.has_errors() {
         return Err(Box::new(diagnostics));
     }
+    config.sources = sources.files().iter().map(|file| Arc::clone(&file.name)).collect();
     Ok(Loaded { config, diagnostics, environment: env })
 }
 
@@ -92,6 +93,7 @@ fn build(sections: &[Section], env: &Environment, diagnostics: &mut Diagnostics)
     shared.env = env.variables().map(|(name, value)| (text(name), text(value))).collect();
     let mut found = Vec::new();
     let mut global = global(sections, &shared, &mut found);
+    global.environment = shared.env.clone();
     global.ssl_server_verify_none |= env.server_verify_none;
     let local_peer = global.localpeer.clone().unwrap_or_else(|| env.local_peer.clone());
     let mut config = Config::default();

@@ -19,6 +19,8 @@ use weir_rules::{Condition, Expr, LogFormat, Pos, Rule};
 pub struct Config {
     /// The `global` sections, merged.
     pub global: Global,
+    /// Names of the files it was read from; [`Pos::file`] is an index into them.
+    pub sources: Vec<Arc<str>>,
     /// Frontends, backends and listens in their order; `default_backend` and the like are indexes into it.
     pub proxies: Vec<Arc<Proxy>>,
     /// `userlist` sections by name.
@@ -173,6 +175,8 @@ pub struct CrtStore {
 #[allow(missing_docs, reason = "each field is the load keyword's word of the same name")]
 pub struct CrtLoad {
     pub pos: Pos,
+    /// `crt` as written, without the folder it is in.
+    pub written: String,
     pub crt: PathBuf,
     pub key: Option<PathBuf>,
     pub alias: Option<String>,
@@ -182,6 +186,14 @@ pub struct CrtLoad {
     pub ocsp_update: Option<bool>,
 }
 
+impl CrtLoad {
+    /// What other lines call it: `@store/alias`, or `@store/file` when it has no alias.
+    #[must_use]
+    pub fn reference(&self, store: &CrtStore) -> String {
+        format!("@{}/{}", store.name, self.alias.as_deref().unwrap_or(&self.written))
+    }
+}
+
 /// Process-wide settings.
 #[derive(Debug, Default)]
 #[allow(
@@ -189,6 +201,8 @@ pub struct CrtLoad {
     reason = "each field is the global keyword of the same name; units in the type or name"
 )]
 pub struct Global {
+    /// Environment variables as the configuration left them, for addresses given at run time.
+    pub environment: BTreeMap<String, String>,
     pub nbthread: Option<usize>,
     /// CPU sets by thread (`cpu-map auto:1/1-2 0-1`), index = thread.
     pub cpu_map: Vec<Vec<usize>>,

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use weir_rules::scope::{ErrorMessage, Reference};
 use weir_rules::{Condition, Diagnostic, LogFormat, Place, Pos, Scope, Shared, Word};
 
+use crate::address;
 use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
@@ -980,7 +981,14 @@ pub(crate) fn dynamic_server(words: &[Word], global: &Global, shared: &Shared<'_
     let address = args.need("an address after the name")?;
     check_name(name)?;
     let mut draft = ServerDraft::new(global);
-    draft.address(address)?;
+    let variable = |name: &[u8]| {
+        let name = std::str::from_utf8(name).ok()?;
+        global.environment.get(name).map(String::as_bytes)
+    };
+    match address::expand(&address.text, variable) {
+        Some(text) => draft.address(&Word { text, pos: address.pos })?,
+        None => draft.address(address)?,
+    }
     let mut scope = Scope::new(shared, "");
     draft.words(&mut args, &mut scope, global)?;
     let mut server = draft.finish(global);

@@ -307,7 +307,9 @@ fn load(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
         let crt_base = d.crt_base.as_ref();
         match word.text.as_slice() {
             b"crt" => {
-                load.crt = tls::in_base(a.value_of(word, "a file name")?, crt_base);
+                let file = a.value_of(word, "a file name")?;
+                load.written = file.as_str().into_owned();
+                load.crt = tls::in_base(file, crt_base);
                 named = true;
             }
             b"key" => load.key = Some(tls::in_base(a.value_of(word, "a file name")?, d.key_base.as_ref())),
@@ -332,6 +334,7 @@ fn load(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
                 return Err(keywords::not_yet(word, &format!("load ... {}", word.as_str())));
             }
             _ if !named && load.crt.as_os_str().is_empty() => {
+                load.written = word.as_str().into_owned();
                 load.crt = tls::in_base(word, crt_base);
                 named = true;
             }

@@ -5,6 +5,7 @@
 
 use weir_rules::{Diagnostic, Level, Pos, Word};
 
+use crate::address;
 use crate::conditional;
 use crate::diagnostics::Diagnostics;
 use crate::environment::Environment;
@@ -268,7 +269,13 @@ impl Reader<'_> {
         self.diagnostics.push(Diagnostic { level, pos: words[0].pos, message: text, hint: None });
     }
 
-    fn statement(&mut self, words: Vec<Word>) {
+    fn statement(&mut self, mut words: Vec<Word>) {
+        let address = address::position(&words[0].text).and_then(|at| words.get_mut(at));
+        if let Some(word) = address
+            && let Some(expanded) = address::expand(&word.text, |name| self.env.get(name))
+        {
+            word.text = expanded;
+        }
         let first = words[0].as_str();
         if let Some((_, kind, naming, _)) = SECTIONS.iter().find(|(word, ..)| *word == first) {
             return self.section(*kind, *naming, &words);

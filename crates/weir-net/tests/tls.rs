@@ -17,7 +17,7 @@ use weir_net::tls::certificate::{CertificateStore, Loaded};
 use weir_net::tls::client::{ClientOptions, TlsClient};
 use weir_net::tls::server::{CertificateSource, LineOptions, ServerOptions, Tickets, TlsServer};
 use weir_net::tls::tickets::TicketKeys;
-use weir_net::tls::verify::{IgnoreErrors, Verify};
+use weir_net::tls::verify::{IgnoreErrors, Leniency, Verify};
 
 static NEXT_FOLDER: AtomicU32 = AtomicU32::new(0);
 
@@ -330,7 +330,7 @@ fn clients_are_verified() {
                  expected: Result<(bool, u32), ()>| {
         let line = LineOptions {
             verify,
-            ignore_errors: ignore,
+            leniency: Leniency { certificate: ignore, authorities: IgnoreErrors::Nothing },
             ca_file: Some(world.path("ca.pem")),
             crl_file: Some(world.path("crl.pem")),
             algorithms: Algorithms { max_version: version, ..Algorithms::default() },

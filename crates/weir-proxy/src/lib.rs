@@ -72,6 +72,8 @@ mod server_tls;
 
 pub mod counters;
 
+pub mod sessions;
+
 pub mod state;
 
 mod farm;
@@ -93,6 +95,8 @@ mod environment;
 // Beside the traffic.
 
 pub mod check;
+
+pub mod process_vars;
 
 mod resolve;
 

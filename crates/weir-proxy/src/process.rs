@@ -18,10 +18,10 @@ use weir_rules::{Reply, Txn};
 
 use crate::connection::Entry;
 use crate::listeners::{Listening, Role};
-use crate::server_tls::Acceptor;
+use crate::server_tls::{Acceptor, described};
 use crate::state::{Level, Shared};
 use crate::worker::Worker;
-use crate::{accept, check, resolve, server_tls, takeover};
+use crate::{accept, check, process_vars, resolve, server_tls, sessions, takeover};
 
 /// What the data plane asks of the administrative side.
 pub trait Services: Send + Sync {
@@ -101,6 +101,7 @@ impl Process {
         resolve::at_start(&shared).map_err(StartError::Servers)?;
         check::prepare(&shared).map_err(StartError::Servers)?;
         server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
+        process_vars::set_at_start(&shared);
         let listening = with_tls(&config, listening)?;
         Ok(Prepared { plan: Arc::new(Plan { shared, services }), listening })
     }
@@ -112,7 +113,7 @@ impl Process {
     pub fn check(config: &Arc<Config>) -> Result<(), StartError> {
         let shared = Shared::new(Arc::clone(config), 1, hostname());
         server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
-        let mut certificates = Certificates::default();
+        let mut certificates = Certificates::new(config);
         for bind in config.proxies.iter().filter(|proxy| !proxy.disabled).flat_map(|proxy| &proxy.binds) {
             bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
         }
@@ -182,7 +183,7 @@ fn hostname() -> String {
 
 /// Loads the certificates of every bind line that has them.
 fn with_tls(config: &Config, listening: Vec<Listening>) -> Result<Vec<Place>, StartError> {
-    let mut certificates = Certificates::default();
+    let mut certificates = Certificates::new(config);
     let mut done = Vec::new();
     for one in listening {
         let acceptor = one.bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
@@ -192,7 +193,6 @@ fn with_tls(config: &Config, listening: Vec<Listening>) -> Result<Vec<Place>, St
 }
 
 /// The certificates of bind lines; lines with the same settings (a range of ports) share one set.
-#[derive(Default)]
 struct Certificates {
     store: CertificateStore,
     known: HashMap<String, Arc<Acceptor>>,
@@ -200,6 +200,14 @@ struct Certificates {
 }
 
 impl Certificates {
+    fn new(config: &Config) -> Self {
+        let (store, error) = match described(config) {
+            Ok(store) => (store, None),
+            Err(error) => (CertificateStore::default(), Some(error)),
+        };
+        Self { store, known: HashMap::new(), errors: error.into_iter().collect() }
+    }
+
     fn load(&mut self, config: &Config, ssl: &SslBind) -> Option<Arc<Acceptor>> {
         let same = format!("{ssl:?}");
         if let Some(known) = self.known.get(&same) {
@@ -258,6 +266,7 @@ async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
     drop(listening);
     tokio::task::spawn_local(maintain(Rc::clone(&worker)));
     tokio::task::spawn_local(takeover::serve(Rc::clone(&worker)));
+    tokio::task::spawn_local(sessions::serve(Rc::clone(&worker)));
     check::start(&worker);
     let mut hard = shared.hard_stop.subscribe();
     tokio::select! {

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use weir_config::model::{self, Config, SslBind, SslServer};
 use weir_net::Stream;
 use weir_net::tls::algorithms::{Algorithms, Version};
-use weir_net::tls::certificate::{Certificate, CertificateStore, ExtraFiles};
+use weir_net::tls::certificate::{Certificate, CertificateStore, ExtraFiles, NamedFiles, load_files};
 use weir_net::tls::client::{ClientOptions, TlsClient};
 use weir_net::tls::info::TlsInfo;
 use weir_net::tls::server::{CertificateSource, LineOptions, ServerOptions, Tickets, TlsServer};
 use weir_net::tls::tickets::TicketKeys;
-use weir_net::tls::verify::Verify;
+use weir_net::tls::verify::{IgnoreErrors, Leniency, Verify};
 use weir_rules::txn::TlsFacts;
 
 use crate::state::{ServerState, Shared};
@@ -58,6 +58,8 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
     Ok(ServerOptions {
         certificates,
         extra_files: ExtraFiles::default(),
+        certificate_base: config.global.crt_base.clone(),
+        authority_base: config.global.ca_base.clone(),
         line: LineOptions {
             algorithms: algorithms(
                 [&ssl.ciphers, &ssl.ciphersuites, &ssl.curves],
@@ -73,6 +75,10 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
             ca_file: ssl.ca_file.clone(),
             ca_verify_file: ssl.ca_verify_file.clone(),
             crl_file: ssl.crl_file.clone(),
+            leniency: Leniency {
+                certificate: ignored("crt-ignore-err", ssl.crt_ignore_err.as_deref())?,
+                authorities: ignored("ca-ignore-err", ssl.ca_ignore_err.as_deref())?,
+            },
             ..LineOptions::default()
         },
         strict_sni: ssl.strict_sni,
@@ -82,6 +88,41 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
         cached_sessions: Some(tune.ssl_cachesize),
         ..ServerOptions::default()
     })
+}
+
+/// The list of `crt-ignore-err` or `ca-ignore-err`: `all`, or numbers and OpenSSL's names between commas.
+fn ignored(keyword: &str, list: Option<&str>) -> Result<IgnoreErrors, String> {
+    let Some(list) = list else { return Ok(IgnoreErrors::Nothing) };
+    if list == "all" {
+        return Ok(IgnoreErrors::All);
+    }
+    let number = |word: &str| {
+        let known = word.parse().ok().or_else(|| weir_rules::verify_error_number(word));
+        known.ok_or_else(|| format!("{keyword}: '{word}' is no error of verification: expected a number or a name such as X509_V_ERR_CERT_HAS_EXPIRED"))
+    };
+    list.split(',').map(number).collect::<Result<_, _>>().map(IgnoreErrors::These)
+}
+
+/// The certificates that crt-store sections describe, under the names by which lines refer to them.
+///
+/// # Errors
+/// The first file that cannot be used.
+pub(crate) fn described(config: &Config) -> Result<CertificateStore, String> {
+    let store = CertificateStore::default();
+    for section in &config.crt_stores {
+        for load in &section.loads {
+            let named = NamedFiles { key: load.key.clone(), ocsp: load.ocsp.clone() };
+            let loaded =
+                load_files(&load.crt, ExtraFiles::default(), &named).map_err(|error| error.to_string())?;
+            let name = if section.name.is_empty() && load.alias.is_none() {
+                load.crt.to_string_lossy().into_owned()
+            } else {
+                load.reference(section)
+            };
+            store.insert(name, loaded);
+        }
+    }
+    Ok(store)
 }
 
 fn ticket_keys(path: &Path) -> Result<TicketKeys, String> {
@@ -117,7 +158,7 @@ fn algorithms(
 /// # Errors
 /// One sentence for each server whose files cannot be used.
 pub(crate) fn prepare_servers(shared: &Shared) -> Result<(), Vec<String>> {
-    let store = CertificateStore::default();
+    let store = described(&shared.config).map_err(|error| vec![error])?;
     let mut errors = Vec::new();
     for (proxy, config) in shared.proxies.iter().zip(&shared.config.proxies) {
         for server in proxy.servers.load().iter() {
@@ -140,7 +181,7 @@ impl Shared {
     /// Why its files cannot be used.
     pub fn prepare_tls(&self, server: &ServerState) -> Result<(), String> {
         let Some(ssl) = settings_of(server, &self.config.proxies[server.proxy]) else { return Ok(()) };
-        server.tls.store(Some(client(ssl, server, &CertificateStore::default())?));
+        server.tls.store(Some(client(ssl, server, &described(&self.config)?)?));
         Ok(())
     }
 }
@@ -215,6 +256,7 @@ struct Facts {
     alpn: Option<Box<[u8]>>,
     resumed: bool,
     peer: Option<Box<[u8]>>,
+    peer_intermediates: Box<[Box<[u8]>]>,
     own: Option<Arc<weir_net::tls::certificate::Loaded>>,
     verify_error: u32,
 }
@@ -229,6 +271,12 @@ impl Facts {
             alpn: info.alpn().map(Into::into),
             resumed: info.is_resumed(),
             peer: info.peer_certificate().map(Into::into),
+            peer_intermediates: info
+                .peer_certificates()
+                .iter()
+                .skip(1)
+                .map(|der| der.as_ref().into())
+                .collect(),
             own: info.local_certificate().map(|certificate| certificate.current()),
             verify_error: info.verify_error(),
         }
@@ -258,6 +306,10 @@ impl TlsFacts for Facts {
 
     fn peer_certificate(&self) -> Option<&[u8]> {
         self.peer.as_deref()
+    }
+
+    fn peer_intermediates(&self) -> &[Box<[u8]>] {
+        &self.peer_intermediates
     }
 
     fn own_certificate(&self) -> Option<&[u8]> {

@@ -40,6 +40,21 @@ pub(crate) fn text(der: &[u8], what: &str) -> Option<String> {
     }
 }
 
+/// Follows the issuers from a certificate through those that came with it.
+pub(crate) fn last_of_chain<'a>(der: &'a [u8], others: &'a [Box<[u8]>]) -> &'a [u8] {
+    let mut last = der;
+    // Each can be the issuer of one before it, so there are no more steps than certificates.
+    for _ in others {
+        let Some(certificate) = parse(last) else { break };
+        let is_issuer = |other: &[u8]| parse(other).is_some_and(|o| o.subject() == certificate.issuer());
+        match others.iter().find(|other| &***other != last && is_issuer(other)) {
+            Some(issuer) => last = issuer,
+            None => break,
+        }
+    }
+    last
+}
+
 /// OpenSSL's long names of the usual algorithms.
 fn algorithm(oid: &str) -> Option<&'static str> {
     Some(match oid {

@@ -22,12 +22,7 @@ struct Column {
     show: fn(&Figures) -> String,
 }
 
-const fn column(
-    title: &'static str,
-    hint: &'static str,
-    http: bool,
-    show: fn(&Figures) -> String,
-) -> Column {
+const fn column(title: &'static str, hint: &'static str, http: bool, show: fn(&Figures) -> String) -> Column {
     Column { title, hint, http, show }
 }
 
@@ -407,7 +402,8 @@ fn line(
         let shown = escape(&(column.show)(figures));
         // Lines of nothing but zeros step back, and leave small screens.
         let digits = shown.bytes().filter(u8::is_ascii_digit);
-        let zero = !shown.is_empty() && digits.clone().count() > 0 && digits.clone().all(|digit| digit == b'0');
+        let zero =
+            !shown.is_empty() && digits.clone().count() > 0 && digits.clone().all(|digit| digit == b'0');
         let class = if zero { " class=\"zero\"" } else { "" };
         write!(out, "<td data-label=\"{}\"{class}>{shown}</td>", column.title).unwrap_or_default();
     }
@@ -460,6 +456,35 @@ mod tests {
         check(0, "0s");
         check(61, "1m 1s");
         check(90_000, "1d 1h");
+    }
+
+    #[test]
+    fn a_page_shows_every_line() {
+        let shared = crate::cli::tests::shared();
+        let stats = weir_config::model::Stats { uri: b"/s?x".to_vec(), ..Default::default() };
+        let query = Query { outcome: Some(Outcome::Done), ..Query::default() };
+        let view = View {
+            shared: &shared,
+            version: "<1>",
+            proxy: &shared.config.proxies[0],
+            stats: &stats,
+            query: &query,
+            may_change: true,
+        };
+        let filter = crate::object::Filter::default();
+        let page = render(&view, &crate::object::objects(&shared, &filter, false));
+        for part in [
+            "<dd>&lt;1&gt;</dd>",
+            "<section id=\"be\">",
+            "name=\"s\" value=\"s1\"",
+            "<input type=\"hidden\" name=\"b\" value=\"#3\">",
+            "<tr class=\"server maint\">",
+            "The change was made.",
+            "<form method=\"get\" action=\"/s\">\n<input type=\"hidden\" name=\"x\">",
+        ] {
+            assert!(page.contains(part), "{part}\n{page}");
+        }
+        assert_eq!(page.matches("<tr class=").count(), 8);
     }
 
     #[test]

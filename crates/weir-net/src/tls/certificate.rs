@@ -15,6 +15,8 @@ use rustls::sign::CertifiedKey;
 use rustls::{SignatureAlgorithm, SignatureScheme};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
+use super::path;
+
 /// Suffixes of the files of a bundle, one for each type of key.
 const BUNDLE_SUFFIXES: [&str; 3] = ["rsa", "ecdsa", "dsa"];
 
@@ -142,9 +144,11 @@ impl Loaded {
         let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&key)
             .map_err(|error| format!("the private key cannot be used: {error}"))?;
         let mut certified = CertifiedKey::new(chain, key);
-        match certified.keys_match() {
-            Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
-            Err(_) => return Err("the private key does not belong to the certificate".to_owned()),
+        // Not by `CertifiedKey::keys_match`, which does not read certificates of version 1.
+        let public_key = certified.key.public_key();
+        let own_key = certified.cert.first().and_then(|first| path::public_key(first));
+        if public_key.is_some_and(|key| Some(key.as_ref()) != own_key) {
+            return Err("the private key does not belong to the certificate".to_owned());
         }
         certified.ocsp = ocsp.filter(|response| !response.is_empty());
         Ok(Self { key: Arc::new(certified), names })

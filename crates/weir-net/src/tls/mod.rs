@@ -26,5 +26,6 @@ pub(crate) mod session;
 mod record;
 
 pub mod info;
+mod path;
 
 pub mod facts;

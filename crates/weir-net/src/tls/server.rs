@@ -21,7 +21,7 @@ use super::hello;
 use super::info::KeepSecrets;
 use super::sni::{Entry, Resolver, SniTable};
 use super::tickets::{TicketKeys, Ticketer};
-use super::verify::{self, IgnoreErrors, Verify};
+use super::verify::{self, Leniency, Verify};
 
 /// Tickets sent after a TLS 1.3 handshake, as OpenSSL does.
 const TICKETS_A_HANDSHAKE: usize = 2;
@@ -62,9 +62,9 @@ pub struct ServerOptions {
     pub certificates: Vec<CertificateSource>,
     /// Which files beside a certificate's are looked for.
     pub extra_files: ExtraFiles,
-    /// Folder that relative names of certificates start from (`crt-base`).
+    /// Folder that a crt-list's relative names of certificates start from (`crt-base`).
     pub certificate_base: Option<PathBuf>,
-    /// Folder that relative names of authorities start from (`ca-base`).
+    /// Folder that a crt-list's relative names of authorities start from (`ca-base`).
     pub authority_base: Option<PathBuf>,
     /// What differs from line to line of a crt-list.
     pub line: LineOptions,
@@ -102,7 +102,7 @@ pub struct LineOptions {
     /// Revocation lists.
     pub crl_file: Option<PathBuf>,
     /// Objections to let pass.
-    pub ignore_errors: IgnoreErrors,
+    pub leniency: Leniency,
     /// Send no names of authorities (`no-ca-names`).
     pub no_ca_names: bool,
 }
@@ -169,8 +169,7 @@ impl TlsServer {
                 }
             };
             let is_default = matches!(source, CertificateSource::DefaultCrt(_));
-            let path = from_base(options.certificate_base.as_deref(), path);
-            for certificate in store.load(&path, options.extra_files)? {
+            for certificate in store.load(path, options.extra_files)? {
                 entries.push(Entry { certificate, filters: Vec::new(), is_default, configuration: 0 });
             }
         }
@@ -270,8 +269,10 @@ impl TlsServer {
     }
 }
 
+/// Names that begin with `@` (`@system-ca`, `@store/name`) are no files.
 fn from_base(base: Option<&Path>, path: &Path) -> PathBuf {
-    base.filter(|_| path.is_relative()).map_or_else(|| path.to_path_buf(), |base| base.join(path))
+    let is_file = !path.to_string_lossy().starts_with('@');
+    base.filter(|_| is_file && path.is_relative()).map_or_else(|| path.to_path_buf(), |base| base.join(path))
 }
 
 fn read_crt_list(
@@ -286,7 +287,7 @@ fn read_crt_list(
     for line in crt_list::parse(&String::from_utf8_lossy(&text)).map_err(fail)? {
         let fail =
             |reason: String| TlsConfigError(format!("'{}' line {}: {reason}", path.display(), line.number));
-        let (own, named) = line_options(&line, &options.line).map_err(fail)?;
+        let (own, named) = line_options(&line, options).map_err(fail)?;
         let configuration = match own {
             None => 0,
             Some(own) => match lines.iter().position(|known| *known == own) {
@@ -318,9 +319,11 @@ fn read_crt_list(
 /// The options of a crt-list line on top of the bind line's; none when it has no options about TLS.
 pub fn line_options(
     line: &CrtListLine,
-    inherited: &LineOptions,
+    bind: &ServerOptions,
 ) -> Result<(Option<LineOptions>, NamedFiles), String> {
-    let mut own = inherited.clone();
+    let authority = |file: &str| from_base(bind.authority_base.as_deref(), Path::new(file));
+    let certificate = |file: &str| from_base(bind.certificate_base.as_deref(), Path::new(file));
+    let mut own = bind.line.clone();
     let mut named = NamedFiles::default();
     let mut changed = false;
     let mut words = line.options.iter().map(String::as_str);
@@ -330,9 +333,9 @@ pub fn line_options(
         match keyword {
             "alpn" => own.alpn = parse_alpn(argument()?),
             "no-alpn" => own.alpn = Vec::new(),
-            "ca-file" => own.ca_file = Some(argument()?.into()),
-            "ca-verify-file" => own.ca_verify_file = Some(argument()?.into()),
-            "crl-file" => own.crl_file = Some(argument()?.into()),
+            "ca-file" => own.ca_file = Some(authority(argument()?)),
+            "ca-verify-file" => own.ca_verify_file = Some(authority(argument()?)),
+            "crl-file" => own.crl_file = Some(authority(argument()?)),
             "ciphers" => own.algorithms.ciphers = Some(argument()?.to_owned()),
             "ciphersuites" => own.algorithms.ciphersuites = Some(argument()?.to_owned()),
             "curves" => own.algorithms.curves = Some(argument()?.to_owned()),
@@ -351,13 +354,17 @@ pub fn line_options(
                     other => return Err(format!("'verify {other}': expected none, optional or required")),
                 }
             }
-            "key" => named.key = Some(argument()?.into()),
-            "ocsp" => named.ocsp = Some(argument()?.into()),
+            "key" => named.key = Some(certificate(argument()?)),
+            "ocsp" => named.ocsp = Some(certificate(argument()?)),
             // Signatures follow from the key, and NPN is long gone: accepted without effect, as are files that
             // only matter for OCSP updates and certificate transparency.
-            "sigalgs" | "client-sigalgs" | "npn" | "issuer" | "sctl" | "ocsp-update" | "crt" => {
+            "sigalgs" | "client-sigalgs" | "npn" | "issuer" | "sctl" | "crt" => {
                 argument()?;
             }
+            "ocsp-update" => match argument()? {
+                "off" => {}
+                _ => return Err("'ocsp-update on' is not implemented yet".to_owned()),
+            },
             "allow-0rtt" => return Err("'allow-0rtt' is not implemented yet".to_owned()),
             other => return Err(format!("'{other}' is not an option of a crt-list line")),
         }
@@ -387,19 +394,18 @@ impl Configuration {
         let verifier = match line.verify {
             Verify::None => WebPkiClientVerifier::no_client_auth(),
             Verify::Optional | Verify::Required => {
-                let base = options.authority_base.as_deref();
                 let file = line.ca_file.as_ref().or(line.ca_verify_file.as_ref());
                 let file = file.ok_or_else(|| "'verify' needs a 'ca-file'".to_owned())?;
-                let mut authorities = verify::load_authorities(&from_base(base, file))?;
+                let mut authorities = verify::load_authorities(file)?;
                 let names_sent = match &line.ca_file {
                     Some(_) if !line.no_ca_names => authorities.subjects(),
                     _ => Vec::new(),
                 };
                 if let (Some(_), Some(more)) = (&line.ca_file, &line.ca_verify_file) {
-                    authorities.extend(verify::load_authorities(&from_base(base, more))?.roots);
+                    authorities.extend(verify::load_authorities(more)?.roots);
                 }
                 let revocations = match &line.crl_file {
-                    Some(file) => verify::load_revocations(&from_base(base, file))?,
+                    Some(file) => verify::load_revocations(file)?,
                     None => Vec::new(),
                 };
                 context.update(format!("{:?}", line.verify).as_bytes());
@@ -411,7 +417,7 @@ impl Configuration {
                     line.verify == Verify::Required,
                     authorities,
                     revocations,
-                    line.ignore_errors.clone(),
+                    line.leniency.clone(),
                     names_sent,
                 )?
             }

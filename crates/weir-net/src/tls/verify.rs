@@ -9,16 +9,17 @@ use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{CertificateError as Objection, DigitallySignedStruct, DistinguishedName, Error, RootCertStore};
+use rustls::{CertificateError as Refusal, DigitallySignedStruct, DistinguishedName, Error, RootCertStore};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::certificate::{CertificateError, read_certificates, read_file};
 use super::info;
+use super::path::{self, Objection, Purpose, Trust};
 
 /// Stands for the system's own list of authorities.
 const SYSTEM_AUTHORITIES: &str = "@system-ca";
@@ -57,6 +58,22 @@ pub enum IgnoreErrors {
     These(Vec<u32>),
     /// All.
     All,
+}
+
+/// Which objections a bind line lets pass.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Leniency {
+    /// About the client's certificate (`crt-ignore-err`).
+    pub certificate: IgnoreErrors,
+    /// About the authorities above it (`ca-ignore-err`).
+    pub authorities: IgnoreErrors,
+}
+
+impl Leniency {
+    fn ignores(&self, objection: Objection) -> bool {
+        let list = if objection.depth == 0 { &self.certificate } else { &self.authorities };
+        list.ignores(objection.number)
+    }
 }
 
 impl IgnoreErrors {
@@ -130,42 +147,41 @@ pub(crate) fn client_verifier(
     required: bool,
     authorities: RootCertStore,
     revocations: Vec<CertificateRevocationListDer<'static>>,
-    ignore: IgnoreErrors,
+    leniency: Leniency,
     names_sent: Vec<DistinguishedName>,
 ) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let trust = Trust::new(authorities.clone(), revocations.clone(), provider);
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider));
-    let builder = if revocations.is_empty() {
+    let builder = if revocations.is_empty() || !trust.suits_webpki() {
         builder
     } else {
         builder.with_crls(revocations).enforce_revocation_expiration()
     };
     let builder = if required { builder } else { builder.allow_unauthenticated() };
     let builder = builder.clear_root_hint_subjects().add_root_hint_subjects(names_sent);
-    let verifier = builder.build().map_err(|error| error.to_string())?;
-    Ok(match ignore {
-        IgnoreErrors::Nothing => verifier,
-        ignore => Arc::new(LenientClientVerifier { verifier, ignore }),
-    })
+    let webpki = builder.build().map_err(|error| error.to_string())?;
+    Ok(Arc::new(ClientVerifier { webpki, trust, leniency }))
 }
 
-/// Lets some objections pass, and notes them for rules and logs.
+/// Asks webpki, except where it has no answer: see [`path`].
 #[derive(Debug)]
-struct LenientClientVerifier {
-    verifier: Arc<dyn ClientCertVerifier>,
-    ignore: IgnoreErrors,
+struct ClientVerifier {
+    webpki: Arc<dyn ClientCertVerifier>,
+    trust: Trust,
+    leniency: Leniency,
 }
 
-impl ClientCertVerifier for LenientClientVerifier {
+impl ClientCertVerifier for ClientVerifier {
     fn offer_client_auth(&self) -> bool {
-        self.verifier.offer_client_auth()
+        self.webpki.offer_client_auth()
     }
 
     fn client_auth_mandatory(&self) -> bool {
-        self.verifier.client_auth_mandatory()
+        self.webpki.client_auth_mandatory()
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.verifier.root_hint_subjects()
+        self.webpki.root_hint_subjects()
     }
 
     fn verify_client_cert(
@@ -174,14 +190,26 @@ impl ClientCertVerifier for LenientClientVerifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        self.verifier.verify_client_cert(end_entity, intermediates, now).or_else(|error| {
-            let number = objection_number(&error, end_entity);
-            if !self.ignore.ignores(number) {
-                return Err(error);
+        let own_only = path::is_version_1(end_entity) || !self.trust.suits_webpki();
+        if !own_only {
+            match self.webpki.verify_client_cert(end_entity, intermediates, now) {
+                Err(_) if self.leniency != Leniency::default() => {}
+                decided => return decided,
             }
-            info::note_verify_error(number);
-            Ok(ClientCertVerified::assertion())
-        })
+        }
+        let objections = self.trust.objections(end_entity, intermediates, Purpose::Client, now);
+        if let Some(refused) = objections.iter().find(|objection| !self.leniency.ignores(**objection)) {
+            return Err(refused.error());
+        }
+        // What webpki objects to and the path does not is nothing that can be let pass.
+        match objections.last() {
+            None if !own_only => Err(Objection { number: path::number::UNSPECIFIED, depth: 0 }.error()),
+            None => Ok(ClientCertVerified::assertion()),
+            Some(last) => {
+                info::note_verify_error(last.number);
+                Ok(ClientCertVerified::assertion())
+            }
+        }
     }
 
     fn verify_tls12_signature(
@@ -190,7 +218,7 @@ impl ClientCertVerifier for LenientClientVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier.verify_tls12_signature(message, cert, dss)
+        verify_tls12(message, cert, dss, &self.trust.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -199,41 +227,45 @@ impl ClientCertVerifier for LenientClientVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier.verify_tls13_signature(message, cert, dss)
+        verify_tls13(message, cert, dss, &self.trust.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
-        self.verifier.supported_verify_schemes()
+        self.webpki.supported_verify_schemes()
     }
 }
 
-/// OpenSSL's number (X509_V_ERR) for what is wrong with a certificate; 1 is its "unspecified".
-pub(crate) fn objection_number(error: &Error, certificate: &[u8]) -> u32 {
-    let Error::InvalidCertificate(objection) = error else { return 1 };
-    match objection {
-        Objection::BadSignature => 7,
-        Objection::NotValidYet | Objection::NotValidYetContext { .. } => 9,
-        Objection::Expired | Objection::ExpiredContext { .. } => 10,
-        Objection::Revoked => 23,
-        Objection::UnknownRevocationStatus => 3,
-        Objection::ExpiredRevocationList | Objection::ExpiredRevocationListContext { .. } => 12,
-        Objection::UnknownIssuer if is_self_signed(certificate) => 18,
-        Objection::UnknownIssuer => 20,
-        Objection::InvalidPurpose | Objection::InvalidPurposeContext { .. } => 26,
-        Objection::NotValidForName | Objection::NotValidForNameContext { .. } => 62,
-        _ => 1,
+fn verify_tls12(
+    message: &[u8],
+    certificate: &CertificateDer<'_>,
+    signed: &DigitallySignedStruct,
+    algorithms: &WebPkiSupportedAlgorithms,
+) -> Result<HandshakeSignatureValid, Error> {
+    if path::is_version_1(certificate) {
+        path::verify_handshake(message, certificate, signed, algorithms, false)?;
+        return Ok(HandshakeSignatureValid::assertion());
     }
+    rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
 }
 
-fn is_self_signed(certificate: &[u8]) -> bool {
-    X509Certificate::from_der(certificate).is_ok_and(|(_, parsed)| parsed.subject() == parsed.issuer())
+fn verify_tls13(
+    message: &[u8],
+    certificate: &CertificateDer<'_>,
+    signed: &DigitallySignedStruct,
+    algorithms: &WebPkiSupportedAlgorithms,
+) -> Result<HandshakeSignatureValid, Error> {
+    if path::is_version_1(certificate) {
+        path::verify_handshake(message, certificate, signed, algorithms, true)?;
+        return Ok(HandshakeSignatureValid::assertion());
+    }
+    rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
 }
 
 /// Verifies servers' certificates.
 #[derive(Debug)]
 pub(crate) struct ServerVerifier {
-    /// Chain verification; none with `verify none`.
-    chain: Option<Arc<WebPkiServerVerifier>>,
+    /// Chain verification by webpki and, for certificates it does not read, by us; none with `verify none`.
+    chain: Option<(Arc<WebPkiServerVerifier>, Trust)>,
     /// The name to look for instead of the one asked for (`verifyhost`).
     host: Option<String>,
     provider: Arc<CryptoProvider>,
@@ -247,14 +279,15 @@ impl ServerVerifier {
     ) -> Result<Self, String> {
         let chain = trust
             .map(|(authorities, revocations)| {
+                let own = Trust::new(authorities.clone(), revocations.clone(), provider);
                 let builder =
                     WebPkiServerVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider));
-                let builder = if revocations.is_empty() {
+                let builder = if revocations.is_empty() || !own.suits_webpki() {
                     builder
                 } else {
                     builder.with_crls(revocations).enforce_revocation_expiration()
                 };
-                builder.build().map_err(|error| error.to_string())
+                builder.build().map(|webpki| (webpki, own)).map_err(|error| error.to_string())
             })
             .transpose()?;
         Ok(Self { chain, host, provider: Arc::clone(provider) })
@@ -275,13 +308,19 @@ impl ServerCertVerifier for ServerVerifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
-        match chain.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+        let Some((webpki, own)) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
+        let verified = if path::is_version_1(end_entity) || !own.suits_webpki() {
+            let objections = own.objections(end_entity, intermediates, Purpose::Server, now);
+            objections.first().map_or(Ok(ServerCertVerified::assertion()), |objection| Err(objection.error()))
+        } else {
+            webpki.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+        };
+        match verified {
             // Names are the last thing it looks at, so the chain is right. HAProxy's rules for names differ:
             // another name may be meant, none may be asked for, and the common name counts too.
             Ok(_)
             | Err(Error::InvalidCertificate(
-                Objection::NotValidForName | Objection::NotValidForNameContext { .. },
+                Refusal::NotValidForName | Refusal::NotValidForNameContext { .. },
             )) => {}
             Err(error) => return Err(error),
         }
@@ -293,7 +332,7 @@ impl ServerCertVerifier for ServerVerifier {
         if is_for_host(end_entity, &expected) {
             return Ok(ServerCertVerified::assertion());
         }
-        Err(Objection::NotValidForName.into())
+        Err(Refusal::NotValidForName.into())
     }
 
     fn verify_tls12_signature(
@@ -302,8 +341,7 @@ impl ServerCertVerifier for ServerVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, cert, dss, algorithms)
+        verify_tls12(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -312,8 +350,7 @@ impl ServerCertVerifier for ServerVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, cert, dss, algorithms)
+        verify_tls13(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {

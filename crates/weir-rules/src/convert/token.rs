@@ -255,6 +255,13 @@ const VERIFY_ERRORS: [(i64, &str); 24] = [
     (62, "X509_V_ERR_HOSTNAME_MISMATCH"),
 ];
 
+/// The number of an error of verification by OpenSSL's name of it.
+#[must_use]
+pub fn verify_error_number(name: &str) -> Option<u32> {
+    let found = VERIFY_ERRORS.iter().find(|(_, known)| *known == name)?;
+    u32::try_from(found.0).ok()
+}
+
 fn verify_error_name<'a>(value: Value<'a>, _: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
     let n = value.to_int()?;
     let name =

@@ -50,6 +50,14 @@ pub(crate) static FETCHES: &[Fetch] = &[
         "Key size in use with the server in bits.",
         keysize,
     ),
+    fetch(
+        "ssl_c_chain_der",
+        NONE,
+        Type::Bin,
+        N::Client,
+        "The certificates the client presented behind its own.",
+        chain_der,
+    ),
     fetch("ssl_c_der", NONE, Type::Bin, N::Client, "The client's certificate.", der),
     fetch(
         "ssl_c_err",
@@ -106,6 +114,14 @@ pub(crate) static FETCHES: &[Fetch] = &[
         N::Client,
         "Start date of the client's certificate, YYMMDDhhmmssZ.",
         certificate_text,
+    ),
+    fetch(
+        "ssl_c_r_dn",
+        args(0, DN),
+        Type::Str,
+        N::Client,
+        "Authority the client's certificate leads to, or one entry of its name.",
+        root_dn,
     ),
     fetch(
         "ssl_c_s_dn",
@@ -265,6 +281,14 @@ pub(crate) static FETCHES: &[Fetch] = &[
         "Key size in use with the client in bits.",
         keysize,
     ),
+    fetch(
+        "ssl_s_chain_der",
+        NONE,
+        Type::Bin,
+        N::Server,
+        "The certificates the server presented, its own first.",
+        chain_der,
+    ),
     fetch("ssl_s_der", NONE, Type::Bin, N::Server, "The server's certificate.", der),
     fetch(
         "ssl_s_i_dn",
@@ -410,6 +434,22 @@ fn version<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>
 fn certificate_text<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
     let (_, what) = args.variant.split_at(6);
     certificate::text(certificate(txn, args.variant)?, what).map(|t| Value::owned(t.into_bytes()))
+}
+
+/// As OpenSSL has it, the chain holds the peer's own certificate on the connecting side only.
+fn chain_der<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
+    let facts = facts(txn, args.variant)?;
+    let own = facts.peer_certificate().filter(|_| args.variant.starts_with("ssl_s_"));
+    let chain: Vec<&[u8]> =
+        own.into_iter().chain(facts.peer_intermediates().iter().map(|der| &**der)).collect();
+    (!chain.is_empty()).then(|| Value::Bin(chain.concat().into()))
+}
+
+/// The last certificate of the chain names who signed it: the authority, where the chain was verified.
+fn root_dn<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
+    let facts = facts(txn, args.variant).filter(|facts| facts.verify_error() == 0)?;
+    let der = certificate::last_of_chain(facts.peer_certificate()?, facts.peer_intermediates());
+    certificate::name(der, true, args.str(0), args.int(1), args.get(2).is_some()).map(Value::owned)
 }
 
 fn dn<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
