@@ -68,7 +68,8 @@ pub fn load_sources(sources: Sources, env: &Environment) -> Result<Loaded, Box<D
     let names: Vec<&str> = sources.files().iter().map(|file| &*file.name).collect();
     env.set(b"HAPROXY_CFGFILES", names.join(";").as_bytes());
     let sections = tree::parse(&sources, &mut env, &mut diagnostics);
-    let config = build(&sections, &env, &mut diagnostics);
+    let mut config = build(&sections, &env, &mut diagnostics);
+    config.files = sources.files().iter().map(|file| Arc::clone(&file.name)).collect();
     if diagnostics.has_errors() {
         return Err(Box::new(diagnostics));
     }

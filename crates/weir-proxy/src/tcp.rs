@@ -12,7 +12,7 @@ use crate::connection::Entry;
 use crate::edge::{Edge, H1Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::worker::Worker;
-use crate::{connect, finish, forward, response_rules, route};
+use crate::{connect, finish, forward, response_inspection, response_rules, route};
 
 /// Serves a connection in TCP mode.
 pub(crate) async fn serve(
@@ -44,8 +44,12 @@ async fn stages(x: &mut Exchange) -> Result<(), Stop> {
     if x.back != x.front {
         inspect(x, x.back).await?;
     }
-    let server = connect::tunnel(x).await?;
+    let mut server = connect::tunnel(x).await?;
     let back = Rc::clone(x.worker.proxy(x.back));
+    // What the rules looked at is still with the client's edge, and is forwarded from there.
+    x.txn.request_body.clear();
+    x.txn.request_body_complete = false;
+    response_inspection::inspect(x, &mut server.edge).await?;
     response_rules::stick(x, &server.held.server, &back);
     x.answered = true;
     forward::answer(x, server).await
