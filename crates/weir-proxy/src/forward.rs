@@ -1,7 +1,6 @@
 //! Moving bodies: the request's while its response is awaited, then the response's, both at once.
 
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -13,7 +12,6 @@ use crate::connect::{self, ServerConnection};
 use crate::counters::Counter;
 use crate::edge::{Body, BodyLength, Edge, EdgeError};
 use crate::exchange::{Exchange, Stop};
-use crate::state::ServerState;
 
 /// The request body's way to the server.
 #[derive(Debug)]
@@ -39,8 +37,6 @@ pub(crate) enum Fault {
     ClientTimeout,
     /// The client went away while its answer was awaited (`option abortonclose`).
     Aborted,
-    /// The server's sessions are ended (`shutdown sessions server`, `on-marked-down shutdown-sessions`).
-    Killed,
 }
 
 impl Upload {
@@ -87,7 +83,11 @@ impl Upload {
 }
 
 /// Hands body bytes from the client (and those kept) to the server until there are none for now.
-fn poll_upload(x: &mut Exchange, server: &mut Edge, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+pub(crate) fn poll_upload(
+    x: &mut Exchange,
+    server: &mut Edge,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), Fault>> {
     while !x.upload.done {
         ready!(server.poll_writable(cx)).map_err(Fault::Server)?;
         if let Some(kept) = x.txn.request_body.get(x.upload.sent_kept..).filter(|kept| !kept.is_empty()) {
@@ -190,24 +190,6 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
     }
 }
 
-/// Forwards the client's bytes in TCP mode until more bytes of the server arrived: false when none will before
-/// the deadline, which is when the server or its connection ended, too.
-pub(crate) async fn until_more(x: &mut Exchange, server: &mut Edge) -> bool {
-    poll_fn(|cx| {
-        if !x.upload.done
-            && let Poll::Ready(Err(_)) = poll_upload(x, server, cx)
-        {
-            return Poll::Ready(false);
-        }
-        let Edge::H1(edge) = &mut *server else { return Poll::Ready(false) };
-        if let Poll::Ready(read) = edge.poll_fill(cx) {
-            return Poll::Ready(matches!(read, Ok(1..)));
-        }
-        x.deadline.poll_expired(cx).map(|()| false)
-    })
-    .await
-}
-
 /// Passes a 1xx response on.
 fn interim(x: &mut Exchange, response: &Response) -> Result<(), EdgeError> {
     x.client.send_informational(response)
@@ -236,8 +218,7 @@ fn arm_for_response(x: &Exchange) {
 
 /// The response's head has been decided: sends it, then everything that follows, both ways.
 pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Result<(), Stop> {
-    let state = Arc::clone(&server.held.server);
-    let outcome = both_ways(x, &mut server.edge, &state).await;
+    let outcome = both_ways(x, &mut server.edge).await;
     x.txn.timers.data_ms = Some(
         x.elapsed_ms()
             .saturating_sub(x.txn.timers.request_ms.unwrap_or(0))
@@ -261,7 +242,6 @@ pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Re
                 Fault::Server(_) => (b'S', Counter::ServerAborts),
                 Fault::ServerTimeout => (b's', Counter::ServerAborts),
                 Fault::Client(_) | Fault::Aborted => (b'C', Counter::ClientAborts),
-                Fault::Killed => (b'K', Counter::ServerAborts),
                 Fault::ClientTimeout => (b'c', Counter::ClientAborts),
             };
             x.terminated(cause, b'D');
@@ -273,11 +253,10 @@ pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Re
 }
 
 /// Forwards the rest of the request and the response until both ended, or a tunnel closed.
-async fn both_ways(x: &mut Exchange, server: &mut Edge, state: &ServerState) -> Result<(), Fault> {
+async fn both_ways(x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
     let tunnel = x.tunnel;
     let mut filter = x.filter.take();
     let mut download = Download::default();
-    let mut shutdown = None;
     arm_for_download(x, tunnel);
     let mut progress_ms = now_ms();
     let outcome = poll_fn(|cx| {
@@ -301,9 +280,7 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge, state: &ServerState) -> 
         if let Some(fault) = late(x, &download, progress_ms, cx) {
             return Poll::Ready(Err(fault));
         }
-        // Most answers are through by now; only what lasts watches for the end of the server's sessions.
-        let killed = shutdown.get_or_insert_with(|| Box::pin(state.shutdown.notified()));
-        killed.as_mut().poll(cx).map(|()| Err(Fault::Killed))
+        Poll::Pending
     })
     .await;
     if let Some(filter) = filter {
