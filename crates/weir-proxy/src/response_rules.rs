@@ -27,8 +27,14 @@ pub(crate) async fn apply(
     }
     let mut response = response;
     cookie::write(x, &back, &server.held.server, &mut response);
+    let body = match server.edge.body_length() {
+        BodyLength::Exact(length) => usize::try_from(length).unwrap_or(usize::MAX),
+        _ => 0,
+    };
+    let room = request_rules::room(&x.worker.config().global.tune, &response.fields, body);
     x.txn.response = Some(response);
     response_inspection::inspect(x, &mut server.edge).await?;
+    x.txn.limit_rewriting(room);
     stick(x, &server.held.server, &back);
     content_rules(x, server, &back).await?;
     run_rules(x, server, &back, &back.http_response).await?;
