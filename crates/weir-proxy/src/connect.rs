@@ -98,7 +98,7 @@ fn seen(failure: &Failure) -> Option<Seen> {
             Fault::Server(EdgeError::Closed) => Some(Seen::BrokenPipe),
             Fault::Server(_) => Some(Seen::ReadError),
             Fault::ServerTimeout => Some(Seen::ReadTimeout),
-            Fault::Client(_) | Fault::ClientTimeout | Fault::Aborted | Fault::Killed => None,
+            Fault::Client(_) | Fault::ClientTimeout | Fault::Aborted => None,
         },
     }
 }
@@ -208,7 +208,7 @@ fn may_retry(x: &Exchange, proxy: &Proxy, failure: &Failure) -> bool {
                     Fault::Server(EdgeError::Reset { unprocessed: true }) => true,
                     Fault::Server(_) => on.empty_response,
                     Fault::ServerTimeout => on.response_timeout,
-                    Fault::Client(_) | Fault::ClientTimeout | Fault::Aborted | Fault::Killed => false,
+                    Fault::Client(_) | Fault::ClientTimeout | Fault::Aborted => false,
                 }
         }
     }
@@ -306,7 +306,6 @@ fn give_up(x: &mut Exchange, server: &Arc<ServerState>, failure: Failure) -> Sto
             x.close_client = true;
             (b'c', b'D', 408, Counter::RequestErrors)
         }
-        Failure::Response { fault: Fault::Killed, .. } => (b'K', b'H', 503, Counter::ServerAborts),
         Failure::Response { fault: Fault::Aborted, .. } => {
             x.close_client = true;
             (b'C', b'H', 400, Counter::ClientAborts)

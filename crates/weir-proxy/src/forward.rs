@@ -1,7 +1,6 @@
 //! Moving bodies: the request's while its response is awaited, then the response's, both at once.
 
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use weir_http::Response;
@@ -11,7 +10,6 @@ use crate::connect::{self, ServerConnection};
 use crate::counters::Counter;
 use crate::edge::{Body, BodyLength, Edge, EdgeError};
 use crate::exchange::{Exchange, Stop};
-use crate::state::ServerState;
 
 /// The request body's way to the server.
 #[derive(Debug)]
@@ -37,8 +35,6 @@ pub(crate) enum Fault {
     ClientTimeout,
     /// The client went away while its answer was awaited (`option abortonclose`).
     Aborted,
-    /// The server's sessions are ended (`shutdown sessions server`, `on-marked-down shutdown-sessions`).
-    Killed,
 }
 
 impl Upload {
@@ -234,8 +230,7 @@ fn arm_for_response(x: &Exchange) {
 
 /// The response's head has been decided: sends it, then everything that follows, both ways.
 pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Result<(), Stop> {
-    let state = Arc::clone(&server.held.server);
-    let outcome = both_ways(x, &mut server.edge, &state).await;
+    let outcome = both_ways(x, &mut server.edge).await;
     x.txn.timers.data_ms = Some(
         x.elapsed_ms()
             .saturating_sub(x.txn.timers.request_ms.unwrap_or(0))
@@ -259,7 +254,6 @@ pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Re
                 Fault::Server(_) => (b'S', Counter::ServerAborts),
                 Fault::ServerTimeout => (b's', Counter::ServerAborts),
                 Fault::Client(_) | Fault::Aborted => (b'C', Counter::ClientAborts),
-                Fault::Killed => (b'K', Counter::ServerAborts),
                 Fault::ClientTimeout => (b'c', Counter::ClientAborts),
             };
             x.terminated(cause, b'D');
@@ -271,11 +265,10 @@ pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Re
 }
 
 /// Forwards the rest of the request and the response until both ended, or a tunnel closed.
-async fn both_ways(x: &mut Exchange, server: &mut Edge, state: &ServerState) -> Result<(), Fault> {
+async fn both_ways(x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
     let tunnel = x.tunnel;
     let mut filter = x.filter.take();
     let mut download = Download::default();
-    let mut shutdown = None;
     arm_for_download(x, tunnel);
     let outcome = poll_fn(|cx| {
         let before = (download.moved, x.txn.bytes_in);
@@ -298,9 +291,7 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge, state: &ServerState) -> 
             let client_slow = x.client.poll_writable(cx).is_pending() || download.ended;
             return Poll::Ready(Err(if client_slow { Fault::ClientTimeout } else { Fault::ServerTimeout }));
         }
-        // Most answers are through by now; only what lasts watches for the end of the server's sessions.
-        let killed = shutdown.get_or_insert_with(|| Box::pin(state.shutdown.notified()));
-        killed.as_mut().poll(cx).map(|()| Err(Fault::Killed))
+        Poll::Pending
     })
     .await;
     if let Some(filter) = filter {
