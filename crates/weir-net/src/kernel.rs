@@ -115,13 +115,7 @@ pub fn tcp_info_of(number: RawFd) -> io::Result<TcpInfo> {
     // SAFETY: getsockopt takes any number as a descriptor and changes nothing about it; the kernel writes at
     // most `length` bytes, the size of the structure, which outlives the call.
     let result = unsafe {
-        libc::getsockopt(
-            number,
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            info.as_mut_ptr().cast(),
-            &raw mut length,
-        )
+        libc::getsockopt(number, libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &raw mut length)
     };
     if result < 0 {
         return Err(io::Error::last_os_error());

@@ -38,6 +38,7 @@ mod connect;
 
 mod forward;
 
+mod response_inspection;
 mod response_rules;
 
 mod compression;
