@@ -154,7 +154,9 @@ impl Worker {
     pub(crate) fn compression_level(&self) -> Option<weir_compress::Level> {
         let global = &self.config().global;
         let limits = weir_compress::Limits {
-            rate_bytes_per_second: u64::from(global.maxcomprate_kbps) * 1024,
+            rate_bytes_per_second: u64::from(
+                self.shared.limits.compression_kb_per_second.load(std::sync::atomic::Ordering::Relaxed),
+            ) * 1024,
             cpu_percent: match global.maxcompcpuusage_percent {
                 0 => 100,
                 percent => percent,
