@@ -33,8 +33,8 @@ pub(crate) async fn apply(
     };
     let room = request_rules::room(&x.worker.config().global.tune, &response.fields, body);
     x.txn.response = Some(response);
-    x.txn.limit_rewriting(room);
     response_inspection::inspect(x, &mut server.edge).await?;
+    x.txn.limit_rewriting(room);
     stick(x, &server.held.server, &back);
     run_rules(x, server, &back, &back.http_response).await?;
     if x.back != x.front {
