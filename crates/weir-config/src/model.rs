@@ -734,6 +734,10 @@ pub struct Server {
     pub ssl: Option<SslServer>,
     /// The TLS words of the line, also without `ssl`: checks use them, and the runtime may turn TLS on.
     pub ssl_settings: SslServer,
+    /// `ssl` stands in the line or in what it inherits from: the runtime may turn TLS on.
+    pub ssl_possible: bool,
+    /// `no-ssl`
+    pub no_ssl: bool,
     pub alpn: Option<Vec<Vec<u8>>>,
     pub proto: Option<Proto>,
     pub send_proxy: Option<SendProxy>,

@@ -104,6 +104,8 @@ impl ServerDraft {
             track: None,
             ssl: None,
             ssl_settings: global.ssl_default_server.clone(),
+            ssl_possible: false,
+            no_ssl: false,
             alpn: None,
             proto: None,
             send_proxy: None,
@@ -892,6 +894,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Undoes ssl",
         How::Server(|d, _| {
             d.ssl_on = false;
+            d.server.no_ssl = true;
             Ok(())
         }),
     ),
@@ -1193,6 +1196,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Speaks TLS to the server",
         How::Server(|d, _| {
             d.ssl_on = true;
+            d.server.ssl_possible = true;
+            d.server.no_ssl = false;
             Ok(())
         }),
     ),
