@@ -85,6 +85,8 @@ pub mod stick_table;
 
 mod stick_track;
 
+pub mod peers;
+
 mod stick_rules;
 
 mod load;

@@ -21,6 +21,7 @@ use crate::counters::{Counter, Counters, Rate};
 use crate::farm::{Farm, Layout, NEVER, Picker};
 use crate::listeners;
 use crate::load::ProcessLoad;
+use crate::peers::{self, Remotes};
 use crate::pick::Held;
 pub use crate::queue::Queue;
 use crate::sessions::Asks;
@@ -35,6 +36,8 @@ pub struct Shared {
     pub proxies: Vec<ProxyState>,
     /// Stick tables.
     pub tables: StickTables,
+    /// Other processes of each `peers` section.
+    pub peers: Vec<Remotes>,
     /// Worker threads.
     pub threads: usize,
     /// Soft stop has begun: no new connections, idle ones close.
@@ -702,6 +705,7 @@ impl Shared {
         Arc::new(Self {
             proxies,
             tables: StickTables::new(&config),
+            peers: peers::remotes(&config, threads),
             threads,
             stopping: AtomicBool::new(false),
             stop_signal: watch::Sender::new(false),
