@@ -83,11 +83,6 @@ pub(crate) fn is_static(shared: &Shared, backend: usize) -> bool {
     }
 }
 
-/// Ends what is going on with a server.
-pub(crate) fn end_sessions(server: &ServerState) {
-    server.shutdown_epoch.fetch_add(1, Relaxed);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -69,10 +69,10 @@ pub fn load_sources(sources: Sources, env: &Environment) -> Result<Loaded, Box<D
     env.set(b"HAPROXY_CFGFILES", names.join(";").as_bytes());
     let sections = tree::parse(&sources, &mut env, &mut diagnostics);
     let mut config = build(&sections, &env, &mut diagnostics);
-    config.files = sources.files().iter().map(|file| Arc::clone(&file.name)).collect();
     if diagnostics.has_errors() {
         return Err(Box::new(diagnostics));
     }
+    config.sources = sources.files().iter().map(|file| Arc::clone(&file.name)).collect();
     Ok(Loaded { config, diagnostics, environment: env })
 }
 

@@ -19,8 +19,8 @@ use weir_rules::{Condition, Expr, LogFormat, Pos, Rule};
 pub struct Config {
     /// The `global` sections, merged.
     pub global: Global,
-    /// Names of the files, by the number in [`Pos::file`].
-    pub files: Vec<Arc<str>>,
+    /// Names of the files it was read from; [`Pos::file`] is an index into them.
+    pub sources: Vec<Arc<str>>,
     /// Frontends, backends and listens in their order; `default_backend` and the like are indexes into it.
     pub proxies: Vec<Arc<Proxy>>,
     /// `userlist` sections by name.

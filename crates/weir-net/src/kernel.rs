@@ -102,17 +102,20 @@ pub struct TcpInfo {
 
 /// Asks the kernel about a TCP connection; a system call.
 pub fn tcp_info(socket: &impl AsFd) -> io::Result<TcpInfo> {
+    tcp_info_of(socket.as_fd().as_raw_fd())
+}
+
+/// The same for a descriptor known by its number only.
+///
+/// A number whose socket was closed gives an error, or the figures of whatever socket has the number now: who
+/// keeps numbers forgets them when the socket is closed.
+pub fn tcp_info_of(number: RawFd) -> io::Result<TcpInfo> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes, the size of the structure, which outlives the call.
+    // SAFETY: getsockopt takes any number as a descriptor and changes nothing about it; the kernel writes at
+    // most `length` bytes, the size of the structure, which outlives the call.
     let result = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            info.as_mut_ptr().cast(),
-            &raw mut length,
-        )
+        libc::getsockopt(number, libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &raw mut length)
     };
     if result < 0 {
         return Err(io::Error::last_os_error());
@@ -162,6 +165,8 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert!(tcp_info(&stream).unwrap().rtt > Duration::ZERO);
+        assert!(tcp_info_of(stream.as_raw_fd()).unwrap().rtt > Duration::ZERO);
+        assert!(tcp_info_of(-1).is_err());
         let (unix, _other) = std::os::unix::net::UnixStream::pair().unwrap();
         assert!(tcp_info(&unix).is_err());
     }

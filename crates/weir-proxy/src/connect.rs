@@ -1,6 +1,7 @@
 //! The server's side of an exchange: a connection, the request on it, the response's head, and retries.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,6 +15,7 @@ use weir_net::timers::now_ms;
 use weir_net::{Address, Stream};
 use weir_rules::txn::TlsFacts;
 
+use crate::check::observe::{Seen, observe};
 use crate::counters::Counter;
 use crate::edge::h2::H2Shared;
 use crate::edge::{Edge, EdgeError, H1Edge};
@@ -74,10 +76,30 @@ pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Respons
                 Err(failure) => failure,
             },
         };
+        if let Some(seen) = seen(&failure) {
+            observe(&x.worker.shared, &attempt.server, seen);
+        }
         if !may_retry(x, &proxy, &failure) {
             return Err(give_up(x, &attempt.server, failure));
         }
         held = next_try(x, &proxy, &attempt, &failure).await?;
+    }
+}
+
+/// What a failed try says of the server's health (`observe`).
+fn seen(failure: &Failure) -> Option<Seen> {
+    match failure {
+        Failure::Connect(ConnectError::Refused | ConnectError::Timeout | ConnectError::Tls) => {
+            Some(Seen::ConnectFailed)
+        }
+        Failure::Connect(_) | Failure::Status => None,
+        Failure::Response { fault, .. } => match fault {
+            Fault::Server(EdgeError::Protocol(_)) => Some(Seen::BadHead),
+            Fault::Server(EdgeError::Closed) => Some(Seen::BrokenPipe),
+            Fault::Server(_) => Some(Seen::ReadError),
+            Fault::ServerTimeout => Some(Seen::ReadTimeout),
+            Fault::Client(_) | Fault::ClientTimeout | Fault::Aborted => None,
+        },
     }
 }
 
@@ -116,6 +138,7 @@ async fn ask(
     }
     connection.edge.send_request(&x.txn.request, length).map_err(|e| fail(Fault::Server(e)))?;
     let response = forward::until_response(x, &mut connection.edge).await.map_err(fail)?;
+    observe(&x.worker.shared, &connection.held.server, Seen::Response(response.status));
     if proxy.retry_on.statuses.contains(&response.status) && may_retry(x, proxy, &Failure::Status) {
         return Err(Failure::Status);
     }
@@ -353,6 +376,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         })
         .await?
     };
+    observe(&x.worker.shared, &server, Seen::Connected);
     let facts = ConnectionFacts {
         server: Arc::clone(&server),
         requests: 0,
@@ -399,6 +423,11 @@ fn established(
     x.txn.server_tls.clone_from(&tls);
     x.txn.server_http_major = edge.http_major();
     x.txn.server_reused = reused;
+    x.txn.server_socket = match &edge {
+        Edge::H1(edge) => Some(edge.stream.as_fd().as_raw_fd()),
+        // The connection is shared and belongs to its own task.
+        Edge::H2(_) => None,
+    };
     if let Edge::H1(edge) = &mut edge {
         let keep_alive = x.worker.proxy(x.back).options.keep_alive;
         edge.keep_alive = keep_alive == KeepAlive::KeepAlive;

@@ -9,9 +9,10 @@ use std::time::SystemTime;
 
 use weir_rules::Txn;
 use weir_rules::Value;
-use weir_rules::txn::{Environment, ErrorPage, Figure, StickTable};
+use weir_rules::txn::{Environment, ErrorPage, Figure, StickTable, TcpFigure};
 
 use crate::errors;
+use crate::process_vars::MAX_PROC_VARS;
 use crate::state::{ServerState, Shared};
 use crate::stick_track;
 
@@ -179,7 +180,9 @@ impl Environment for WorkerEnvironment {
     fn set_proc_var(&self, name: &[u8], value: Option<Value<'static>>) {
         let mut vars = self.shared.proc_vars.lock().unwrap_or_else(PoisonError::into_inner);
         vars.retain(|(n, _)| &**n != name);
-        if let Some(value) = value {
+        if let Some(value) = value
+            && vars.len() < MAX_PROC_VARS
+        {
             vars.push((name.into(), value));
         }
     }
@@ -196,6 +199,25 @@ impl Environment for WorkerEnvironment {
             errors::Custom::Silent => ErrorPage::Silent,
             errors::Custom::None => ErrorPage::Default,
         }
+    }
+
+    fn source_file(&self, file: u32) -> Option<&str> {
+        self.shared.config.sources.get(file as usize).map(|name| &**name)
+    }
+
+    fn tcp_figure(&self, txn: &Txn, server: bool, figure: TcpFigure) -> Option<i64> {
+        let number = if server { txn.server_socket } else { txn.session.socket };
+        let info = weir_net::kernel::tcp_info_of(number?).ok()?;
+        Some(match figure {
+            TcpFigure::Rtt => info.rtt.as_micros() as i64,
+            TcpFigure::RttVar => info.rtt_variance.as_micros() as i64,
+            TcpFigure::Unacked => i64::from(info.unacked),
+            TcpFigure::Sacked => i64::from(info.sacked),
+            TcpFigure::Lost => i64::from(info.lost),
+            TcpFigure::Retrans => i64::from(info.retransmits),
+            TcpFigure::Fackets => i64::from(info.fackets),
+            TcpFigure::Reordering => i64::from(info.reordering),
+        })
     }
 
     fn uptime(&self) -> u64 {

@@ -11,6 +11,7 @@ use weir_rules::{Reply, Session, Txn};
 use crate::counters::Counter;
 use crate::edge::{BodyLength, Edge};
 use crate::forward::Upload;
+use crate::sessions::{End, Entered, Sessions};
 use crate::worker::Worker;
 use crate::{connect, finish, forward, request_rules, response_rules, route, services};
 
@@ -47,6 +48,8 @@ pub(crate) struct Exchange {
     pub(crate) compression: Option<crate::compression::Offer>,
     /// The encoder on the response's way, when there is one.
     pub(crate) filter: Option<Box<crate::compression::Filter>>,
+    /// Its place in the thread's list.
+    pub(crate) place: Entered,
     /// Bytes both ways without framing, after 101 or CONNECT.
     pub(crate) tunnel: bool,
     /// There is no request, only what could not be read as one.
@@ -109,6 +112,7 @@ impl Exchange {
         // On the heap from the start: it is large, and every stage would move it.
         Box::new(Self {
             upload: Upload::new(client.body_length()),
+            place: Sessions::enter(worker, session, started_ms),
             worker: Rc::clone(worker),
             txn,
             client,
@@ -144,6 +148,13 @@ impl Exchange {
         }
     }
 
+    /// Somebody ended it from outside.
+    pub(crate) fn ended(&mut self, end: End) -> Stop {
+        self.terminated(end.letter(), if self.answered { b'D' } else { b'H' });
+        self.close_client = true;
+        if self.answered { Stop::Truncated } else { self.error(503) }
+    }
+
     /// Counts for the backend (or frontend where there is none).
     pub(crate) fn count_back(&self, counter: Counter, by: u64) {
         self.worker.count_back(self.back, counter, by);
@@ -157,7 +168,11 @@ impl Exchange {
 
 /// Runs an exchange to its log line.
 pub(crate) async fn run(mut exchange: Box<Exchange>) -> Finished {
-    let stop = stages(&mut exchange).await.err();
+    let watch = exchange.place.watch();
+    let stop = match watch.unless_ended(stages(&mut exchange)).await {
+        Ok(outcome) => outcome.err(),
+        Err(end) => Some(exchange.ended(end)),
+    };
     finish::finish(exchange, stop).await
 }
 

@@ -30,6 +30,8 @@ impl Exchange {
 /// Ends an exchange.
 pub(crate) async fn finish(mut x: Box<Exchange>, stop: Option<Stop>) -> Finished {
     let mut silent = false;
+    // The connection went back to the pool or was closed, and its number may be another's now.
+    x.txn.server_socket = None;
     match stop {
         None => {}
         Some(Stop::Reply(reply)) if !x.answered => answer(&mut x, *reply).await,

@@ -73,6 +73,8 @@ mod server_tls;
 
 pub mod counters;
 
+pub mod sessions;
+
 pub mod state;
 
 mod farm;
@@ -94,6 +96,8 @@ mod environment;
 // Beside the traffic.
 
 pub mod check;
+
+pub mod process_vars;
 
 mod resolve;
 

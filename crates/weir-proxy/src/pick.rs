@@ -392,6 +392,7 @@ fn selected(x: &mut Exchange, held: Held, entered_ms: Option<u64>) -> Held {
     held.server.count(x.worker.thread, Counter::Selected, 1);
     x.txn.server = Some(Arc::clone(&held.server.config.name));
     x.txn.server_id = held.server.config.id;
+    x.place.on_server(held.server.config.id);
     held
 }
 

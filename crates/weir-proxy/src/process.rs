@@ -21,7 +21,7 @@ use crate::listeners::{Listening, Role};
 use crate::server_tls::{Acceptor, described};
 use crate::state::{Level, Shared};
 use crate::worker::Worker;
-use crate::{accept, check, resolve, server_tls, takeover};
+use crate::{accept, check, process_vars, resolve, server_tls, sessions, takeover};
 
 /// What the data plane asks of the administrative side.
 pub trait Services: Send + Sync {
@@ -101,6 +101,7 @@ impl Process {
         resolve::at_start(&shared).map_err(StartError::Servers)?;
         check::prepare(&shared).map_err(StartError::Servers)?;
         server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
+        process_vars::set_at_start(&shared);
         let listening = with_tls(&config, listening)?;
         Ok(Prepared { plan: Arc::new(Plan { shared, services }), listening })
     }
@@ -265,6 +266,7 @@ async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
     drop(listening);
     tokio::task::spawn_local(maintain(Rc::clone(&worker)));
     tokio::task::spawn_local(takeover::serve(Rc::clone(&worker)));
+    tokio::task::spawn_local(sessions::serve(Rc::clone(&worker)));
     check::start(&worker);
     let mut hard = shared.hard_stop.subscribe();
     tokio::select! {

@@ -49,6 +49,7 @@ pub(crate) fn choose_backend(x: &mut Exchange) -> Result<(), Stop> {
 fn enter(x: &mut Exchange, back: usize) {
     x.back = back;
     x.in_backend = true;
+    x.place.in_backend(back);
     let proxy = x.worker.proxy(back);
     x.close_client |= proxy.options.keep_alive == KeepAlive::Close;
     x.txn.backend = Some(ProxyName { name: Arc::clone(&proxy.name), id: proxy.id, index: back });

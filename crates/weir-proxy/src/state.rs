@@ -23,6 +23,7 @@ use crate::listeners;
 use crate::load::ProcessLoad;
 use crate::pick::Held;
 pub use crate::queue::Queue;
+use crate::sessions::Asks;
 use crate::stick_table::StickTables;
 use crate::takeover::Exchangers;
 
@@ -46,6 +47,8 @@ pub struct Shared {
     pub freed: Notify,
     /// What health checks of all threads share.
     pub(crate) checks: Hub,
+    /// Ways to ask the threads for their sessions.
+    pub(crate) asks: Asks,
     /// Ways to take idle connections over from other threads.
     pub(crate) exchangers: Exchangers,
     /// How busy the threads are.
@@ -295,10 +298,6 @@ pub struct ServerState {
     pub check_enabled: AtomicBool,
     /// Agent checks enabled.
     pub agent_enabled: AtomicBool,
-    /// Raised when sessions on this server must end (`shutdown sessions server`, `on-marked-down`).
-    pub shutdown_epoch: AtomicU64,
-    /// Wakes those who watch [`Self::shutdown_epoch`].
-    pub shutdown: Notify,
     /// Milliseconds (process clock) of the last session.
     pub last_session_ms: AtomicU64,
     /// Milliseconds of the last state change, for `lastchg` and slow start.
@@ -376,7 +375,6 @@ impl ServerState {
             admin: AtomicU8::new(admin_bits),
             health: AtomicU8::new(health as u8),
             standing,
-            shutdown: Notify::new(),
             served: Level::default(),
             queue: Arc::default(),
             counters: Counters::new(threads),
@@ -388,7 +386,6 @@ impl ServerState {
             agent: Mutex::new(CheckReport::first()),
             check_enabled: AtomicBool::new(config.check.is_some()),
             agent_enabled: AtomicBool::new(config.agent_check.is_some()),
-            shutdown_epoch: AtomicU64::new(0),
             last_session_ms: AtomicU64::new(u64::MAX),
             last_change_ms: AtomicU64::new(0),
             down_time_s: AtomicU64::new(0),
@@ -499,12 +496,6 @@ impl ServerState {
             2 => Health::Stopping,
             _ => Health::Up,
         }
-    }
-
-    /// Ends the sessions on this server.
-    pub fn shut_sessions(&self) {
-        self.shutdown_epoch.fetch_add(1, AcqRel);
-        self.shutdown.notify_waiters();
     }
 
     /// Changes what the checks say; true when it was something else.
@@ -678,6 +669,7 @@ impl Shared {
             hard_stop: watch::Sender::new(false),
             freed: Notify::new(),
             checks: Hub::new(threads),
+            asks: Asks::new(threads),
             exchangers: Exchangers::new(threads),
             load: ProcessLoad::new(threads),
             connections: AtomicUsize::new(0),

@@ -8,11 +8,13 @@ use weir_http::Request;
 use weir_net::timers::now_ms;
 use weir_rules::{Flow, Session, action};
 
+use crate::connect::ServerConnection;
 use crate::connection::Entry;
+use crate::counters::Counter;
 use crate::edge::{Edge, H1Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::worker::Worker;
-use crate::{connect, finish, forward, response_inspection, response_rules, route};
+use crate::{connect, finish, forward, response_rules, route};
 
 /// Serves a connection in TCP mode.
 pub(crate) async fn serve(
@@ -27,7 +29,11 @@ pub(crate) async fn serve(
     let mut x = Exchange::new(worker, &session, Edge::H1(edge), Request::default(), client_id, now_ms());
     x.tunnel = true;
     x.upload.start_tunnel();
-    let stop = Box::pin(stages(&mut x)).await.err();
+    let watch = x.place.watch();
+    let stop = match Box::pin(watch.unless_ended(stages(&mut x))).await {
+        Ok(outcome) => outcome.err(),
+        Err(end) => Some(x.ended(end)),
+    };
     // There is no language to tell a TCP client anything in.
     let stop = stop.map(|_| Stop::Drop { silent: false });
     let finished = Box::pin(finish::finish(x, stop)).await;
@@ -45,11 +51,11 @@ async fn stages(x: &mut Exchange) -> Result<(), Stop> {
         inspect(x, x.back).await?;
     }
     let mut server = connect::tunnel(x).await?;
-    let back = Rc::clone(x.worker.proxy(x.back));
-    // What the rules looked at is still with the client's edge, and is forwarded from there.
+    // What rules looked at is still in the edge's buffer: it must not go to the server twice.
     x.txn.request_body.clear();
     x.txn.request_body_complete = false;
-    response_inspection::inspect(x, &mut server.edge).await?;
+    inspect_response(x, &mut server).await?;
+    let back = Rc::clone(x.worker.proxy(x.back));
     response_rules::stick(x, &server.held.server, &back);
     x.answered = true;
     forward::answer(x, server).await
@@ -94,6 +100,48 @@ async fn inspect(x: &mut Exchange, index: usize) -> Result<(), Stop> {
             wait_for_more(x).await;
         }
     }
+}
+
+/// `tcp-response content` rules on what the server sends first, while the client's bytes go on to it.
+async fn inspect_response(x: &mut Exchange, server: &mut ServerConnection) -> Result<(), Stop> {
+    let proxy = Rc::clone(x.worker.proxy(x.back));
+    let rules = &proxy.tcp_response_content;
+    if rules.is_empty() {
+        return Ok(());
+    }
+    match proxy.tcp_response_inspect_delay {
+        Some(delay) => x.deadline.set_after(delay),
+        None => x.deadline.clear(),
+    }
+    let limit = x.worker.config().global.tune.bufsize;
+    let (mut from, mut complete) = (0, false);
+    let outcome = loop {
+        x.txn.response_body.clear();
+        if let Edge::H1(edge) = &server.edge {
+            x.txn.response_body.extend_from_slice(edge.input.unread());
+        }
+        complete |= x.txn.response_body.len() >= limit;
+        x.txn.inspecting = !complete;
+        match action::run(rules, from, &mut x.txn) {
+            Flow::Done | Flow::Allow => break Ok(()),
+            Flow::Wait { .. } if complete => break Ok(()),
+            Flow::Wait { next, .. } => from = next,
+            Flow::Drop { silent } => break Err(Stop::Drop { silent }),
+            Flow::Reply { .. }
+            | Flow::Tarpit(_)
+            | Flow::Service(_)
+            | Flow::SwitchToHttp
+            | Flow::CloseServer => break Err(Stop::Drop { silent: false }),
+        }
+        complete = !forward::until_more(x, &mut server.edge).await;
+    };
+    x.txn.inspecting = false;
+    x.txn.response_body.clear();
+    if outcome.is_err() {
+        x.terminated(b'P', b'D');
+        x.count_back(Counter::DeniedResponses, 1);
+    }
+    outcome
 }
 
 /// Shows the bytes received so far to the rules, without taking them.

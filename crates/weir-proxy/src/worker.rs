@@ -18,6 +18,7 @@ use crate::environment::WorkerEnvironment;
 use crate::log::Logger;
 use crate::pool::Pool;
 use crate::process::Services;
+use crate::sessions::Sessions;
 use crate::state::{ProxyState, Shared};
 
 /// What is compressed between a frontend and a backend, if anything is.
@@ -42,6 +43,8 @@ pub(crate) struct Worker {
     pub(crate) buffers: RefCell<BufferPool>,
     /// Settings of the proxies, counted by this thread alone: every stage of every request takes one.
     proxies: Vec<Rc<LocalProxy>>,
+    /// What goes on on this thread.
+    pub(crate) sessions: Sessions,
     /// Idle connections to servers.
     pub(crate) pool: Pool,
     pub(crate) logger: Logger,
@@ -75,6 +78,7 @@ impl Worker {
             thread,
             buffers: RefCell::new(BufferPool::new(tune.bufsize)),
             proxies: config.proxies.iter().map(|proxy| Rc::new(LocalProxy(Arc::clone(proxy)))).collect(),
+            sessions: Sessions::default(),
             pool: Pool::default(),
             logger: Logger::new(&shared),
             env: Rc::new(WorkerEnvironment::new(&shared)),

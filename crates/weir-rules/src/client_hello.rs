@@ -91,17 +91,10 @@ fn server_name(mut data: &[u8]) -> Option<&[u8]> {
 }
 
 impl ClientHello<'_> {
-    /// Protocols, separated by commas.
+    /// The protocol that the client prefers.
     pub(crate) fn alpn(&self) -> Option<Vec<u8>> {
         let mut rest = self.alpn?;
-        let mut out = Vec::new();
-        while let Some(name) = take_block(&mut rest, 1) {
-            if !out.is_empty() {
-                out.push(b',');
-            }
-            out.extend_from_slice(name);
-        }
-        Some(out)
+        take_block(&mut rest, 1).map(<[u8]>::to_vec)
     }
 
     /// Groups of the key shares, two bytes each.

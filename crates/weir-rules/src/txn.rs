@@ -238,6 +238,8 @@ pub struct Txn {
     pub priority_offset: i32,
     /// `set-nice`.
     pub nice: i32,
+    /// Raw socket of the server's connection while there is one, for `bc_rtt` and friends.
+    pub server_socket: Option<i32>,
     /// `set-fc-mark`, `set-fc-tos`: to be set on the client's socket.
     pub client_mark: Option<u32>,
     /// `set-fc-tos`.
@@ -314,6 +316,7 @@ impl Txn {
             dst: None,
             request_counter: 0,
             last_rule: None,
+            server_socket: None,
             compression: None,
             received: None,
             log_asap: false,

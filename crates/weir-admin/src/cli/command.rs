@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use weir_config::model::AdminLevel::{self, Admin, Operator, User};
 
 use super::{Answer, Mode, Request, Session, SeverityOutput, dynamic, frontend, limits, patterns, process};
-use super::{reports, server, session, tables};
+use super::{reports, server, session, sessions, tables};
 
 /// One command.
 pub(crate) struct Command {
@@ -80,6 +80,7 @@ const COMMANDS: &[Command] = &[
     command(&["set", "severity-output"], "[none|number|string]", User, session::severity_output, "show the severity of messages"),
     command(&["set", "table"], "<table> key <k> [data.* <v>]*", User, tables::set, "create or change an entry of a stick table"),
     command(&["set", "timeout"], "[cli] <delay>", User, session::timeout, "change how long this connection may be silent"),
+    command(&["set", "var"], "<name> [expr|fmt] <value>", Operator, process::set_var, "set a variable of the process"),
     command(&["set", "weight"], "<bk>/<srv> <weight>", Admin, server::set_weight, "change a server's weight"),
     command(&["show", "acl"], "[<acl>]", User, patterns::show_acl, "list the ACL files, or the patterns of one"),
     command(&["show", "activity"], "", Operator, process::activity, "show how busy the threads are"),
@@ -98,15 +99,15 @@ const COMMANDS: &[Command] = &[
     command(&["show", "schema", "json"], "", User, reports::schema, "show the schema of JSON output"),
     command(&["show", "servers", "conn"], "[<backend>]", User, reports::server_connections, "show the servers' connections"),
     command(&["show", "servers", "state"], "[<backend>]", User, reports::server_states, "show the servers' states"),
-    command(&["show", "sess"], "[<id>]", Operator, reports::sessions_missing, "list the sessions"),
+    command(&["show", "sess"], "[<id>]", Operator, sessions::show, "list the sessions"),
     command(&["show", "startup-logs"], "", User, process::nothing, "show what was said at start"),
     command(&["show", "stat"], "[desc|json|no-maint|typed|up]*", User, reports::statistics, "show the statistics"),
     command(&["show", "table"], "<table> [<filter>]*", User, tables::show, "list the stick tables"),
     command(&["show", "threads"], "", Operator, process::threads, "list the threads"),
     command(&["show", "version"], "", User, process::version, "show the version"),
     command(&["shutdown", "frontend"], "<frontend>", Admin, frontend::shutdown, "stop a frontend for good"),
-    command(&["shutdown", "session"], "<id>", Admin, reports::sessions_missing, "end a session"),
-    command(&["shutdown", "sessions", "server"], "<bk>/<srv>", Admin, server::shutdown_sessions, "end the sessions on a server"),
+    command(&["shutdown", "session"], "<id>", Admin, sessions::shutdown, "end a session"),
+    command(&["shutdown", "sessions", "server"], "<bk>/<srv>", Admin, sessions::shutdown_on_server, "end the sessions on a server"),
     command(&["user"], "", User, session::user, "lower the rights of this connection to user"),
     command(&["wait"], "<delay> [<condition>]", User, dynamic::wait, "wait, or until a condition holds"),
     command(&["help"], "[<command>]", User, help, "list the commands, or some of them"),

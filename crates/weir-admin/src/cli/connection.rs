@@ -10,12 +10,10 @@ use weir_proxy::Shared;
 
 use super::command::{self, Step};
 use super::input::Input;
-use super::{Answer, Condition, Mode, Session, SeverityOutput, Versions, dynamic};
+use super::{Answer, Mode, Session, SeverityOutput, Versions};
 
 /// How long a client may be silent (`stats timeout`) unless configured.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a condition is looked at that somebody waits for.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Bytes read at once.
 const READ_BYTES: usize = 16 * 1024;
 
@@ -85,28 +83,14 @@ async fn converse(mut session: Session, stream: &mut Stream) -> io::Result<()> {
 /// Runs a command and sends its answer.
 async fn run(session: &mut Session, stream: &mut Stream, request: &super::Request) -> io::Result<Step> {
     let mut answer = command::run(session, request);
-    match answer {
-        Answer::Quit => return Ok(Step::Quit),
-        Answer::Wait(time, None) => tokio::time::sleep(time).await,
-        Answer::Wait(time, Some(condition)) => answer = wait_until(session, time, &condition).await,
-        Answer::Done | Answer::Message(..) | Answer::Data(_) => {}
+    while let Answer::Later(work) = answer {
+        answer = work.await;
+    }
+    if let Answer::Quit = answer {
+        return Ok(Step::Quit);
     }
     send(session, stream, &session.render(&answer)).await?;
     Ok(Step::Next)
-}
-
-/// Waits for a condition, looking at it regularly.
-async fn wait_until(session: &Session, time: Duration, condition: &Condition) -> Answer {
-    let end = tokio::time::Instant::now() + time;
-    loop {
-        if let Some(answer) = dynamic::look(session, condition) {
-            return answer;
-        }
-        if tokio::time::Instant::now() >= end {
-            return Answer::error("Wait delay expired.");
-        }
-        tokio::time::sleep(LOOK_INTERVAL.min(end - tokio::time::Instant::now())).await;
-    }
 }
 
 async fn prompt(session: &Session, stream: &mut Stream, text: &str) -> io::Result<()> {

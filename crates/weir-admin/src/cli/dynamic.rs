@@ -1,7 +1,6 @@
 //! Commands that add and remove servers, and the wait for a server to be removable.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use weir_balance::Admin;
@@ -10,11 +9,13 @@ use weir_proxy::Shared;
 use weir_proxy::state::ServerState;
 use weir_rules::{Pos, Word};
 
-use super::{Answer, Condition, Request, Session, server as servers};
+use super::{Answer, Request, Session, server as servers};
 use crate::change;
 
 /// Longest wait.
 const MAX_WAIT: Duration = Duration::from_secs(86_400);
+/// How often a server is looked at that somebody wants to remove.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Most servers of a backend, those of the configuration included.
 const MAX_SERVERS: usize = 65_536;
 
@@ -150,7 +151,7 @@ fn removable(shared: &Shared, server: &Arc<ServerState>) -> Result<(), Obstacle>
     if server.standing().admin().0 & Admin::FORCED_MAINT.0 == 0 && !server.in_maintenance() {
         return Err(Obstacle::Running);
     }
-    if server.served.now() > 0 || server.used.load(Relaxed) > 0 {
+    if server.served.now() > 0 {
         return Err(Obstacle::Busy);
     }
     Ok(())
@@ -161,9 +162,15 @@ pub(crate) fn wait(session: &mut Session, request: &Request) -> Answer {
     let usage = || Answer::error("Usage: wait { -h | <delay> } [srv-removable <backend>/<server>]");
     let Some(delay) = delay(request.word(1)).filter(|delay| *delay <= MAX_WAIT) else { return usage() };
     match request.word(2) {
-        "" => Answer::Wait(delay, None),
+        "" => Answer::later(async move {
+            tokio::time::sleep(delay).await;
+            Answer::Done
+        }),
         "srv-removable" => match servers::named(&session.shared, request.word(3)) {
-            Ok(_) => Answer::Wait(delay, Some(Condition::Removable(request.word(3).to_owned()))),
+            Ok(_) => {
+                let work = removal(Arc::clone(&session.shared), delay, request.word(3).to_owned());
+                Answer::later(work)
+            }
             Err(refused) => refused,
         },
         "be-removable" => Answer::missing("waiting for a backend"),
@@ -171,16 +178,18 @@ pub(crate) fn wait(session: &mut Session, request: &Request) -> Answer {
     }
 }
 
-/// Whether a wait is over, and with which answer; `None` while it goes on.
-pub(crate) fn look(session: &Session, condition: &Condition) -> Option<Answer> {
-    let Condition::Removable(name) = condition;
-    match servers::named(&session.shared, name) {
-        Err(_) => Some(Answer::Done),
-        Ok(server) => match removable(&session.shared, &server) {
-            Ok(()) => Some(Answer::Done),
-            Err(Obstacle::Busy) => None,
-            Err(obstacle) => Some(Answer::error(obstacle.text())),
-        },
+/// Waits until a server can be removed, or is gone.
+async fn removal(shared: Arc<Shared>, delay: Duration, name: String) -> Answer {
+    let end = tokio::time::Instant::now() + delay;
+    loop {
+        let Ok(server) = servers::named(&shared, &name) else { return Answer::Done };
+        match removable(&shared, &server) {
+            Ok(()) => return Answer::Done,
+            Err(Obstacle::Busy) if tokio::time::Instant::now() < end => {}
+            Err(Obstacle::Busy) => return Answer::error("Wait delay expired."),
+            Err(obstacle) => return Answer::error(obstacle.text()),
+        }
+        tokio::time::sleep_until(end.min(tokio::time::Instant::now() + LOOK_INTERVAL)).await;
     }
 }
 

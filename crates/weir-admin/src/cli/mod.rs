@@ -28,11 +28,17 @@ mod server;
 
 mod session;
 
+mod sessions;
+
 mod tables;
+
+#[cfg(test)]
+pub(crate) mod tests;
 
 pub(crate) use connection::serve;
 pub(crate) use patterns::Versions;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,7 +107,6 @@ impl Request {
 }
 
 /// What a command answers.
-#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Done, without a word.
     Done,
@@ -109,22 +114,19 @@ pub(crate) enum Answer {
     Message(Severity, String),
     /// Data for tools.
     Data(String),
-    /// The rest comes later: wait so long, or until the condition holds.
-    Wait(Duration, Option<Condition>),
+    /// It takes time: waiting, or asking other threads.
+    Later(Pin<Box<dyn Future<Output = Answer>>>),
     /// Close the connection.
     Quit,
-}
-
-/// What a client waits for.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Condition {
-    /// `del server` would remove this server.
-    Removable(String),
 }
 
 impl Answer {
     pub(crate) fn error(text: impl Into<String>) -> Self {
         Self::Message(Severity::Error, text.into())
+    }
+
+    pub(crate) fn later(work: impl Future<Output = Self> + 'static) -> Self {
+        Self::Later(Box::pin(work))
     }
 
     pub(crate) fn info(text: impl Into<String>) -> Self {
@@ -141,7 +143,7 @@ impl Session {
     /// The text of an answer: an empty line ends it, and stands nowhere inside.
     pub(crate) fn render(&self, answer: &Answer) -> String {
         let mut text = match answer {
-            Answer::Done | Answer::Wait(..) | Answer::Quit => String::new(),
+            Answer::Done | Answer::Later(_) | Answer::Quit => String::new(),
             Answer::Data(data) => data.clone(),
             Answer::Message(severity, message) => match self.severity {
                 SeverityOutput::None => message.clone(),

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use jiff::Zoned;
+use weir_proxy::process_vars::{self, Written};
+use weir_rules::Value;
 
 use super::{Answer, Request, Session};
 
@@ -37,15 +39,50 @@ pub(crate) fn errors(_: &mut Session, _: &Request) -> Answer {
 
 /// `get var <name>`
 pub(crate) fn get_var(session: &mut Session, request: &Request) -> Answer {
-    let written = request.word(2);
-    if written.is_empty() {
+    let name = request.word(2);
+    if name.is_empty() {
         return Answer::error("Missing process-wide variable identifier.");
     }
-    let name = written.strip_prefix("proc.").unwrap_or_default().as_bytes();
-    let vars = session.shared.proc_vars.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    match vars.iter().find(|(known, _)| **known == *name && !name.is_empty()) {
-        Some((_, value)) => Answer::info(format!("{written}: value={value:?}")),
+    match process_vars::get(&session.shared, name) {
+        Some(value) => Answer::info(format!("{name}: {}", described(&value))),
         None => Answer::error("Variable not found."),
+    }
+}
+
+/// Type and contents of a value; binary ones in hexadecimal digits.
+fn described(value: &Value<'static>) -> String {
+    let kind = match value {
+        Value::Bool(_) => "bool",
+        Value::Int(_) => "sint",
+        Value::Ip(ip) if ip.is_ipv4() => "ipv4",
+        Value::Ip(_) => "ipv6",
+        Value::Str(_) => "str",
+        Value::Bin(_) => "bin",
+        Value::Method(_) => "meth",
+    };
+    let text: String = match value {
+        Value::Bin(bytes) => bytes.iter().map(|b| format!("{b:02X}")).collect(),
+        other => String::from_utf8_lossy(&other.clone().into_bytes()).into_owned(),
+    };
+    format!("type={kind} value=<{text}>")
+}
+
+/// `set var <name> [expr] <expression>`, `set var <name> fmt <format>`
+pub(crate) fn set_var(session: &mut Session, request: &Request) -> Answer {
+    if !session.experimental {
+        return Answer::error("This command is restricted to experimental mode only.");
+    }
+    let words = request.words.get(3..).unwrap_or_default();
+    let written = match (request.word(3), words) {
+        ("", _) => return Answer::error("Missing process-wide variable identifier or expression."),
+        ("fmt", [_, format]) => Written::Format(format),
+        ("fmt", _) => return Answer::error("'fmt' takes one format."),
+        ("expr", [_, expr @ ..]) => Written::Expr(expr),
+        (_, expr) => Written::Expr(expr),
+    };
+    match process_vars::set(&session.shared, request.word(2), written) {
+        Ok(()) => Answer::Done,
+        Err(why) => Answer::error(why),
     }
 }
 

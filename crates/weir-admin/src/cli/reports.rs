@@ -174,7 +174,7 @@ pub(crate) fn server_connections(session: &mut Session, request: &Request) -> An
                 Some(ip) => (ip.ip().to_string(), ip.port()),
                 None => ("-".to_owned(), 0),
             };
-            let (used, idle) = (server.used.load(Relaxed), server.idle.load(Relaxed));
+            let (used, idle) = (server.served.now().max(0), server.idle.load(Relaxed));
             let limit =
                 server.config.pool_max_conn.map_or_else(|| "-1".to_owned(), |limit| limit.to_string());
             // Writing to memory cannot fail.
@@ -193,9 +193,4 @@ pub(crate) fn server_connections(session: &mut Session, request: &Request) -> An
         }
     }
     Answer::Data(text)
-}
-
-/// Commands that need the list of sessions.
-pub(crate) fn sessions_missing(_: &mut Session, _: &Request) -> Answer {
-    Answer::missing("the list of sessions")
 }

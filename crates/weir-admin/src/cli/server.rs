@@ -1,6 +1,6 @@
 //! Commands about a server: its state, weight, address, checks, sessions.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -92,7 +92,8 @@ fn try_set(session: &Session, request: &Request) -> Outcome {
         "ssl" if server.config.ssl.is_none() => Err(Answer::error(
             "'set server <srv> ssl' cannot be set.  default-server should define ssl settings",
         )),
-        "fqdn" | "ssl" | "name" => Err(Answer::missing(request.word(3))),
+        "fqdn" => Ok(resolve(shared, server, value.to_owned())),
+        "ssl" | "name" => Err(Answer::missing(request.word(3))),
         _ => Err(Answer::error(SETTINGS)),
     }
 }
@@ -214,6 +215,31 @@ fn address(server: &Arc<ServerState>, request: &Request) -> Outcome {
     Ok(Answer::Message(Severity::Warning, format!("{} by 'stats socket command'", said.join(", "))))
 }
 
+/// `fqdn <name>`: the name is looked up once, now.
+fn resolve(shared: &Arc<Shared>, server: Arc<ServerState>, name: String) -> Answer {
+    let backend = Arc::clone(&shared.config.proxies[server.proxy].name);
+    Answer::later(async move {
+        let current = server.addr.load_full();
+        let port = current.ip().map_or(0, |ip| ip.port());
+        let wanted = name.clone();
+        let lookup = tokio::task::spawn_blocking(move || {
+            let found: Vec<SocketAddr> = (wanted.as_str(), port).to_socket_addrs().ok()?.collect();
+            found.iter().find(|addr| addr.is_ipv4()).or_else(|| found.first()).copied()
+        });
+        let Some(found) = lookup.await.ok().flatten() else {
+            return Answer::error(format!("could not resolve '{name}'."));
+        };
+        let old = current.name.as_deref().unwrap_or("(null)");
+        let text = format!(
+            "{backend}/{} changed its FQDN from {old} to {name} by 'stats socket command'",
+            server.config.name
+        );
+        server.addr.store(Arc::new(ServerTarget { address: Some(Address::Ip(found)), name: Some(name) }));
+        server.changed();
+        Answer::Message(Severity::Warning, text)
+    })
+}
+
 /// `get weight <b>/<s>`
 pub(crate) fn get_weight(session: &mut Session, request: &Request) -> Answer {
     either(named(&session.shared, request.word(2)).map(|server| {
@@ -280,14 +306,6 @@ pub(crate) fn enable_agent(session: &mut Session, request: &Request) -> Answer {
 pub(crate) fn disable_agent(session: &mut Session, request: &Request) -> Answer {
     either(named(&session.shared, request.word(2)).map(|server| {
         session.shared.enable_agent(&server, false);
-        Answer::Done
-    }))
-}
-
-/// `shutdown sessions server <b>/<s>`
-pub(crate) fn shutdown_sessions(session: &mut Session, request: &Request) -> Answer {
-    either(named(&session.shared, request.word(3)).map(|server| {
-        change::end_sessions(&server);
         Answer::Done
     }))
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_proxy::Shared;
+use weir_proxy::sessions::End;
 use weir_proxy::state::ServerState;
 use weir_rules::Txn;
 
@@ -73,16 +74,17 @@ pub(crate) const ACTIONS: [(&str, &str); 13] = [
     ("shutdown", "Kill sessions"),
 ];
 
-/// Does what the form in the request says.
+/// Does what the form in a request says.
 pub(crate) fn apply(shared: &Shared, scope: &[String], txn: &Txn) -> Outcome {
-    if !is_own_page(txn) {
-        return Outcome::Denied;
-    }
-    if txn.request_body.len() > MAX_FORM_BYTES {
+    if is_own_page(txn) { apply_form(shared, scope, &txn.request_body) } else { Outcome::Denied }
+}
+
+fn apply_form(shared: &Shared, scope: &[String], form: &[u8]) -> Outcome {
+    if form.len() > MAX_FORM_BYTES {
         return Outcome::TooLarge;
     }
     let (mut backend, mut action, mut servers) = (None, None, Vec::new());
-    for pair in txn.request_body.split(|byte| *byte == b'&') {
+    for pair in form.split(|byte| *byte == b'&') {
         let Some(equals) = pair.iter().position(|byte| *byte == b'=') else { continue };
         let value = String::from_utf8_lossy(&decode(&pair[equals + 1..])).into_owned();
         match &pair[..equals] {
@@ -122,7 +124,12 @@ pub(crate) fn apply(shared: &Shared, scope: &[String], txn: &Txn) -> Outcome {
 fn is_own_page(txn: &Txn) -> bool {
     let fields = &txn.request.fields;
     let host = fields.get(b"host").or_else(|| txn.request.uri_authority());
-    match (fields.get(b"origin").or_else(|| fields.get(b"referer")), host) {
+    is_same_site(fields.get(b"origin").or_else(|| fields.get(b"referer")), host)
+}
+
+/// Whether the page a form came from is of this host; clients that say nothing are no browsers.
+fn is_same_site(from: Option<&[u8]>, host: Option<&[u8]>) -> bool {
+    match (from, host) {
         (None, _) => true,
         (Some(_), None) => false,
         (Some(from), Some(host)) => {
@@ -149,8 +156,51 @@ fn act(shared: &Shared, server: &Arc<ServerState>, action: &str) -> bool {
         "eagent" if agent => shared.enable_agent(server, true),
         "arunn" if agent => shared.force_agent(server, true),
         "adown" if agent => shared.force_agent(server, false),
-        "shutdown" => change::end_sessions(server),
+        "shutdown" => shared.end_sessions_on(server, End::Killed),
         _ => return false,
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::tests::shared;
+
+    #[test]
+    fn what_forms_do() {
+        let shared = shared();
+        let check = |form: &str, scope: &[&str], expected: Outcome| {
+            let scope: Vec<String> = scope.iter().map(ToString::to_string).collect();
+            assert_eq!(apply_form(&shared, &scope, form.as_bytes()), expected, "{form}");
+        };
+        check("s=s1&action=maint&b=%233", &[], Outcome::Done);
+        check("s=s1&action=ready&b=be", &["be"], Outcome::Done);
+        check("s=s1&action=ready&b=be", &["fe"], Outcome::Denied);
+        check("s=zz&action=ready&b=be", &[], Outcome::Error);
+        check("s=s1&action=foo&b=be", &[], Outcome::Error);
+        check("s=s1&action=ready&b=zz", &[], Outcome::Error);
+        check("s=s2&s=zz&action=drain&b=be", &[], Outcome::Partly);
+        check("s=s2&action=dhlth&b=be", &[], Outcome::Error);
+        check("s=s1&s=s2&action=ready", &[], Outcome::Nothing);
+        check("s=s1&action=&b=be", &[], Outcome::Nothing);
+        check("x", &[], Outcome::Nothing);
+        check(&"s=s1&".repeat(MAX_FORM_BYTES), &[], Outcome::TooLarge);
+        let be = shared.proxy_index("be", true).unwrap();
+        assert!(!shared.proxies[be].server("s1").unwrap().in_maintenance());
+        assert!(shared.proxies[be].server("s2").unwrap().draining());
+    }
+
+    #[test]
+    fn forms_of_other_sites_are_refused() {
+        let check = |from: Option<&str>, expected| {
+            assert_eq!(is_same_site(from.map(str::as_bytes), Some(b"lb.example:8080")), expected, "{from:?}");
+        };
+        check(None, true);
+        check(Some("http://lb.example:8080"), true);
+        check(Some("https://LB.example:8080/stats;up"), true);
+        check(Some("http://evil.example"), false);
+        check(Some("null"), false);
+        check(Some("http://lb.example:8080.evil.example"), false);
+    }
 }

@@ -459,6 +459,35 @@ mod tests {
     }
 
     #[test]
+    fn a_page_shows_every_line() {
+        let shared = crate::cli::tests::shared();
+        let stats = weir_config::model::Stats { uri: b"/s?x".to_vec(), ..Default::default() };
+        let query = Query { outcome: Some(Outcome::Done), ..Query::default() };
+        let view = View {
+            shared: &shared,
+            version: "<1>",
+            proxy: &shared.config.proxies[0],
+            stats: &stats,
+            query: &query,
+            may_change: true,
+        };
+        let filter = crate::object::Filter::default();
+        let page = render(&view, &crate::object::objects(&shared, &filter, false));
+        for part in [
+            "<dd>&lt;1&gt;</dd>",
+            "<section id=\"be\">",
+            "name=\"s\" value=\"s1\"",
+            "<input type=\"hidden\" name=\"b\" value=\"#3\">",
+            "<tr class=\"server maint\">",
+            "The change was made.",
+            "<form method=\"get\" action=\"/s\">\n<input type=\"hidden\" name=\"x\">",
+        ] {
+            assert!(page.contains(part), "{part}\n{page}");
+        }
+        assert_eq!(page.matches("<tr class=").count(), 8);
+    }
+
+    #[test]
     fn states_have_colours() {
         let check = |status: &str, expected: &str| assert_eq!(state_class(status), expected, "{status}");
         check("UP", "up");

@@ -95,7 +95,6 @@ impl ChecksDraft {
 
 impl Script {
     fn push(&mut self, step: Step, pos: weir_rules::Pos) -> Parsed {
-        self.touch();
         if self.steps.len() >= MOST_STEPS {
             return fail(pos, format!("more than {MOST_STEPS} steps of a check"));
         }
@@ -103,10 +102,13 @@ impl Script {
         Ok(())
     }
 
-    fn touch(&mut self) {
-        if std::mem::take(&mut self.inherited) {
+    /// Own lines replace those of the defaults section; true when they did.
+    fn touch(&mut self) -> bool {
+        let first = std::mem::take(&mut self.inherited);
+        if first {
             self.steps.clear();
         }
+        first
     }
 
     /// Where steps start after variables were set.
@@ -187,10 +189,13 @@ pub(crate) fn finish(d: &mut ProxyDraft<'_>) {
 
 /// The request of `option httpchk` completes the first request of the script, or is sent before anything else.
 fn merge_implicit(http: &mut Script, implicit: HttpSend) {
-    let at = http.first() + 1;
-    match http.steps.get_mut(at) {
-        Some(Step::HttpSend(send)) => *send = std::mem::take(send).or(implicit),
-        _ => http.steps.insert(at.min(http.steps.len()), Step::HttpSend(implicit)),
+    let first = http.steps.iter_mut().find_map(|step| match step {
+        Step::HttpSend(send) => Some(send),
+        Step::Done(_) => None,
+    });
+    match first {
+        Some(send) => *send = std::mem::take(send).or(implicit),
+        None => http.steps.insert((http.first() + 1).min(http.steps.len()), Step::HttpSend(implicit)),
     }
 }
 
@@ -216,6 +221,7 @@ fn httpchk(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
         return a.end();
     }
     d.checks.kind = Kind::Http;
+    d.checks.http.touch();
     let mut send = HttpSend::default();
     let words = a.rest();
     match words {
@@ -309,8 +315,16 @@ fn smtp(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     other(d, a, OtherCheck::Smtp { hello, domain })
 }
 
+/// The script that a line belongs to, without what the defaults section had.
 fn script<'d>(d: &'d mut ProxyDraft<'_>, a: &Args<'_>) -> &'d mut Script {
-    if a.keyword.starts_with("http-check") { &mut d.checks.http } else { &mut d.checks.tcp }
+    if !a.keyword.starts_with("http-check") {
+        d.checks.tcp.touch();
+        return &mut d.checks.tcp;
+    }
+    if d.checks.http.touch() {
+        d.checks.implicit = HttpSend::default();
+    }
+    &mut d.checks.http
 }
 
 fn push(d: &mut ProxyDraft<'_>, a: &Args<'_>, step: Step) -> Parsed {
@@ -325,9 +339,7 @@ fn take_comment(d: &mut ProxyDraft<'_>, a: &Args<'_>, own: Option<String>) -> Op
 
 fn comment(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let text = a.text("a text")?;
-    let script = script(d, a);
-    script.touch();
-    script.comment = Some(text);
+    script(d, a).comment = Some(text);
     a.end()
 }
 

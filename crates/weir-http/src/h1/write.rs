@@ -98,13 +98,17 @@ fn origin_form(request: &Request, out: &mut Vec<u8>) {
     out.extend_from_slice(path);
 }
 
-/// Writes a response's head, always as HTTP/1.1 (RFC 9110 section 2.5).
+/// Writes a response's head, as HTTP/1.1 unless it was received as HTTP/1.0.
+///
+/// The older version stays where nothing in the head belongs to the newer one: clients may rely on what it tells
+/// about the origin, as that nothing is known of the response's transfer codings and cache rules.
 ///
 /// With `Framing::None` the Content-Length received is kept, for it describes what GET would answer
 /// (RFC 9110 section 8.6); 1xx and 204 have none.
 pub fn write_response(response: &Response, out: &mut Vec<u8>, options: WriteOptions<'_>) {
     out.reserve(response.fields.arena().len() + HEAD_SLACK);
-    out.extend_from_slice(b"HTTP/1.1 ");
+    let old = response.version == Version::Http10 && options.framing != Framing::Chunked && !options.upgrade;
+    out.extend_from_slice(if old { b"HTTP/1.0 " } else { b"HTTP/1.1 " });
     let mut digits = itoa::Buffer::new();
     out.extend_from_slice(digits.format(response.status).as_bytes());
     out.push(b' ');
@@ -123,7 +127,12 @@ pub fn write_response(response: &Response, out: &mut Vec<u8>, options: WriteOpti
         write_field(response.fields.bytes(field.name), response.fields.bytes(field.value), out, options.case);
     }
     write_framing(options, out);
-    write_connection(options, options.upgrade, out);
+    let connection = match options.connection {
+        // RFC 9112 section 9.3: what HTTP/1.1 implies, HTTP/1.0 has to say.
+        Connection::Implied if old => Connection::KeepAlive,
+        connection => connection,
+    };
+    write_connection(WriteOptions { connection, ..options }, options.upgrade, out);
 }
 
 /// RFC 9110 section 7.6.1.  Fields that Connection merely names stay: a client could strip others' fields with it.

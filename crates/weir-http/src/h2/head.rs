@@ -57,9 +57,14 @@ impl Lines {
             return self.blame(Fault::TooLarge);
         }
         self.fields_left -= 1;
-        let value = trimmed(line.value);
+        let mut value = trimmed(line.value);
+        let mut digits = itoa::Buffer::new();
         match id {
             FieldName::ContentLength if !self.content_length(value) => return,
+            // Of a list one number is left: servers may take less.
+            FieldName::ContentLength if memchr::memchr(b',', value).is_some() => {
+                value = digits.format(self.content_length.unwrap_or(0)).as_bytes();
+            }
             FieldName::Cookie => self.cookies += 1,
             // RFC 9113 section 8.2.2: fields that concern one connection make a message malformed.
             FieldName::Connection
@@ -76,24 +81,19 @@ impl Lines {
         fields.push_field(Field { name, value, id, sensitive: line.sensitive });
     }
 
-    /// Notes a Content-Length; true when its line is to be kept (RFC 9110 section 8.6).
+    /// Notes a Content-Length; true when its line is to be kept.  A list is taken when all its numbers are the
+    /// same (RFC 9110 section 8.6).
     fn content_length(&mut self, value: &[u8]) -> bool {
-        let Some(length) = decimal(value) else {
-            self.blame(Fault::Malformed);
-            return false;
-        };
-        match self.content_length {
-            None => {
-                self.content_length = Some(length);
-                true
+        let is_first = self.content_length.is_none();
+        for element in value.split(|&b| b == b',').map(trimmed) {
+            let length = decimal(element).filter(|length| self.content_length.is_none_or(|l| l == *length));
+            if length.is_none() {
+                self.blame(Fault::Malformed);
+                return false;
             }
-            Some(first) => {
-                if first != length {
-                    self.blame(Fault::Malformed);
-                }
-                false
-            }
+            self.content_length = length;
         }
+        is_first
     }
 
     /// RFC 9113 section 8.2.3: cookie lines become one, where the first stood.

@@ -59,10 +59,15 @@ pub(crate) async fn check(worker: &Rc<Worker>, server: &Arc<ServerState>) -> Out
             (Next::Read, Some(line)) => {
                 buffer.clear();
                 let room = run.room().max(1);
-                time.bound(line.stream.read(&mut buffer, room)).await.map(|count| match count {
-                    0 => run.ended(),
-                    _ => run.received(&buffer),
-                })
+                match time.bound(line.stream.read(&mut buffer, room)).await {
+                    Ok(1..) => Ok(run.received(&buffer)),
+                    Ok(0) => Ok(run.ended()),
+                    // A server that closes without having read everything ends with RST: an end all the same.
+                    Err(Failure::Error(error)) if error.kind() == io::ErrorKind::ConnectionReset => {
+                        Ok(run.ended())
+                    }
+                    Err(failure) => Err(failure),
+                }
             }
         };
         match worked {
@@ -144,6 +149,9 @@ enum Failure {
     Error(io::Error),
 }
 
+/// The clock of deadlines may be behind by this much: a short time must not be over before it began.
+const CLOCK_LAG_MS: u64 = 4;
+
 /// The time a check has.
 struct Time {
     deadline: Deadline,
@@ -152,12 +160,17 @@ struct Time {
     check: Option<Duration>,
 }
 
+/// When so much time has passed for certain.
+fn after(time: Duration) -> u64 {
+    now_ms().saturating_add(ms(time)).saturating_add(CLOCK_LAG_MS)
+}
+
 impl Time {
     /// Manual, `timeout check`: without it the interval is the limit of the whole check.
     fn new(proxy: &Proxy, inter: Duration) -> Self {
         Self {
             deadline: Deadline::new(),
-            until_ms: now_ms().saturating_add(ms(inter)),
+            until_ms: after(inter),
             connect: proxy.timeouts.connect,
             check: proxy.timeouts.check,
         }
@@ -177,11 +190,11 @@ impl Time {
     async fn connecting<T>(&mut self, work: impl Future<Output = io::Result<T>>) -> Result<T, Failure> {
         let whole_until_ms = self.until_ms;
         if let (Some(_), Some(connect)) = (self.check, self.connect) {
-            self.until_ms = self.until_ms.min(now_ms().saturating_add(ms(connect)));
+            self.until_ms = self.until_ms.min(after(connect));
         }
         let done = self.bound(work).await?;
         self.until_ms = match self.check {
-            Some(check) => now_ms().saturating_add(ms(check)),
+            Some(check) => after(check),
             None => whole_until_ms,
         };
         Ok(done)

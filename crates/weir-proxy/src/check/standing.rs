@@ -15,6 +15,7 @@ use weir_config::model::{self, Config};
 use super::status::push_quoted;
 use crate::counters::Counter;
 use crate::log::level;
+use crate::sessions::End;
 use crate::state::{CheckReport, Health, ServerState, Shared};
 
 /// Longest chain of servers that track each other.
@@ -401,15 +402,15 @@ impl Shared {
     }
 
     /// `on-marked-down`, `on-marked-up`.
-    fn end_sessions(&self, server: &ServerState, step: &Step) {
+    fn end_sessions(&self, server: &Arc<ServerState>, step: &Step) {
         let config = &server.config;
         if step.went_down() && config.on_marked_down.as_deref() == Some("shutdown-sessions") {
-            server.shut_sessions();
+            self.end_sessions_on(server, End::ServerDown);
         }
         let wanted = config.on_marked_up.as_deref() == Some("shutdown-backup-sessions");
         if wanted && step.came_up() && !config.backup && server.weight.load(Relaxed) > 0 {
             for backup in self.proxies[server.proxy].servers.load().iter().filter(|s| s.config.backup) {
-                backup.shut_sessions();
+                self.end_sessions_on(backup, End::ServerUp);
             }
         }
     }
