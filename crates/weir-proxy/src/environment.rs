@@ -53,10 +53,6 @@ fn server_limit_left(server: &ServerState) -> i64 {
 }
 
 impl Environment for WorkerEnvironment {
-    fn source_file(&self, file: u32) -> Option<&str> {
-        self.shared.config.files.get(usize::try_from(file).ok()?).map(AsRef::as_ref)
-    }
-
     fn proxy_figure(&self, proxy: &str, figure: Figure) -> Option<i64> {
         let now = self.now_ms();
         let index = match figure {

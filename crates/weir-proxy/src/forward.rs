@@ -81,11 +81,7 @@ impl Upload {
 }
 
 /// Hands body bytes from the client (and those kept) to the server until there are none for now.
-pub(crate) fn poll_upload(
-    x: &mut Exchange,
-    server: &mut Edge,
-    cx: &mut Context<'_>,
-) -> Poll<Result<(), Fault>> {
+fn poll_upload(x: &mut Exchange, server: &mut Edge, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
     while !x.upload.done {
         ready!(server.poll_writable(cx)).map_err(Fault::Server)?;
         if let Some(kept) = x.txn.request_body.get(x.upload.sent_kept..).filter(|kept| !kept.is_empty()) {

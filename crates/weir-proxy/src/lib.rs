@@ -38,7 +38,6 @@ mod connect;
 
 mod forward;
 
-mod response_inspection;
 mod response_rules;
 
 mod compression;

@@ -11,7 +11,7 @@ use crate::counters::{Counter, Counters};
 use crate::edge::{Body, BodyLength, Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::state::ServerState;
-use crate::{compression, cookie, request_rules, response_inspection, stick_rules, stick_track};
+use crate::{compression, cookie, request_rules, stick_rules, stick_track};
 
 /// Applies the rules and sends the head.
 pub(crate) async fn apply(
@@ -28,7 +28,6 @@ pub(crate) async fn apply(
     let mut response = response;
     cookie::write(x, &back, &server.held.server, &mut response);
     x.txn.response = Some(response);
-    response_inspection::inspect(x, &mut server.edge).await?;
     stick(x, &server.held.server, &back);
     content_rules(x, server, &back).await?;
     run_rules(x, server, &back, &back.http_response).await?;
