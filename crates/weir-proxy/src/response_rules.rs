@@ -11,7 +11,7 @@ use crate::counters::{Counter, Counters};
 use crate::edge::{Body, BodyLength, Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::state::ServerState;
-use crate::{compression, cookie, request_rules, stick_rules, stick_track};
+use crate::{compression, cookie, request_rules, response_inspection, stick_rules, stick_track};
 
 /// Applies the rules and sends the head.
 pub(crate) async fn apply(
@@ -27,7 +27,14 @@ pub(crate) async fn apply(
     }
     let mut response = response;
     cookie::write(x, &back, &server.held.server, &mut response);
+    let body = match server.edge.body_length() {
+        BodyLength::Exact(length) => usize::try_from(length).unwrap_or(usize::MAX),
+        _ => 0,
+    };
+    let room = request_rules::room(&x.worker.config().global.tune, &response.fields, body);
     x.txn.response = Some(response);
+    response_inspection::inspect(x, &mut server.edge).await?;
+    x.txn.limit_rewriting(room);
     stick(x, &server.held.server, &back);
     content_rules(x, server, &back).await?;
     run_rules(x, server, &back, &back.http_response).await?;

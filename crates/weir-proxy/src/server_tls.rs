@@ -171,6 +171,17 @@ pub(crate) fn prepare_servers(shared: &Shared) -> Result<(), Vec<String>> {
             }
         }
     }
+    for remotes in &shared.peers {
+        for peer in &remotes.peers {
+            let Some(ssl) = &peer.config.ssl else { continue };
+            match client(ssl, peer, &store) {
+                Ok(client) => peer.tls.store(Some(client)),
+                Err(error) => {
+                    errors.push(format!("peer '{}/{}': {error}", remotes.section, peer.config.name))
+                }
+            }
+        }
+    }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 

@@ -114,7 +114,8 @@ async fn inspect_response(x: &mut Exchange, server: &mut ServerConnection) -> Re
         None => x.deadline.clear(),
     }
     let limit = x.worker.config().global.tune.bufsize;
-    let (mut from, mut complete) = (0, false);
+    // Without a delay there is nothing to wait for.
+    let (mut from, mut complete) = (0, proxy.tcp_response_inspect_delay.is_none());
     let outcome = loop {
         x.txn.response_body.clear();
         if let Edge::H1(edge) = &server.edge {

@@ -13,7 +13,7 @@ use weir_net::connect::{ConnectOptions, connect};
 use weir_net::timers::{Deadline, now_ms};
 use weir_net::{Address, Stream};
 use weir_rules::txn::ProxyName;
-use weir_rules::{Session, Txn, Value};
+use weir_rules::{Environment, Session, Txn, Value};
 
 use super::script::{Connect, Layer, Next, Run, Script};
 use super::standing::ms;
@@ -380,12 +380,19 @@ fn describe(error: &io::Error, layer: Layer) -> String {
 
 /// What expressions of a check may look at: the backend, the server, and variables.
 fn transaction(worker: &Worker, server: &ServerState, proxy: &Proxy) -> Txn {
-    let name = ProxyName { name: Arc::clone(&proxy.name), id: proxy.id, index: server.proxy };
+    let mut txn = nobodys_transaction(&worker.env, proxy, server.proxy);
+    txn.server = Some(Arc::clone(&server.config.name));
+    txn.server_id = server.config.id;
+    txn.server_addr = server.addr.load().ip();
+    txn
+}
+
+/// A transaction of no client, in a backend.
+fn nobodys_transaction(env: &Rc<dyn Environment>, proxy: &Proxy, index: usize) -> Txn {
+    let name = ProxyName { name: Arc::clone(&proxy.name), id: proxy.id, index };
     let session = Session {
         src: Cell::new(None),
         dst: Cell::new(None),
-        session_src: Cell::new(None),
-        session_dst: Cell::new(None),
         frontend: name.clone(),
         listener_name: "".into(),
         listener_id: 0,
@@ -394,19 +401,23 @@ fn transaction(worker: &Worker, server: &ServerState, proxy: &Proxy) -> Txn {
         proxy_header: false,
         http_major: 0,
         socket: None,
-        accept_us: worker.env.wall_us(),
+        accept_us: env.wall_us(),
         glitches: Cell::new(0),
         vars: RefCell::default(),
         tracked: RefCell::default(),
         requests: Cell::new(0),
         log_level: Cell::new(None),
     };
-    let mut txn = Txn::new(Rc::new(session), Rc::clone(&worker.env));
+    let mut txn = Txn::new(Rc::new(session), Rc::clone(env));
     txn.backend = Some(name);
-    txn.server = Some(Arc::clone(&server.config.name));
-    txn.server_id = server.config.id;
-    txn.server_addr = server.addr.load().ip();
     txn
+}
+
+#[cfg(test)]
+pub(super) fn transaction_for_tests(shared: &Arc<crate::state::Shared>, proxy: &Proxy) -> Txn {
+    let env = crate::environment::WorkerEnvironment::new(std::rc::Weak::new(), shared);
+    let env: Rc<dyn Environment> = Rc::new(env);
+    nobodys_transaction(&env, proxy, 0)
 }
 
 /// `http-check send-state`

@@ -594,3 +594,182 @@ fn owned(value: Value<'_>) -> Value<'static> {
         Value::Method(name) => Value::Method(name.into_owned().into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::check::attempt;
+    use crate::state::Shared;
+
+    /// Plays a backend's check against a server that says these things, one after each question or wait,
+    /// and then closes; tells what was done and how it ended.
+    fn play(lines: &str, says: &[&str]) -> String {
+        let text = format!("backend b\n {}\n server s 192.0.2.1:80 check\n", lines.replace('\n', "\n "));
+        let loaded = weir_config::load_str("test", &text).map_err(|found| found.render(false));
+        let config = Arc::new(loaded.unwrap().config);
+        let shared = Shared::new(Arc::clone(&config), 1, "host".into());
+        let proxy = &config.proxies[0];
+        let script = Script::of(proxy).unwrap();
+        let txn = attempt::transaction_for_tests(&shared, proxy);
+        let state = script.sends_state().then(|| "UP".to_owned());
+        let mut run = Run::new(&script, &config, txn, state, true);
+        let mut says = says.iter();
+        let mut done = String::new();
+        loop {
+            match run.next() {
+                Next::Connect(_) => {
+                    done.push_str("connect ");
+                    run.connected(false, false);
+                }
+                Next::Write(bytes) => done += &format!(">{} ", bytes.escape_ascii()),
+                Next::Read => match says.next() {
+                    Some(&"timeout") => return done + &told(&run.timed_out(Layer::Established)),
+                    Some(said) => run.received(said.as_bytes()),
+                    None => run.ended(),
+                },
+                Next::Done(outcome) => return done + &told(&outcome),
+            }
+        }
+    }
+
+    fn told(outcome: &Outcome) -> String {
+        let text = outcome.description.escape_ascii();
+        format!("{} {} {text}", outcome.status.name(), outcome.code)
+    }
+
+    fn check(lines: &str, says: &[&str], expected: &str) {
+        assert_eq!(play(lines, says), expected, "{lines}");
+    }
+
+    #[test]
+    fn connections() {
+        check("", &[], "connect L4OK 0 ");
+        check("option tcp-check", &[], "connect L4OK 0 ");
+        check("option tcp-check\ntcp-check connect", &[], "connect L4OK 0 (tcp-check)");
+        check("option tcp-check\ntcp-check connect\ntcp-check send x", &[], "connect >x L7OK 0 (tcp-check)");
+    }
+
+    #[test]
+    fn tcp_expectations() {
+        let tcp = |lines: &str, says: &[&str], expected: &str| {
+            check(&format!("option tcp-check\ntcp-check connect\n{lines}"), says, &format!("connect {expected}"));
+        };
+        tcp("tcp-check expect string hello", &["he", "llo"], "L7OK 0 (tcp-check)");
+        tcp("tcp-check expect string hello", &[], "L7RSP 0 TCPCHK got an empty response at step 2");
+        tcp(
+            "tcp-check expect string hello comment greeting",
+            &["bye"],
+            "L7RSP 0 TCPCHK did not match content \\'hello\\' at step 2 comment: greeting",
+        );
+        tcp(
+            "tcp-check expect ! string err",
+            &["an err"],
+            "L7RSP 0 TCPCHK matched unwanted content \\'err\\' at step 2",
+        );
+        tcp("tcp-check expect min-recv 3 rstring ^x", &["ab", "c"], "L7RSP 0 TCPCHK did not match content (regex) at step 2");
+        tcp(
+            "tcp-check expect rstring y comment re",
+            &["x", "timeout"],
+            "L7TOUT 0  at step 2 of tcp-check (expect regex) comment: \\'re\\'",
+        );
+        tcp("tcp-check expect binary 6869", &["ahi"], "L7OK 0 (tcp-check)");
+        tcp("tcp-check expect rbinary 6[89]", &["hi"], "L7OK 0 (tcp-check)");
+        tcp("tcp-check expect error-status L4CON string a", &["b"], "L4CON 0 TCPCHK did not match content \\'a\\' at step 2");
+        tcp("tcp-check expect ok-status L6OK string a", &["a"], "L6OK 0 (tcp-check)");
+        tcp("tcp-check expect on-success good string a", &["a"], "L7OK 0 good");
+        tcp("tcp-check expect on-error bad string a", &["b"], "L7RSP 0 bad");
+        // What must not come is looked for in all that came until the next expectation is met.
+        tcp(
+            "tcp-check expect min-recv 1 ! string err\ntcp-check expect string end",
+            &["er", "r end"],
+            "L7RSP 0 TCPCHK matched unwanted content \\'err\\' at step 2",
+        );
+        tcp("tcp-check expect string a\ntcp-check send-binary 6869\ntcp-check expect string b", &["a", "b"], ">hi L7OK 0 (tcp-check)");
+    }
+
+    #[test]
+    fn http_requests() {
+        let http = |lines: &str, expected: &str| {
+            let ok = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+            check(&format!("mode http\n{lines}"), &[ok], &format!("connect {expected} L7OK 200 "));
+        };
+        http("option httpchk", ">OPTIONS / HTTP/1.0\\r\\n\\r\\n");
+        http("option httpchk /x", ">OPTIONS /x HTTP/1.0\\r\\n\\r\\n");
+        http("option httpchk GET /x HTTP/1.1", ">GET /x HTTP/1.1\\r\\nconnection: close\\r\\n\\r\\n");
+        http(
+            "option httpchk\nhttp-check send meth POST uri /y ver HTTP/1.1 hdr Host h body abc",
+            ">POST /y HTTP/1.1\\r\\nconnection: close\\r\\nhost: h\\r\\ncontent-length: 3\\r\\n\\r\\nabc",
+        );
+        http(
+            "option httpchk\nhttp-check send-state\nhttp-check send hdr connection upgrade ver HTTP/1.1",
+            ">OPTIONS / HTTP/1.1\\r\\nconnection: upgrade\\r\\nx-haproxy-server-state: UP\\r\\n\\r\\n",
+        );
+        http(
+            "option httpchk\nhttp-check connect\nhttp-check set-var(check.p) str(/v)\nhttp-check send meth GET uri-lf %[var(check.p)]",
+            ">GET /v HTTP/1.0\\r\\n\\r\\n",
+        );
+        http(
+            "option httpchk\nhttp-check unset-var(check.p)\nhttp-check send meth GET uri-lf %[var(check.p)]",
+            ">GET / HTTP/1.0\\r\\n\\r\\n",
+        );
+    }
+
+    #[test]
+    fn http_expectations() {
+        let http = |lines: &str, says: &[&str], expected: &str| {
+            let lines = format!("mode http\noption httpchk\n{lines}");
+            check(&lines, says, &format!("connect >OPTIONS / HTTP/1.0\\r\\n\\r\\n {expected}"));
+        };
+        let with_body = "HTTP/1.1 200 Fine\r\ncontent-length: 5\r\nx-list: one, \"two, three\"\r\n\r\nhello";
+        http("", &["HTTP/1.1 503 Oh No\r\n\r\n"], "L7STS 503 Oh No");
+        http("", &["HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 None\r\n\r\n"], "L7OK 204 ");
+        http("", &["junk\r\n\r\n"], "L7RSP 0 ");
+        http("", &[], "L7RSP 0 ");
+        http("http-check expect status 200,201", &[with_body], "L7OK 200 ");
+        http("http-check expect ! rstatus ^2", &[with_body], "L7STS 200 Fine");
+        http("http-check expect string ell", &[with_body], "L7OK 200 ");
+        http("http-check expect string xyz", &[with_body], "L7RSP 200 HTTP content check did not match");
+        http("http-check expect ! rstring ^he", &[with_body], "L7RSP 200 HTTP check matched unwanted content");
+        http("http-check expect hdr name x-list value one", &[with_body], "L7OK 200 ");
+        http("http-check expect hdr name X-LIST value -m end three\\\"", &[with_body], "L7OK 200 ");
+        http("http-check expect fhdr name x-list value one", &[with_body], "L7STS 200 Fine");
+        http("http-check expect ! hdr name -m beg x-", &[with_body], "L7STS 200 Fine");
+        http(
+            "http-check expect string a",
+            &["HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"],
+            "L7RSP 200 HTTP content check could not find a response body",
+        );
+        http("http-check disable-on-404", &["HTTP/1.1 404 No\r\n\r\n"], "L7OKC 404 ");
+        http("", &["HTTP/1.1 404 No\r\n\r\n"], "L7STS 404 No");
+        // Chunked, in pieces.
+        let pieces = ["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nhel", "\r\n2\r\nlo\r\n0\r\n\r\n"];
+        http("http-check expect string hello", &pieces, "L7OK 200 ");
+    }
+
+    #[test]
+    fn other_protocols() {
+        check(
+            "option smtpchk",
+            &["220 ready\r\n", "250 hi\r\n", "221 bye\r\n"],
+            "connect >HELO localhost\\r\\n >QUIT\\r\\n L7OK 221 bye",
+        );
+        check("option redis-check", &["-ERR\r\n"], "connect >*1\\r\\n$4\\r\\nPING\\r\\n L7STS 0 -ERR");
+        check("option mysql-check", &["\u{6}\0\0\0\u{a}8.0.\0"], "connect L7OK 0 8.0.");
+    }
+
+    #[test]
+    fn failures_tell_the_step() {
+        let text = "backend b\n option tcp-check\n tcp-check connect port 1\n server s 192.0.2.1:80 check\n";
+        let config = Arc::new(weir_config::load_str("test", text).unwrap().config);
+        let shared = Shared::new(Arc::clone(&config), 1, "host".into());
+        let script = Script::of(&config.proxies[0]).unwrap();
+        let txn = attempt::transaction_for_tests(&shared, &config.proxies[0]);
+        let run = Run::new(&script, &config, txn, None, true);
+        assert_eq!(
+            told(&run.failed(Layer::Connecting, "Connection refused")),
+            "L4CON 0 Connection refused at step 1 of tcp-check (connect port 1)"
+        );
+    }
+}
