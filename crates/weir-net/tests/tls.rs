@@ -613,7 +613,8 @@ fn certificates_and_lists_of_version_1() {
         certificates: vec![CertificateSource::Crt(fixture("good.pem"))],
         ..ServerOptions::default()
     });
-    for (ca, expected) in [(Some(fixture("ca.pem")), true), (Some(world.path("ca.pem")), false), (None, true)] {
+    for (ca, expected) in [(Some(fixture("ca.pem")), true), (Some(world.path("ca.pem")), false), (None, true)]
+    {
         let options = ClientOptions { verify: ca.is_some(), ca_file: ca, ..ClientOptions::default() };
         let client = client(&options);
         run(async {
