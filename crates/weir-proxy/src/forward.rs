@@ -215,10 +215,7 @@ fn interim(x: &mut Exchange, response: &Response) -> Result<(), EdgeError> {
 
 fn arm_for_upload(x: &Exchange) {
     let front = x.worker.proxy(x.front);
-    match x.txn.set_timeouts[2]
-        .map(|ms| Duration::from_millis(u64::from(ms)))
-        .or(front.timeouts.client)
-    {
+    match x.txn.set_timeouts[2].map(|ms| Duration::from_millis(u64::from(ms))).or(front.timeouts.client) {
         Some(time) if !x.upload.done => x.deadline.set_after(time),
         _ => arm_for_response(x),
     }

@@ -39,7 +39,8 @@ pub(crate) async fn frontend(x: &mut Exchange) -> Result<(), Stop> {
 /// Rewriting may make a request's head as large as a buffer that holds its body, too.
 fn limit_rewriting(x: &mut Exchange) {
     let received = x.txn.request_body.len();
-    let body = x.txn.request_body_len.map_or(received, |length| usize::try_from(length).unwrap_or(usize::MAX));
+    let body =
+        x.txn.request_body_len.map_or(received, |length| usize::try_from(length).unwrap_or(usize::MAX));
     let room = room(&x.worker.config().global.tune, &x.txn.request.fields, body);
     x.txn.limit_rewriting(room);
 }
