@@ -190,24 +190,6 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
     }
 }
 
-/// Forwards the client's bytes in TCP mode until more bytes of the server arrived: false when none will before
-/// the deadline, which is when the server or its connection ended, too.
-pub(crate) async fn until_more(x: &mut Exchange, server: &mut Edge) -> bool {
-    poll_fn(|cx| {
-        if !x.upload.done
-            && let Poll::Ready(Err(_)) = poll_upload(x, server, cx)
-        {
-            return Poll::Ready(false);
-        }
-        let Edge::H1(edge) = &mut *server else { return Poll::Ready(false) };
-        if let Poll::Ready(read) = edge.poll_fill(cx) {
-            return Poll::Ready(matches!(read, Ok(1..)));
-        }
-        x.deadline.poll_expired(cx).map(|()| false)
-    })
-    .await
-}
-
 /// Passes a 1xx response on.
 fn interim(x: &mut Exchange, response: &Response) -> Result<(), EdgeError> {
     x.client.send_informational(response)

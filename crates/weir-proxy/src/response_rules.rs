@@ -36,7 +36,6 @@ pub(crate) async fn apply(
     response_inspection::inspect(x, &mut server.edge).await?;
     x.txn.limit_rewriting(room);
     stick(x, &server.held.server, &back);
-    content_rules(x, server, &back).await?;
     run_rules(x, server, &back, &back.http_response).await?;
     if x.back != x.front {
         run_rules(x, server, &front, &front.http_response).await?;
@@ -77,26 +76,6 @@ fn received(x: &mut Exchange, server: &ServerConnection, response: &Response, fr
     }
     if let Some((name, limit)) = &front.captures.cookie {
         x.txn.cookie_captures[1] = cookie::capture(&response.fields, name, *limit, true);
-    }
-}
-
-/// `tcp-response content` rules; the whole head is there, so that nothing has to be waited for.
-async fn content_rules(x: &mut Exchange, server: &mut ServerConnection, back: &Proxy) -> Result<(), Stop> {
-    if back.tcp_response_content.is_empty() {
-        return Ok(());
-    }
-    match action::run(&back.tcp_response_content, 0, &mut x.txn) {
-        Flow::Done | Flow::Allow | Flow::Wait { .. } => Ok(()),
-        Flow::CloseServer => {
-            if let Edge::H1(edge) = &mut server.edge {
-                edge.keep_alive = false;
-            }
-            Ok(())
-        }
-        flow => {
-            x.count_back(Counter::DeniedResponses, 1);
-            Err(request_rules::stopped(x, back, flow, Phase::TcpResponseContent).await)
-        }
     }
 }
 

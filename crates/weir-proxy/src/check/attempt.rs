@@ -393,6 +393,8 @@ fn nobodys_transaction(env: &Rc<dyn Environment>, proxy: &Proxy, index: usize) -
     let session = Session {
         src: Cell::new(None),
         dst: Cell::new(None),
+        session_src: std::cell::Cell::new(None),
+        session_dst: std::cell::Cell::new(None),
         frontend: name.clone(),
         listener_name: "".into(),
         listener_id: 0,
@@ -415,7 +417,7 @@ fn nobodys_transaction(env: &Rc<dyn Environment>, proxy: &Proxy, index: usize) -
 
 #[cfg(test)]
 pub(super) fn transaction_for_tests(shared: &Arc<crate::state::Shared>, proxy: &Proxy) -> Txn {
-    let env = crate::environment::WorkerEnvironment::new(std::rc::Weak::new(), shared);
+    let env = crate::environment::WorkerEnvironment::new(shared);
     let env: Rc<dyn Environment> = Rc::new(env);
     nobodys_transaction(&env, proxy, 0)
 }
