@@ -168,7 +168,8 @@ fn leave_backend(x: &mut Exchange) {
 /// Bytes of the request's head, as it would stand on the wire of HTTP/1.
 fn request_size(x: &Exchange) -> Option<u64> {
     let request = &x.txn.request;
-    if request.version == Version::default() && request.uri.is_empty() {
+    // In TCP mode a head is only a view of bytes that were counted.
+    if x.txn.session.http_major == 0 || request.version == Version::default() && request.uri.is_empty() {
         return None;
     }
     let fields: usize = request.fields.list().iter().map(|f| f.name.len() + f.value.len() + 4).sum();

@@ -60,11 +60,18 @@ pub(crate) async fn check(worker: &Rc<Worker>, server: &Arc<ServerState>) -> Out
                 buffer.clear();
                 let room = run.room().max(1);
                 match time.bound(line.stream.read(&mut buffer, room)).await {
-                    Ok(1..) => Ok(run.received(&buffer)),
-                    Ok(0) => Ok(run.ended()),
+                    Ok(1..) => {
+                        run.received(&buffer);
+                        Ok(())
+                    }
+                    Ok(0) => {
+                        run.ended();
+                        Ok(())
+                    }
                     // A server that closes without having read everything ends with RST: an end all the same.
                     Err(Failure::Error(error)) if error.kind() == io::ErrorKind::ConnectionReset => {
-                        Ok(run.ended())
+                        run.ended();
+                        Ok(())
                     }
                     Err(failure) => Err(failure),
                 }
@@ -417,7 +424,7 @@ fn nobodys_transaction(env: &Rc<dyn Environment>, proxy: &Proxy, index: usize) -
 
 #[cfg(test)]
 pub(super) fn transaction_for_tests(shared: &Arc<crate::state::Shared>, proxy: &Proxy) -> Txn {
-    let env = crate::environment::WorkerEnvironment::new(shared);
+    let env = crate::environment::WorkerEnvironment::new(shared, 0);
     let env: Rc<dyn Environment> = Rc::new(env);
     nobodys_transaction(&env, proxy, 0)
 }

@@ -82,10 +82,10 @@ impl Standing {
             followers: Mutex::default(),
             followed: Mutex::default(),
             check_target: Mutex::new(
-                config.check.as_ref().map_or(Target::default(), |c| Target { addr: c.addr, port: c.port }),
+                config.check.as_ref().map_or_else(Target::default, |c| Target { addr: c.addr, port: c.port }),
             ),
-            agent_target: Mutex::new(config.agent_check.as_ref().map_or(Target::default(), agent_target)),
-            agent_send: Mutex::new(config.agent_check.as_ref().map_or(Vec::new(), |a| a.send.clone())),
+            agent_target: Mutex::new(config.agent_check.as_ref().map_or_else(Target::default, agent_target)),
+            agent_send: Mutex::new(config.agent_check.as_ref().map_or_else(Vec::new, |a| a.send.clone())),
             running: AtomicU8::new(0),
             hurry: Notify::new(),
             watched: AtomicBool::new(false),
@@ -201,7 +201,7 @@ impl ServerState {
 
     /// The server this one tracks.
     #[must_use]
-    pub fn tracked(&self) -> Option<Arc<ServerState>> {
+    pub fn tracked(&self) -> Option<Arc<Self>> {
         locked(&self.standing.followed).as_ref().and_then(Weak::upgrade)
     }
 
@@ -451,7 +451,8 @@ impl Step {
         if self.enters_maint() {
             return !was_down;
         }
-        !self.leaves_maint() && !(self.before.admin().is_drain() && !self.after.admin().is_drain())
+        let leaves_drain = self.before.admin().is_drain() && !self.after.admin().is_drain();
+        !self.leaves_maint() && !leaves_drain
     }
 
     /// The log's sentence without its end, and its level.

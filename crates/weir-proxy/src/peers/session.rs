@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn nonsense_ends_the_session() {
         let check = |bytes: &[u8]| {
-            assert_eq!(session(&tables()).handle(&mut bytes.to_vec()), Err(Malformed), "{bytes:?}")
+            assert_eq!(session(&tables()).handle(&mut bytes.to_vec()), Err(Malformed), "{bytes:?}");
         };
         // An update of no table, of one that was never defined; the other side's failure.
         check(&[10, 128, 1, 0]);
