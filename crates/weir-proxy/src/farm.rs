@@ -352,8 +352,7 @@ pub(crate) mod tests {
         let line = a.config.clone();
         let d = state.add_server(&model::Server { name: "d".into(), id: 9, ..line });
         assert_eq!((usable(state), state.usable_servers()), (vec![0], 1), "it starts in maintenance");
-        d.admin.store(0, Relaxed);
-        d.changed();
+        shared.set_ready(&d);
         assert_eq!((usable(state), state.usable_servers()), (vec![0, 3], 2));
         assert!(Arc::ptr_eq(&server(state, "d"), &d));
         assert!(state.remove_server(&a));
