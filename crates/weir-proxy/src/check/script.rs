@@ -654,7 +654,11 @@ mod tests {
     #[test]
     fn tcp_expectations() {
         let tcp = |lines: &str, says: &[&str], expected: &str| {
-            check(&format!("option tcp-check\ntcp-check connect\n{lines}"), says, &format!("connect {expected}"));
+            check(
+                &format!("option tcp-check\ntcp-check connect\n{lines}"),
+                says,
+                &format!("connect {expected}"),
+            );
         };
         tcp("tcp-check expect string hello", &["he", "llo"], "L7OK 0 (tcp-check)");
         tcp("tcp-check expect string hello", &[], "L7RSP 0 TCPCHK got an empty response at step 2");
@@ -668,7 +672,11 @@ mod tests {
             &["an err"],
             "L7RSP 0 TCPCHK matched unwanted content \\'err\\' at step 2",
         );
-        tcp("tcp-check expect min-recv 3 rstring ^x", &["ab", "c"], "L7RSP 0 TCPCHK did not match content (regex) at step 2");
+        tcp(
+            "tcp-check expect min-recv 3 rstring ^x",
+            &["ab", "c"],
+            "L7RSP 0 TCPCHK did not match content (regex) at step 2",
+        );
         tcp(
             "tcp-check expect rstring y comment re",
             &["x", "timeout"],
@@ -676,7 +684,11 @@ mod tests {
         );
         tcp("tcp-check expect binary 6869", &["ahi"], "L7OK 0 (tcp-check)");
         tcp("tcp-check expect rbinary 6[89]", &["hi"], "L7OK 0 (tcp-check)");
-        tcp("tcp-check expect error-status L4CON string a", &["b"], "L4CON 0 TCPCHK did not match content \\'a\\' at step 2");
+        tcp(
+            "tcp-check expect error-status L4CON string a",
+            &["b"],
+            "L4CON 0 TCPCHK did not match content \\'a\\' at step 2",
+        );
         tcp("tcp-check expect ok-status L6OK string a", &["a"], "L6OK 0 (tcp-check)");
         tcp("tcp-check expect on-success good string a", &["a"], "L7OK 0 good");
         tcp("tcp-check expect on-error bad string a", &["b"], "L7RSP 0 bad");
@@ -686,7 +698,11 @@ mod tests {
             &["er", "r end"],
             "L7RSP 0 TCPCHK matched unwanted content \\'err\\' at step 2",
         );
-        tcp("tcp-check expect string a\ntcp-check send-binary 6869\ntcp-check expect string b", &["a", "b"], ">hi L7OK 0 (tcp-check)");
+        tcp(
+            "tcp-check expect string a\ntcp-check send-binary 6869\ntcp-check expect string b",
+            &["a", "b"],
+            ">hi L7OK 0 (tcp-check)",
+        );
     }
 
     #[test]
@@ -731,7 +747,11 @@ mod tests {
         http("http-check expect ! rstatus ^2", &[with_body], "L7STS 200 Fine");
         http("http-check expect string ell", &[with_body], "L7OK 200 ");
         http("http-check expect string xyz", &[with_body], "L7RSP 200 HTTP content check did not match");
-        http("http-check expect ! rstring ^he", &[with_body], "L7RSP 200 HTTP check matched unwanted content");
+        http(
+            "http-check expect ! rstring ^he",
+            &[with_body],
+            "L7RSP 200 HTTP check matched unwanted content",
+        );
         http("http-check expect hdr name x-list value one", &[with_body], "L7OK 200 ");
         http("http-check expect hdr name X-LIST value -m end three\\\"", &[with_body], "L7OK 200 ");
         http("http-check expect fhdr name x-list value one", &[with_body], "L7STS 200 Fine");
@@ -744,7 +764,8 @@ mod tests {
         http("http-check disable-on-404", &["HTTP/1.1 404 No\r\n\r\n"], "L7OKC 404 ");
         http("", &["HTTP/1.1 404 No\r\n\r\n"], "L7STS 404 No");
         // Chunked, in pieces.
-        let pieces = ["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nhel", "\r\n2\r\nlo\r\n0\r\n\r\n"];
+        let pieces =
+            ["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nhel", "\r\n2\r\nlo\r\n0\r\n\r\n"];
         http("http-check expect string hello", &pieces, "L7OK 200 ");
     }
 
