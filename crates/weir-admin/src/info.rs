@@ -79,22 +79,22 @@ pub(crate) const FIELDS: &[Field] = &[
     field("CumReq", TOTAL, "Requests since the start", |a| Some(cumulated(a.shared.total_requests.load(Relaxed)))),
     field("MaxSslConns", HIGHEST, "Most TLS connections, 0 for no limit", |a| Some(Value::U32(a.shared.config.global.maxsslconn))),
     field("CurrSslConns", LEVEL, "TLS connections now", |a| Some(Value::count(a.shared.tls_connections.load(Relaxed)))),
-    field("CumSslConns", TOTAL, "TLS connections since the start", none),
+    field("CumSslConns", TOTAL, "TLS connections since the start", |a| Some(cumulated(a.shared.total_tls.load(Relaxed)))),
     field("Maxpipes", LIMIT, "Most pipes", none),
     field("PipesUsed", LEVEL, "Pipes in use", none),
     field("PipesFree", LEVEL, "Pipes kept", none),
     field("ConnRate", SPEED, "Connections in the last second", |a| Some(Value::rate(a.shared.connection_rate.per_second(a.now.ms)))),
     field("ConnRateLimit", LIMIT, "Most connections a second", |a| Some(Value::U32(a.shared.limits.connections_per_second.load(Relaxed)))),
     field("MaxConnRate", HIGHEST, "Most connections in a second", |a| Some(Value::rate(a.shared.connection_rate.max()))),
-    field("SessRate", SPEED, "Sessions in the last second", |a| Some(Value::rate(sum_of(a, |p| p.session_rate.per_second(a.now.ms))))),
+    field("SessRate", SPEED, "Sessions in the last second", |a| Some(Value::rate(a.shared.session_rate.per_second(a.now.ms)))),
     field("SessRateLimit", LIMIT, "Most sessions a second", |a| Some(Value::U32(a.shared.limits.sessions_per_second.load(Relaxed)))),
-    field("MaxSessRate", SPEED, "Most sessions in a second", |a| Some(Value::rate(a.shared.proxies.iter().map(|p| p.session_rate.max()).max().unwrap_or(0)))),
+    field("MaxSessRate", SPEED, "Most sessions in a second", |a| Some(Value::rate(a.shared.session_rate.max()))),
     field("SslRate", SPEED, "TLS handshakes in the last second", |a| Some(Value::rate(a.shared.tls_rate.per_second(a.now.ms)))),
     field("SslRateLimit", LIMIT, "Most TLS handshakes a second", |a| Some(Value::U32(a.shared.limits.tls_per_second.load(Relaxed)))),
     field("MaxSslRate", HIGHEST, "Most TLS handshakes in a second", |a| Some(Value::rate(a.shared.tls_rate.max()))),
-    field("SslFrontendKeyRate", LEVEL, "Keys computed for clients in the last second", |a| Some(Value::rate(a.shared.tls_rate.per_second(a.now.ms)))),
-    field("SslFrontendMaxKeyRate", HIGHEST, "Most keys computed for clients in a second", |a| Some(Value::rate(a.shared.tls_rate.max()))),
-    field("SslFrontendSessionReuse_pct", LEVEL, "Percentage of clients that resume a TLS session", none),
+    field("SslFrontendKeyRate", LEVEL, "Keys computed for clients in the last second", |a| Some(Value::rate(a.shared.tls_key_rate.per_second(a.now.ms)))),
+    field("SslFrontendMaxKeyRate", HIGHEST, "Most keys computed for clients in a second", |a| Some(Value::rate(a.shared.tls_key_rate.max()))),
+    field("SslFrontendSessionReuse_pct", LEVEL, "Percentage of clients that resume a TLS session", |a| Some(Value::U32(resumed_percent(a)))),
     field("SslBackendKeyRate", SPEED, "Keys computed for servers in the last second", none),
     field("SslBackendMaxKeyRate", HIGHEST, "Most keys computed for servers in a second", none),
     field("SslCacheLookups", TOTAL, "Sessions looked up in the TLS cache", none),
@@ -156,6 +156,14 @@ fn cumulated(number: u64) -> Value<'static> {
 
 fn sum_of(about: &About<'_>, read: impl Fn(&weir_proxy::state::ProxyState) -> u64) -> u64 {
     about.shared.proxies.iter().map(read).sum()
+}
+
+/// Part of the handshakes of the last second that needed no new key.
+fn resumed_percent(about: &About<'_>) -> u32 {
+    let rate = |rate: &weir_proxy::counters::Rate| rate.per_second(about.now.ms);
+    let (all, keys) = (rate(&about.shared.tls_rate), rate(&about.shared.tls_key_rate));
+    let resumed = all.saturating_sub(keys) * 100;
+    u32::try_from(resumed.checked_div(all).unwrap_or(0)).unwrap_or(100)
 }
 
 fn listeners(about: &About<'_>) -> usize {

@@ -122,7 +122,7 @@ impl Filter {
         let kind = object.kind();
         let shown = match &object.part {
             Part::Server(server) => {
-                !(self.up && !server.is_running()) && !(self.no_maint && server.in_maintenance())
+                (!self.up || server.is_running()) && !(self.no_maint && server.in_maintenance())
             }
             Part::Frontend | Part::Listener(_) | Part::Backend => true,
         };

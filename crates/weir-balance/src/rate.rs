@@ -58,6 +58,21 @@ impl RateCounter {
         low
     }
 
+    /// Age of the running period in milliseconds, its events, and those of the period before: what peers
+    /// tell each other.
+    #[must_use]
+    pub fn parts(&self, now_ms: u64, period_ms: u64) -> (u64, u64, u64) {
+        let mut at = *self;
+        at.rotate(now_ms, period_ms.max(1));
+        (now_ms.saturating_sub(at.start_ms), at.current, at.previous)
+    }
+
+    /// A counter from its [`Self::parts`].
+    #[must_use]
+    pub fn from_parts(now_ms: u64, (age_ms, current, previous): (u64, u64, u64)) -> Self {
+        Self { start_ms: now_ms.saturating_sub(age_ms), current, previous }
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         *self = Self::default();
@@ -99,6 +114,18 @@ mod tests {
         // A single event does not flap.
         check(&[(5000, 1)], 6999, 1);
         check(&[(5000, 1)], 7000, 0);
+    }
+
+    #[test]
+    fn parts_make_the_same_counter() {
+        let mut counter = RateCounter::default();
+        counter.add(10, 5000, 1000);
+        counter.add(4, 6200, 1000);
+        assert_eq!(counter.parts(6500, 1000), (500, 4, 10));
+        // Elsewhere, on another clock.
+        let copy = RateCounter::from_parts(90_500, counter.parts(6500, 1000));
+        assert_eq!(copy.rate(90_700, 1000), counter.rate(6700, 1000));
+        assert_eq!(RateCounter::from_parts(3, (100, 1, 0)).rate(3, 1000), 1);
     }
 
     #[test]

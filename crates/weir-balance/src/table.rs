@@ -441,6 +441,26 @@ impl Table {
         true
     }
 
+    /// The counter behind a rate.
+    #[must_use]
+    pub fn rate(&self, id: EntryId, kind: DataType, element: usize) -> Option<(RateCounter, u64)> {
+        let (cell, period_ms) = self.settings.find(kind, element)?;
+        match self.entry(id)?.cells.get(cell)? {
+            Cell::Rate(counter) => Some((*counter, period_ms)),
+            Cell::Count(_) | Cell::Text(_) => None,
+        }
+    }
+
+    /// Replaces the counter behind a rate; false when the type is not stored.
+    pub fn set_rate(&mut self, id: EntryId, kind: DataType, element: usize, counter: RateCounter) -> bool {
+        let Some((cell, _)) = self.settings.find(kind, element) else { return false };
+        let Some(Cell::Rate(old)) = self.entry_mut(id).and_then(|entry| entry.cells.get_mut(cell)) else {
+            return false;
+        };
+        *old = counter;
+        true
+    }
+
     /// `server_key`
     #[must_use]
     pub fn text(&self, id: EntryId, kind: DataType) -> Option<&[u8]> {
@@ -665,6 +685,12 @@ mod tests {
         assert_eq!(table.value(id, DataType::GpcRate, 0, 500), Some(7));
         table.set(id, DataType::GpcRate, 0, 2, 500);
         assert_eq!(table.value(id, DataType::GpcRate, 0, 500), Some(2));
+        let (counter, period_ms) = table.rate(id, DataType::GpcRate, 0).unwrap();
+        assert_eq!(counter.rate(500, period_ms), 2);
+        assert!(table.set_rate(id, DataType::GpcRate, 0, RateCounter::from_parts(500, (0, 9, 0))));
+        assert_eq!(table.value(id, DataType::GpcRate, 0, 500), Some(9));
+        assert!(table.rate(id, DataType::Gpc, 0).is_none());
+        assert!(!table.set_rate(id, DataType::ConnRate, 0, counter));
         table.subtract(id, DataType::ConnCur, 0, 1);
         assert_eq!(table.value(id, DataType::ConnCur, 0, 0), Some(0));
         table.add(id, DataType::ConnCur, 0, u64::MAX, 0);

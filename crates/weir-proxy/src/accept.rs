@@ -8,6 +8,7 @@ use weir_net::listen::Acceptor;
 use weir_net::timers::now_ms;
 
 use crate::connection::{self, Entry};
+use crate::counters::Rate;
 use crate::log::level;
 use crate::worker::Worker;
 
@@ -58,16 +59,21 @@ fn room(worker: &Worker, entry: &Entry) -> usize {
     process.min(frontend).min(bind)
 }
 
+/// Whether a limit a second is reached: the frontend's, or one of the process.
+fn is_too_fast(worker: &Worker, entry: &Entry) -> bool {
+    let (shared, limits) = (&worker.shared, &worker.shared.limits);
+    let reached = |limit: u32, rate: &Rate| limit > 0 && rate.per_second(now_ms()) >= u64::from(limit);
+    let of_frontend = worker.proxy(entry.front).rate_limit_sessions;
+    reached(of_frontend, &worker.state(entry.front).session_rate)
+        || reached(limits.connections_per_second.load(Relaxed), &shared.connection_rate)
+        || reached(limits.sessions_per_second.load(Relaxed), &shared.session_rate)
+        || (entry.tls.is_some() && reached(limits.tls_per_second.load(Relaxed), &shared.tls_rate))
+}
+
 /// Waits until the limits allow another connection; those that wait stay in the kernel's queue.
 async fn wait_for_room(worker: &Worker, entry: &Entry) {
-    let rate_limit = u64::from(worker.proxy(entry.front).rate_limit_sessions);
     loop {
-        let state = worker.state(entry.front);
-        if rate_limit > 0 && state.session_rate.per_second(now_ms()) >= rate_limit {
-            tokio::time::sleep(RATE_PAUSE).await;
-            continue;
-        }
-        if state.disabled.load(Relaxed) {
+        if is_too_fast(worker, entry) || worker.state(entry.front).disabled.load(Relaxed) {
             tokio::time::sleep(RATE_PAUSE).await;
             continue;
         }

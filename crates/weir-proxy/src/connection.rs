@@ -153,12 +153,16 @@ async fn prepare(
     }
     if let Some(acceptor) = &entry.tls {
         worker.shared.tls_rate.hit(now_ms());
+        worker.shared.total_tls.fetch_add(1, Relaxed);
         let received = edge.take_input();
         let handshake = acceptor.accept(&mut edge.stream, &received);
         let Some(Ok(facts)) = with_deadline(&mut deadline, handshake).await else {
             state.front.add(thread, Counter::RequestErrors, 1);
             return None;
         };
+        if !facts.resumed() {
+            worker.shared.tls_key_rate.hit(now_ms());
+        }
         session.http_major = if facts.alpn() == Some(b"h2") { 2 } else { 1 };
         session.tls = Some(facts);
     }
@@ -173,6 +177,7 @@ async fn prepare(
     }
     state.front.add(thread, Counter::Sessions, 1);
     state.session_rate.hit(now_ms());
+    worker.shared.session_rate.hit(now_ms());
     Some(edge)
 }
 

@@ -12,7 +12,7 @@ use weir_rules::Reply;
 use crate::counters::{Counter, Counters};
 use crate::edge::{BodyLength, Edge};
 use crate::exchange::{Exchange, Finished, Stop};
-use crate::{errors, response_rules, stick_track};
+use crate::{errors, request_rules, response_rules, stick_track};
 
 /// Longest time an answer made here may take to leave, when the frontend has no `timeout client`.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -54,7 +54,9 @@ async fn answer(x: &mut Exchange, reply: Reply) {
     let Reply { response, body } = reply;
     let head_only = x.txn.request.method == Method::Head;
     x.txn.status = response.status;
+    let room = request_rules::room(&x.worker.config().global.tune, &response.fields, body.len());
     x.txn.response = Some(response);
+    x.txn.limit_rewriting(room);
     if !x.unread {
         response_rules::after_response(x);
     }
@@ -166,7 +168,8 @@ fn leave_backend(x: &mut Exchange) {
 /// Bytes of the request's head, as it would stand on the wire of HTTP/1.
 fn request_size(x: &Exchange) -> Option<u64> {
     let request = &x.txn.request;
-    if request.version == Version::default() && request.uri.is_empty() {
+    // In TCP mode a head is only a view of bytes that were counted.
+    if x.txn.session.http_major == 0 || request.version == Version::default() && request.uri.is_empty() {
         return None;
     }
     let fields: usize = request.fields.list().iter().map(|f| f.name.len() + f.value.len() + 4).sum();

@@ -2,8 +2,10 @@
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use weir_http::Response;
+use weir_net::timers::now_ms;
 
 use crate::compression::Filter;
 use crate::connect::{self, ServerConnection};
@@ -81,7 +83,11 @@ impl Upload {
 }
 
 /// Hands body bytes from the client (and those kept) to the server until there are none for now.
-fn poll_upload(x: &mut Exchange, server: &mut Edge, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+pub(crate) fn poll_upload(
+    x: &mut Exchange,
+    server: &mut Edge,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), Fault>> {
     while !x.upload.done {
         ready!(server.poll_writable(cx)).map_err(Fault::Server)?;
         if let Some(kept) = x.txn.request_body.get(x.upload.sent_kept..).filter(|kept| !kept.is_empty()) {
@@ -184,24 +190,6 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
     }
 }
 
-/// Forwards the client's bytes in TCP mode until more bytes of the server arrived: false when none will before
-/// the deadline, which is when the server or its connection ended, too.
-pub(crate) async fn until_more(x: &mut Exchange, server: &mut Edge) -> bool {
-    poll_fn(|cx| {
-        if !x.upload.done
-            && let Poll::Ready(Err(_)) = poll_upload(x, server, cx)
-        {
-            return Poll::Ready(false);
-        }
-        let Edge::H1(edge) = &mut *server else { return Poll::Ready(false) };
-        if let Poll::Ready(read) = edge.poll_fill(cx) {
-            return Poll::Ready(matches!(read, Ok(1..)));
-        }
-        x.deadline.poll_expired(cx).map(|()| false)
-    })
-    .await
-}
-
 /// Passes a 1xx response on.
 fn interim(x: &mut Exchange, response: &Response) -> Result<(), EdgeError> {
     x.client.send_informational(response)
@@ -209,10 +197,7 @@ fn interim(x: &mut Exchange, response: &Response) -> Result<(), EdgeError> {
 
 fn arm_for_upload(x: &Exchange) {
     let front = x.worker.proxy(x.front);
-    match x.txn.set_timeouts[2]
-        .map(|ms| std::time::Duration::from_millis(u64::from(ms)))
-        .or(front.timeouts.client)
-    {
+    match x.txn.set_timeouts[2].map(|ms| Duration::from_millis(u64::from(ms))).or(front.timeouts.client) {
         Some(time) if !x.upload.done => x.deadline.set_after(time),
         _ => arm_for_response(x),
     }
@@ -221,7 +206,7 @@ fn arm_for_upload(x: &Exchange) {
 /// The server's time: set by a rule, or the backend's `timeout server`.
 fn arm_for_response(x: &Exchange) {
     let back = x.worker.proxy(x.back);
-    let set = x.txn.set_timeouts[0].map(|ms| std::time::Duration::from_millis(u64::from(ms)));
+    let set = x.txn.set_timeouts[0].map(|ms| Duration::from_millis(u64::from(ms)));
     match set.or(back.timeouts.server) {
         Some(time) => x.deadline.set_after(time),
         None => x.deadline.clear(),
@@ -270,6 +255,7 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
     let mut filter = x.filter.take();
     let mut download = Download::default();
     arm_for_download(x, tunnel);
+    let mut progress_ms = now_ms();
     let outcome = poll_fn(|cx| {
         let before = (download.moved, x.txn.bytes_in);
         let mut upload = if x.upload.done { Poll::Ready(Ok(())) } else { poll_upload(x, server, cx) };
@@ -286,10 +272,10 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
         }
         if before != (download.moved, x.txn.bytes_in) {
             arm_for_download(x, tunnel);
+            progress_ms = now_ms();
         }
-        if x.deadline.poll_expired(cx).is_ready() {
-            let client_slow = x.client.poll_writable(cx).is_pending() || download.ended;
-            return Poll::Ready(Err(if client_slow { Fault::ClientTimeout } else { Fault::ServerTimeout }));
+        if let Some(fault) = late(x, &download, progress_ms, cx) {
+            return Poll::Ready(Err(fault));
         }
         Poll::Pending
     })
@@ -300,18 +286,39 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
     outcome
 }
 
+/// Whose time is over when the deadline has passed.  The deadline is the shorter time of both sides; when the side
+/// that is awaited has more, it is set again.
+fn late(x: &mut Exchange, download: &Download, progress_ms: u64, cx: &mut Context<'_>) -> Option<Fault> {
+    while x.deadline.poll_expired(cx).is_ready() {
+        let client_awaited = x.client.poll_writable(cx).is_pending() || download.ended;
+        let [client_time, server_time] = patience(x);
+        let client_late = match x.tunnel {
+            // Both are awaited: the one with less time is late.
+            true => client_awaited || client_time.is_some_and(|c| server_time.is_none_or(|s| c <= s)),
+            false => client_awaited,
+        };
+        let waited = Duration::from_millis(now_ms().saturating_sub(progress_ms));
+        match if client_late { client_time } else { server_time } {
+            Some(time) if !x.tunnel && time > waited => x.deadline.set_after(time - waited),
+            None if !x.tunnel => x.deadline.clear(),
+            _ if client_late => return Some(Fault::ClientTimeout),
+            _ => return Some(Fault::ServerTimeout),
+        }
+    }
+    None
+}
+
+/// How long the client and the server may be silent: set by a rule, or their `timeout`.
+fn patience(x: &Exchange) -> [Option<Duration>; 2] {
+    let set = |slot: usize| x.txn.set_timeouts[slot].map(|ms| Duration::from_millis(u64::from(ms)));
+    let client = set(2).or(x.worker.proxy(x.front).timeouts.client);
+    [client, set(0).or(x.worker.proxy(x.back).timeouts.server)]
+}
+
 fn arm_for_download(x: &Exchange, tunnel: bool) {
-    let set =
-        |slot: usize| x.txn.set_timeouts[slot].map(|ms| std::time::Duration::from_millis(u64::from(ms)));
-    let back = x.worker.proxy(x.back);
-    let front = x.worker.proxy(x.front);
-    let server = set(0).or(back.timeouts.server);
-    let client = set(2).or(front.timeouts.client);
-    let plain = match (server, client) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    };
-    let time = if tunnel { set(1).or(back.timeouts.tunnel).or(plain) } else { plain };
+    let set = x.txn.set_timeouts[1].map(|ms| Duration::from_millis(u64::from(ms)));
+    let plain = patience(x).into_iter().flatten().min();
+    let time = if tunnel { set.or(x.worker.proxy(x.back).timeouts.tunnel).or(plain) } else { plain };
     match time {
         Some(time) => x.deadline.set_after(time),
         None => x.deadline.clear(),

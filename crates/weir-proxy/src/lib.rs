@@ -38,6 +38,7 @@ mod connect;
 
 mod forward;
 
+mod response_inspection;
 mod response_rules;
 
 mod compression;
@@ -83,6 +84,8 @@ mod queue;
 pub mod stick_table;
 
 mod stick_track;
+
+pub mod peers;
 
 mod stick_rules;
 

@@ -26,6 +26,8 @@ pub enum Role {
     Frontend(usize),
     /// Runtime commands (`stats socket`).
     Admin,
+    /// Peers of the section with this index.
+    Peers(usize),
 }
 
 /// Opens every listening socket of a configuration.
@@ -39,7 +41,10 @@ pub fn bind_all(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Li
     let binds =
         frontends.flat_map(|(at, proxy)| proxy.binds.iter().map(move |bind| (Role::Frontend(at), bind)));
     let admin = config.global.stats_sockets.iter().map(|bind| (Role::Admin, bind));
-    for (role, bind) in binds.chain(admin) {
+    let sections = config.peers.values().enumerate().filter(|(_, section)| !section.disabled);
+    let peers =
+        sections.flat_map(|(at, section)| section.binds.iter().map(move |bind| (Role::Peers(at), bind)));
+    for (role, bind) in binds.chain(admin).chain(peers) {
         let Some(address) = address_of(&bind.addr) else { continue };
         match Listener::bind(&address, &options_of(bind), inheritance) {
             Ok(listener) => {

@@ -192,7 +192,8 @@ fn by_rule(x: &Exchange, proxy: &Proxy, rules: Persistence) -> Option<Arc<Server
             continue;
         }
         let server = match &rule.target {
-            Ok(index) => state.servers.load().get(*index).cloned(),
+            // Not its place in the list: servers before it may have been removed.
+            Ok(index) => state.server(&proxy.servers[*index].name),
             Err(format) => {
                 let mut name = Vec::new();
                 format.render(&x.txn, &mut name);

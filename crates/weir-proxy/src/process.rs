@@ -21,7 +21,7 @@ use crate::listeners::{Listening, Role};
 use crate::server_tls::{Acceptor, described};
 use crate::state::{Level, Shared};
 use crate::worker::Worker;
-use crate::{accept, check, process_vars, resolve, server_tls, sessions, takeover};
+use crate::{accept, check, peers, process_vars, resolve, server_tls, sessions, takeover};
 
 /// What the data plane asks of the administrative side.
 pub trait Services: Send + Sync {
@@ -258,6 +258,9 @@ async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
     let shared = &plan.shared;
     let worker = Worker::new(Arc::clone(shared), thread, Arc::clone(&plan.services));
     tokio::task::spawn_local(weir_net::timers::drive());
+    if thread == 0 {
+        worker.peers.replace(peers::start(&worker));
+    }
     for (listening, tls, level) in &listening {
         listen(plan, &worker, listening, tls.as_ref(), level);
     }
@@ -322,7 +325,12 @@ fn listen(
                 }
             });
         }
-        Role::Admin => {}
+        Role::Peers(at) if worker.thread == 0 => {
+            let group = worker.peers.borrow().get(at).cloned().flatten();
+            let (Some(group), Ok(acceptor)) = (group, listening.listener.acceptor()) else { return };
+            tokio::task::spawn_local(peers::accept(group, acceptor, tls.cloned()));
+        }
+        Role::Admin | Role::Peers(_) => {}
     }
 }
 

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use weir_config::model::{Mode, Proxy, RestrictNames};
-use weir_http::{Request, Response};
+use weir_config::model::{Mode, Proxy, RestrictNames, Tune};
+use weir_http::{Fields, Request, Response};
 use weir_rules::{Flow, Phase, Rule, Value, WaitFor, action, reply};
 
 use crate::counters::Counter;
@@ -28,11 +28,28 @@ pub(crate) async fn frontend(x: &mut Exchange) -> Result<(), Stop> {
         let time = proxy.timeouts.http_request.or(proxy.timeouts.client);
         wait_for_body(x, time, usize::MAX).await?;
     }
+    limit_rewriting(x);
     apply(x, &proxy, &proxy.tcp_request_content, Phase::TcpRequestContent).await?;
     crate::stick_track::content_tracked(&x.worker.shared, &x.txn);
     apply(x, &proxy, &proxy.http_request, Phase::HttpRequest).await?;
     apply(x, &proxy, &proxy.redirect, Phase::HttpRequest).await?;
     early_hints(x)
+}
+
+/// Rewriting may make a request's head as large as a buffer that holds its body, too.
+fn limit_rewriting(x: &mut Exchange) {
+    let received = x.txn.request_body.len();
+    let body =
+        x.txn.request_body_len.map_or(received, |length| usize::try_from(length).unwrap_or(usize::MAX));
+    let room = room(&x.worker.config().global.tune, &x.txn.request.fields, body);
+    x.txn.limit_rewriting(room);
+}
+
+/// Bytes that rules may add to a head of these fields with such a body: what a buffer has left beside them, and
+/// always `tune.maxrewrite`.
+pub(crate) fn room(tune: &Tune, fields: &Fields, body: usize) -> usize {
+    let head: usize = fields.list().iter().map(|f| f.name.len() + f.value.len() + 4).sum();
+    tune.bufsize.saturating_sub(head).saturating_sub(body).max(tune.maxrewrite)
 }
 
 /// `http-request early-hint`: 103 to the client, before anything else.

@@ -11,7 +11,7 @@ use crate::counters::{Counter, Counters};
 use crate::edge::{Body, BodyLength, Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::state::ServerState;
-use crate::{compression, cookie, request_rules, stick_rules, stick_track};
+use crate::{compression, cookie, request_rules, response_inspection, stick_rules, stick_track};
 
 /// Applies the rules and sends the head.
 pub(crate) async fn apply(
@@ -27,9 +27,15 @@ pub(crate) async fn apply(
     }
     let mut response = response;
     cookie::write(x, &back, &server.held.server, &mut response);
+    let body = match server.edge.body_length() {
+        BodyLength::Exact(length) => usize::try_from(length).unwrap_or(usize::MAX),
+        _ => 0,
+    };
+    let room = request_rules::room(&x.worker.config().global.tune, &response.fields, body);
     x.txn.response = Some(response);
+    response_inspection::inspect(x, &mut server.edge).await?;
+    x.txn.limit_rewriting(room);
     stick(x, &server.held.server, &back);
-    content_rules(x, server, &back).await?;
     run_rules(x, server, &back, &back.http_response).await?;
     if x.back != x.front {
         run_rules(x, server, &front, &front.http_response).await?;
@@ -70,26 +76,6 @@ fn received(x: &mut Exchange, server: &ServerConnection, response: &Response, fr
     }
     if let Some((name, limit)) = &front.captures.cookie {
         x.txn.cookie_captures[1] = cookie::capture(&response.fields, name, *limit, true);
-    }
-}
-
-/// `tcp-response content` rules; the whole head is there, so that nothing has to be waited for.
-async fn content_rules(x: &mut Exchange, server: &mut ServerConnection, back: &Proxy) -> Result<(), Stop> {
-    if back.tcp_response_content.is_empty() {
-        return Ok(());
-    }
-    match action::run(&back.tcp_response_content, 0, &mut x.txn) {
-        Flow::Done | Flow::Allow | Flow::Wait { .. } => Ok(()),
-        Flow::CloseServer => {
-            if let Edge::H1(edge) = &mut server.edge {
-                edge.keep_alive = false;
-            }
-            Ok(())
-        }
-        flow => {
-            x.count_back(Counter::DeniedResponses, 1);
-            Err(request_rules::stopped(x, back, flow, Phase::TcpResponseContent).await)
-        }
     }
 }
 

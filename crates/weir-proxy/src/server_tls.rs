@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use weir_config::model::{self, Config, SslBind, SslServer};
 use weir_net::Stream;
@@ -171,6 +172,17 @@ pub(crate) fn prepare_servers(shared: &Shared) -> Result<(), Vec<String>> {
             }
         }
     }
+    for remotes in &shared.peers {
+        for peer in &remotes.peers {
+            let Some(ssl) = &peer.config.ssl else { continue };
+            match client(ssl, peer, &store) {
+                Ok(client) => peer.tls.store(Some(client)),
+                Err(error) => {
+                    errors.push(format!("peer '{}/{}': {error}", remotes.section, peer.config.name));
+                }
+            }
+        }
+    }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
@@ -182,6 +194,22 @@ impl Shared {
     pub fn prepare_tls(&self, server: &ServerState) -> Result<(), String> {
         let Some(ssl) = settings_of(server, &self.config.proxies[server.proxy]) else { return Ok(()) };
         server.tls.store(Some(client(ssl, server, &described(&self.config)?)?));
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Turns TLS to a server on or off (`set server ssl`).
+    ///
+    /// # Errors
+    /// Why its files cannot be used.
+    pub fn set_tls(&self, server: &ServerState, on: bool) -> Result<(), String> {
+        if on && server.tls.load().is_none() {
+            let ssl = server.config.ssl.as_ref().unwrap_or(&server.config.ssl_settings);
+            server.tls.store(Some(client(ssl, server, &described(&self.config)?)?));
+        }
+        server.tls_switch.store(i8::from(on), Relaxed);
+        server.generation.fetch_add(1, Relaxed);
         Ok(())
     }
 }

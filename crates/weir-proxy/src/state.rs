@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicI8, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Relaxed, SeqCst},
 };
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,6 +21,7 @@ use crate::counters::{Counter, Counters, Rate};
 use crate::farm::{Farm, Layout, NEVER, Picker};
 use crate::listeners;
 use crate::load::ProcessLoad;
+use crate::peers::{self, Remotes};
 use crate::pick::Held;
 pub use crate::queue::Queue;
 use crate::sessions::Asks;
@@ -35,6 +36,8 @@ pub struct Shared {
     pub proxies: Vec<ProxyState>,
     /// Stick tables.
     pub tables: StickTables,
+    /// Other processes of each `peers` section.
+    pub peers: Vec<Remotes>,
     /// Worker threads.
     pub threads: usize,
     /// Soft stop has begun: no new connections, idle ones close.
@@ -69,8 +72,14 @@ pub struct Shared {
     pub tls_connections: AtomicUsize,
     /// Rates of the process.
     pub connection_rate: Rate,
+    /// Sessions a second.
+    pub session_rate: Rate,
     /// TLS handshakes a second.
     pub tls_rate: Rate,
+    /// TLS handshakes a second that needed a new key: nothing was resumed.
+    pub tls_key_rate: Rate,
+    /// TLS handshakes since start.
+    pub total_tls: AtomicU64,
     /// When the process started.
     pub started: Instant,
     /// Wall clock at start, seconds since 1970.
@@ -134,6 +143,8 @@ pub struct ProxyState {
     pub backend_rate: Rate,
     /// Frontend stopped at run time (`disable frontend`, soft stop).
     pub disabled: AtomicBool,
+    /// Index of the next server that is added.
+    next_index: AtomicUsize,
     /// The servers; replaced as a whole when one is added or removed.
     pub servers: ArcSwap<Vec<Arc<ServerState>>>,
     /// Which server is next.
@@ -260,6 +271,10 @@ pub struct ServerState {
     pub farm: Arc<Farm>,
     /// Requests that must go to this server and wait for a slot.
     pub queue: Arc<Queue>,
+    /// TLS to the server: 1 on, 0 off, -1 off by `no-ssl` (`srv_use_ssl`).
+    pub(crate) tls_switch: AtomicI8,
+    /// Changes when connections made before are of no use any more: another address, TLS turned on or off.
+    pub(crate) generation: AtomicU32,
     /// Weight in force, 0..256 (user weight).
     pub weight: AtomicU32,
     /// Administrative bits of [`admin`].
@@ -370,6 +385,12 @@ impl ServerState {
             slow_since_ms: AtomicU64::new(NEVER),
             addr: ArcSwap::from_pointee(target),
             tls: ArcSwapOption::empty(),
+            tls_switch: AtomicI8::new(match (&config.ssl, config.no_ssl) {
+                (Some(_), _) => 1,
+                (None, true) => -1,
+                (None, false) => 0,
+            }),
+            generation: AtomicU32::new(0),
             weight: AtomicU32::new(config.weight),
             maxconn: AtomicUsize::new(config.maxconn),
             admin: AtomicU8::new(admin_bits),
@@ -488,6 +509,25 @@ impl ServerState {
         weir_balance::dynamic_maxconn(minconn, number(maxconn), fullconn, load, ramp) as usize
     }
 
+    /// Whether requests go over TLS: 1 yes, 0 no, -1 no because of `no-ssl`.
+    #[must_use]
+    pub fn tls_switch(&self) -> i8 {
+        self.tls_switch.load(Relaxed)
+    }
+
+    /// The TLS words that hold for requests; none in clear.
+    pub(crate) fn tls_settings(&self) -> Option<&model::SslServer> {
+        let on = self.tls_switch() > 0;
+        on.then(|| self.config.ssl.as_ref().unwrap_or(&self.config.ssl_settings))
+    }
+
+    /// Changes where it is (`set server addr`); idle connections to the old place are not used again.
+    pub fn set_target(self: &Arc<Self>, target: ServerTarget) {
+        self.addr.store(Arc::new(target));
+        self.generation.fetch_add(1, Relaxed);
+        self.changed();
+    }
+
     /// What the checks say.
     #[must_use]
     pub fn health(&self) -> Health {
@@ -569,6 +609,7 @@ impl ProxyState {
             request_rate: Rate::default(),
             backend_rate: Rate::default(),
             disabled: AtomicBool::new(proxy.disabled),
+            next_index: AtomicUsize::new(proxy.servers.len()),
             servers: ArcSwap::new(servers),
             picker,
             queue: Arc::clone(&farm.queue),
@@ -606,7 +647,8 @@ impl ProxyState {
 
     /// Adds a server at run time; it starts in maintenance.
     pub fn add_server(&self, config: &model::Server) -> Arc<ServerState> {
-        let index = self.servers.load().len();
+        // Never one that was used before: idle connections are kept by it.
+        let index = self.next_index.fetch_add(1, Relaxed);
         let mut server = ServerState::new(config, self.index, index, self.threads, &self.farm);
         server.dynamic = true;
         server.standing.start_with(&server, weir_balance::Admin::FORCED_MAINT);
@@ -663,6 +705,7 @@ impl Shared {
         Arc::new(Self {
             proxies,
             tables: StickTables::new(&config),
+            peers: peers::remotes(&config, threads),
             threads,
             stopping: AtomicBool::new(false),
             stop_signal: watch::Sender::new(false),
@@ -680,7 +723,10 @@ impl Shared {
             total_requests: AtomicU64::new(0),
             tls_connections: AtomicUsize::new(0),
             connection_rate: Rate::default(),
+            session_rate: Rate::default(),
             tls_rate: Rate::default(),
+            tls_key_rate: Rate::default(),
+            total_tls: AtomicU64::new(0),
             started: Instant::now(),
             started_at: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_secs()),
             proc_vars: Mutex::default(),

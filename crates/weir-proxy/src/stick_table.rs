@@ -4,14 +4,22 @@
 //! commands see of them; leaves counting traffic to [`crate::stick_track`] and persistence to
 //! [`crate::stick_rules`].
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{AcqRel, Release},
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_balance::{DataType, EntryId, Key, KeyType, Table, TableSettings};
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+use weir_balance::{DataType, EntryId, Key, KeyType, RateCounter, Table, TableSettings};
 use weir_config::model::{self, Config};
 use weir_net::timers::now_ms;
 use weir_rules::{Value, txn};
+
+use crate::peers::wire::Datum;
 
 /// Entries of a table for each of its locks; small tables have one lock and evict exactly in order.
 const ENTRIES_PER_SHARD: usize = 4096;
@@ -28,6 +36,66 @@ pub struct StickTables {
     by_name: HashMap<String, usize>,
     /// For each proxy, the table of each of its `stick` rules.
     of_rules: Vec<Vec<Option<usize>>>,
+    /// For each `peers` section, what tells of changes, and the tables it shares.
+    sections: BTreeMap<String, Section>,
+}
+
+/// The tables that a `peers` section shares.
+#[derive(Default)]
+pub(crate) struct Section {
+    pub(crate) news: Arc<News>,
+    /// Indexes of the tables.
+    pub(crate) tables: Vec<usize>,
+}
+
+/// Tells that shared tables have changed.
+#[derive(Default)]
+pub(crate) struct News {
+    /// Nobody has looked since the last change.
+    unread: AtomicBool,
+    notify: Notify,
+}
+
+impl News {
+    fn tell(&self) {
+        if !self.unread.swap(true, AcqRel) {
+            self.notify.notify_waiters();
+        }
+    }
+
+    /// Whoever calls this looks for changes next.
+    pub(crate) fn read(&self) {
+        self.unread.store(false, Release);
+    }
+
+    /// Ready after the next change; to be made before looking for changes.
+    pub(crate) fn next(&self) -> Notified<'_> {
+        self.notify.notified()
+    }
+}
+
+/// Keys that changed here, in the order of their last change: what peers have to be told.
+#[derive(Default)]
+struct Changes {
+    last: u64,
+    by_serial: BTreeMap<u64, Key>,
+    of_key: HashMap<Key, u64>,
+}
+
+impl Changes {
+    /// Notes a change; at most `most` keys are remembered.
+    fn note(&mut self, key: &Key, most: usize) {
+        self.last += 1;
+        if let Some(before) = self.of_key.insert(key.clone(), self.last) {
+            self.by_serial.remove(&before);
+        }
+        self.by_serial.insert(self.last, key.clone());
+        if self.by_serial.len() > most
+            && let Some((_, oldest)) = self.by_serial.pop_first()
+        {
+            self.of_key.remove(&oldest);
+        }
+    }
 }
 
 impl StickTables {
@@ -52,11 +120,17 @@ impl StickTables {
             rules.map(|rule| of_rule(proxy, rule)).collect::<Vec<_>>()
         });
         let of_rules: Vec<_> = of_rules.collect();
+        let mut sections: BTreeMap<String, Section> = BTreeMap::new();
         let tables = declared.iter().enumerate().map(|(index, table)| {
             let sticks = of_rules.iter().flatten().any(|target| *target == Some(index));
-            Arc::new(StickTable::new(table, sticks))
+            let section = table.peers.as_ref().map(|name| sections.entry(name.clone()).or_default());
+            let news = section.map(|section| {
+                section.tables.push(index);
+                Arc::clone(&section.news)
+            });
+            Arc::new(StickTable::new(table, sticks, news))
         });
-        Self { tables: tables.collect(), by_name, of_rules }
+        Self { tables: tables.collect(), by_name, of_rules, sections }
     }
 
     /// All tables, in the order of their indexes.
@@ -83,6 +157,11 @@ impl StickTables {
         *self.of_rules.get(proxy)?.get(rule)?
     }
 
+    /// What a `peers` section shares.
+    pub(crate) fn section(&self, name: &str) -> Option<&Section> {
+        self.sections.get(name)
+    }
+
     /// Removes entries that expired.
     pub(crate) fn purge(&self) {
         self.tables.iter().for_each(|table| table.purge());
@@ -96,10 +175,12 @@ pub struct StickTable {
     /// `srvkey addr`
     pub(crate) by_address: bool,
     shards: Box<[Mutex<Table>]>,
+    /// What peers have to be told, when there are any.
+    changes: Option<(Mutex<Changes>, Arc<News>)>,
 }
 
 impl StickTable {
-    fn new(table: &model::StickTable, sticks: bool) -> Self {
+    fn new(table: &model::StickTable, sticks: bool, news: Option<Arc<News>>) -> Self {
         let key = match table.key {
             model::KeyType::Ip => KeyType::Ipv4,
             model::KeyType::Ipv6 => KeyType::Ipv6,
@@ -127,6 +208,7 @@ impl StickTable {
             name: table.name.clone(),
             settings,
             by_address: table.srvkey_addr,
+            changes: news.map(|news| (Mutex::default(), news)),
             shards: (0..shards).map(|_| Mutex::new(Table::new(of_shard.clone()))).collect(),
         }
     }
@@ -205,7 +287,7 @@ impl StickTable {
         }
     }
 
-    /// Does something with the entry of a key, if there is one.
+    /// Does something with the entry of a key, if there is one; peers are not told.
     pub(crate) fn with<T>(&self, key: &Key, f: impl FnOnce(&mut Table, EntryId, u64) -> T) -> Option<T> {
         let now = now_ms();
         let mut table = self.lock(key);
@@ -213,12 +295,103 @@ impl StickTable {
         Some(f(&mut table, id, now))
     }
 
-    /// Does something with the entry of a key, made when there is none; it lives its full time again.
+    /// Changes the entry of a key, if there is one; it lives its full time again.
+    pub(crate) fn with_changed<T>(
+        &self,
+        key: &Key,
+        f: impl FnOnce(&mut Table, EntryId, u64) -> T,
+    ) -> Option<T> {
+        let done = self.with(key, |table, id, now| {
+            table.touch(id, now);
+            f(table, id, now)
+        })?;
+        self.note(key);
+        Some(done)
+    }
+
+    /// Changes the entry of a key, made when there is none; it lives its full time again.
     pub(crate) fn with_made<T>(&self, key: &Key, f: impl FnOnce(&mut Table, EntryId, u64) -> T) -> Option<T> {
+        let done = self.with_made_quietly(key, f)?;
+        self.note(key);
+        Some(done)
+    }
+
+    fn with_made_quietly<T>(&self, key: &Key, f: impl FnOnce(&mut Table, EntryId, u64) -> T) -> Option<T> {
         let now = now_ms();
         let mut table = self.lock(key);
         let id = table.get_or_create(key, now).ok()?;
         Some(f(&mut table, id, now))
+    }
+
+    // What peers use.
+
+    fn note(&self, key: &Key) {
+        let Some((changes, news)) = &self.changes else { return };
+        changes.lock().unwrap_or_else(PoisonError::into_inner).note(key, self.settings.size);
+        news.tell();
+    }
+
+    /// The first change after a number, and its own number.
+    pub(crate) fn change_after(&self, serial: u64) -> Option<(u64, Key)> {
+        let (changes, _) = self.changes.as_ref()?;
+        let changes = changes.lock().unwrap_or_else(PoisonError::into_inner);
+        changes.by_serial.range(serial + 1..).next().map(|(serial, key)| (*serial, key.clone()))
+    }
+
+    /// The keys of one part.
+    pub(crate) fn keys(&self, part: usize) -> Vec<Key> {
+        self.shard(part).iter().map(|(_, entry)| entry.key().clone()).collect()
+    }
+
+    /// Stored types that peers share, with elements and periods.
+    pub(crate) fn shared_types(&self) -> impl Iterator<Item = (DataType, usize, u64)> {
+        // Concurrent connections are each process's own.
+        self.settings.stored().filter(|(kind, ..)| *kind != DataType::ConnCur)
+    }
+
+    /// The shared values of an entry, in the order of their types' numbers.
+    pub(crate) fn export(&self, key: &Key) -> Option<Vec<(DataType, Vec<Datum>)>> {
+        self.with(key, |table, id, now| {
+            let datum = |kind: DataType, element: usize| match kind {
+                DataType::ServerKey => {
+                    Datum::Text(table.text(id, kind).filter(|text| !text.is_empty()).map(<[u8]>::to_vec))
+                }
+                kind if kind.is_rate() => {
+                    let (age_ms, current, previous) = table
+                        .rate(id, kind, element)
+                        .map_or((0, 0, 0), |(counter, period_ms)| counter.parts(now, period_ms));
+                    Datum::Rate(age_ms, current, previous)
+                }
+                kind => Datum::Count(table.value(id, kind, element, now).unwrap_or(0)),
+            };
+            let stored = TYPE_ORDER.iter().filter_map(|kind| {
+                let (kind, elements, _) = self.shared_types().find(|(stored, ..)| stored == kind)?;
+                Some((kind, (0..elements).map(|element| datum(kind, element)).collect()))
+            });
+            stored.collect()
+        })
+    }
+
+    /// Takes over what a peer says about an entry.
+    pub(crate) fn import(&self, key: &[u8], data: &[(DataType, Vec<Datum>)]) {
+        let Some(key) = self.key_of(key) else { return };
+        // A full table refuses; the peer has no use for knowing.
+        let _imported = self.with_made_quietly(&key, |table, id, now| {
+            for (kind, elements) in data.iter().filter(|(kind, _)| *kind != DataType::ConnCur) {
+                for (element, datum) in elements.iter().enumerate() {
+                    // False where this table does not store it.
+                    match datum {
+                        Datum::Count(value) => table.set(id, *kind, element, *value, now),
+                        Datum::Rate(age_ms, current, previous) => {
+                            let parts = (*age_ms, *current, *previous);
+                            table.set_rate(id, *kind, element, RateCounter::from_parts(now, parts))
+                        }
+                        Datum::Text(Some(text)) => table.set_text(id, *kind, text),
+                        Datum::Text(None) => false,
+                    };
+                }
+            }
+        });
     }
 
     // What the runtime commands use.
@@ -284,7 +457,7 @@ impl StickTable {
             _ => table.value(id, kind, element, now).unwrap_or(0).to_string(),
         };
         let mut data = Vec::new();
-        for &kind in DISPLAY_ORDER {
+        for &kind in TYPE_ORDER {
             let Some((_, elements, period_ms)) = self.settings.stored().find(|(stored, ..)| *stored == kind)
             else {
                 continue;
@@ -348,8 +521,8 @@ impl StickTable {
     }
 }
 
-/// The order in which values are shown.
-const DISPLAY_ORDER: &[DataType] = &[
+/// Data types in the order in which they are shown, which is that of their numbers between peers.
+pub(crate) const TYPE_ORDER: &[DataType] = &[
     DataType::ServerId,
     DataType::Gpt0,
     DataType::Gpc0,

@@ -122,7 +122,7 @@ fn count(shared: &Shared, tracked: &Tracked, event: Event, by: u64) {
         return;
     }
     if let Some(key) = table.key_of(&tracked.key) {
-        table.with(&key, |table, id, now| count_all(table, id, event, by, now));
+        table.with_changed(&key, |table, id, now| count_all(table, id, event, by, now));
     }
 }
 

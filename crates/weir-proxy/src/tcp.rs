@@ -4,17 +4,15 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-use weir_http::Request;
+use weir_http::{Request, h1};
 use weir_net::timers::now_ms;
 use weir_rules::{Flow, Session, action};
 
-use crate::connect::ServerConnection;
 use crate::connection::Entry;
-use crate::counters::Counter;
 use crate::edge::{Edge, H1Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::worker::Worker;
-use crate::{connect, finish, forward, response_rules, route};
+use crate::{connect, finish, forward, response_inspection, response_rules, route};
 
 /// Serves a connection in TCP mode.
 pub(crate) async fn serve(
@@ -54,7 +52,7 @@ async fn stages(x: &mut Exchange) -> Result<(), Stop> {
     // What rules looked at is still in the edge's buffer: it must not go to the server twice.
     x.txn.request_body.clear();
     x.txn.request_body_complete = false;
-    inspect_response(x, &mut server).await?;
+    response_inspection::inspect(x, &mut server.edge).await?;
     let back = Rc::clone(x.worker.proxy(x.back));
     response_rules::stick(x, &server.held.server, &back);
     x.answered = true;
@@ -102,53 +100,17 @@ async fn inspect(x: &mut Exchange, index: usize) -> Result<(), Stop> {
     }
 }
 
-/// `tcp-response content` rules on what the server sends first, while the client's bytes go on to it.
-async fn inspect_response(x: &mut Exchange, server: &mut ServerConnection) -> Result<(), Stop> {
-    let proxy = Rc::clone(x.worker.proxy(x.back));
-    let rules = &proxy.tcp_response_content;
-    if rules.is_empty() {
-        return Ok(());
-    }
-    match proxy.tcp_response_inspect_delay {
-        Some(delay) => x.deadline.set_after(delay),
-        None => x.deadline.clear(),
-    }
-    let limit = x.worker.config().global.tune.bufsize;
-    let (mut from, mut complete) = (0, false);
-    let outcome = loop {
-        x.txn.response_body.clear();
-        if let Edge::H1(edge) = &server.edge {
-            x.txn.response_body.extend_from_slice(edge.input.unread());
-        }
-        complete |= x.txn.response_body.len() >= limit;
-        x.txn.inspecting = !complete;
-        match action::run(rules, from, &mut x.txn) {
-            Flow::Done | Flow::Allow => break Ok(()),
-            Flow::Wait { .. } if complete => break Ok(()),
-            Flow::Wait { next, .. } => from = next,
-            Flow::Drop { silent } => break Err(Stop::Drop { silent }),
-            Flow::Reply { .. }
-            | Flow::Tarpit(_)
-            | Flow::Service(_)
-            | Flow::SwitchToHttp
-            | Flow::CloseServer => break Err(Stop::Drop { silent: false }),
-        }
-        complete = !forward::until_more(x, &mut server.edge).await;
-    };
-    x.txn.inspecting = false;
-    x.txn.response_body.clear();
-    if outcome.is_err() {
-        x.terminated(b'P', b'D');
-        x.count_back(Counter::DeniedResponses, 1);
-    }
-    outcome
-}
-
-/// Shows the bytes received so far to the rules, without taking them.
+/// Shows the bytes received so far to the rules, without taking them: as they are, and as the head of an HTTP
+/// request when they are one.
 fn look(x: &mut Exchange) {
-    if let Edge::H1(edge) = &x.client {
-        x.txn.request_body.clear();
-        x.txn.request_body.extend_from_slice(edge.input.unread());
+    let Edge::H1(edge) = &x.client else { return };
+    let bytes = edge.input.unread();
+    x.txn.request_body.clear();
+    x.txn.request_body.extend_from_slice(bytes);
+    let options = x.worker.request_options(x.worker.proxy(x.front));
+    let may_be_http = bytes.first().is_some_and(u8::is_ascii_uppercase);
+    if !may_be_http || !matches!(h1::parse_request(bytes, &mut x.txn.request, &options), Ok(Some(_))) {
+        x.txn.request.clear();
     }
 }
 

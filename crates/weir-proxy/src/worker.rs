@@ -16,6 +16,7 @@ use crate::compression;
 use crate::counters::Counter;
 use crate::environment::WorkerEnvironment;
 use crate::log::Logger;
+use crate::peers::Group;
 use crate::pool::Pool;
 use crate::process::Services;
 use crate::sessions::Sessions;
@@ -64,6 +65,8 @@ pub(crate) struct Worker {
     last_client: Cell<u64>,
     /// Connections on this thread.
     pub(crate) connections: Cell<usize>,
+    /// `peers` sections, on the thread that serves them.
+    pub(crate) peers: RefCell<Vec<Option<Rc<Group>>>>,
 }
 
 impl Worker {
@@ -81,7 +84,7 @@ impl Worker {
             sessions: Sessions::default(),
             pool: Pool::default(),
             logger: Logger::new(&shared),
-            env: Rc::new(WorkerEnvironment::new(&shared)),
+            env: Rc::new(WorkerEnvironment::new(&shared, thread)),
             services,
             case_map,
             response_options: ParseOptions {
@@ -94,6 +97,7 @@ impl Worker {
             stop_waiters: RefCell::default(),
             last_client: Cell::new(0),
             connections: Cell::new(0),
+            peers: RefCell::default(),
             shared,
         })
     }
@@ -150,7 +154,9 @@ impl Worker {
     pub(crate) fn compression_level(&self) -> Option<weir_compress::Level> {
         let global = &self.config().global;
         let limits = weir_compress::Limits {
-            rate_bytes_per_second: u64::from(global.maxcomprate_kbps) * 1024,
+            rate_bytes_per_second: u64::from(
+                self.shared.limits.compression_kb_per_second.load(std::sync::atomic::Ordering::Relaxed),
+            ) * 1024,
             cpu_percent: match global.maxcompcpuusage_percent {
                 0 => 100,
                 percent => percent,

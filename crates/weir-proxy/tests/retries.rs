@@ -1,5 +1,7 @@
 //! Failed tries over real sockets: which server is asked next, and what is counted.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::pin::Pin;

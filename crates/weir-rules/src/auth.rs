@@ -1,6 +1,6 @@
 //! User lists: `userlist` sections, checked by `http_auth`.
 //!
-//! Owns users, groups and comparing passwords; leaves hashing to [`crate::crypt`].
+//! Owns users, groups and comparing passwords; leaves hashing to `crypt`.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Log-format strings (section 8.2.6): text, `%aliases` and `%[expressions]`.
 //!
-//! Owns parsing, flags and the built-in formats; leaves what an alias prints to [`crate::log_alias`].
+//! Owns parsing, flags and the built-in formats; leaves what an alias prints to `log_alias`.
 
 use std::sync::LazyLock;
 

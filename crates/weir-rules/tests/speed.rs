@@ -17,6 +17,7 @@ fn cpu_ns() -> u128 {
     text.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
+#[allow(clippy::print_stdout, reason = "the numbers are what it is for")]
 fn measure(what: &str, mut f: impl FnMut()) {
     let start = cpu_ns();
     (0..ROUNDS).for_each(|_| f());

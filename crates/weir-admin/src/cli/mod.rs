@@ -86,7 +86,6 @@ pub(crate) enum SeverityOutput {
 pub(crate) enum Severity {
     Error = 3,
     Warning = 4,
-    Notice = 5,
     Info = 6,
 }
 
@@ -115,7 +114,7 @@ pub(crate) enum Answer {
     /// Data for tools.
     Data(String),
     /// It takes time: waiting, or asking other threads.
-    Later(Pin<Box<dyn Future<Output = Answer>>>),
+    Later(Pin<Box<dyn Future<Output = Self>>>),
     /// Close the connection.
     Quit,
 }
@@ -164,7 +163,6 @@ impl Severity {
         match self {
             Self::Error => "err",
             Self::Warning => "warning",
-            Self::Notice => "notice",
             Self::Info => "info",
         }
     }

@@ -14,6 +14,9 @@ use super::{Answer, Request, Session};
 /// Most prepared versions of all files together.
 const MAX_VERSIONS: usize = 64;
 
+/// Keys and values.
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// Versions that are not in force yet.
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
@@ -26,7 +29,7 @@ struct OfFile {
     current: u32,
     /// Newest version.
     next: u32,
-    prepared: BTreeMap<u32, Vec<(Vec<u8>, Vec<u8>)>>,
+    prepared: BTreeMap<u32, Entries>,
 }
 
 impl Versions {

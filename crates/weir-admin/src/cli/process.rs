@@ -124,8 +124,9 @@ pub(crate) fn clear_counters(session: &mut Session, request: &Request) -> Answer
             }
         }
     }
-    shared.connection_rate.clear_max();
-    shared.tls_rate.clear_max();
+    for rate in [&shared.connection_rate, &shared.session_rate, &shared.tls_rate, &shared.tls_key_rate] {
+        rate.clear_max();
+    }
     Answer::Done
 }
 

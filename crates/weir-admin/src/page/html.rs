@@ -87,7 +87,7 @@ impl Figures {
 fn grouped(digits: &str) -> String {
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             out.push('\u{202f}');
         }
         out.push(digit);
@@ -192,7 +192,7 @@ pub(crate) fn render(view: &View<'_>, objects: &[Object<'_>]) -> String {
     head(view, &title, &mut out);
     if let Some(outcome) = view.query.outcome {
         let class = if outcome == Outcome::Done { "done" } else { "failed" };
-        write!(out, "<p class=\"outcome {class}\" role=\"status\">{}</p>\n", outcome.text())
+        writeln!(out, "<p class=\"outcome {class}\" role=\"status\">{}</p>", outcome.text())
             .unwrap_or_default();
     }
     out.push_str("<main>\n");
@@ -225,7 +225,7 @@ fn head(view: &View<'_>, title: &str, out: &mut String) {
         false => text.clone(),
     });
     if let Some(description) = description.filter(|text| !text.is_empty()) {
-        write!(out, "<p class=\"about\">{}</p>\n", escape(&description)).unwrap_or_default();
+        writeln!(out, "<p class=\"about\">{}</p>", escape(&description)).unwrap_or_default();
     }
     let uptime = info::uptime(u32::try_from(shared.now_ms() / 1000).unwrap_or(u32::MAX));
     let mut facts = vec![
@@ -245,7 +245,7 @@ fn head(view: &View<'_>, title: &str, out: &mut String) {
     }
     out.push_str("<dl>\n");
     for (name, value) in facts {
-        write!(out, "<div><dt>{name}</dt><dd>{}</dd></div>\n", escape(&value)).unwrap_or_default();
+        writeln!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(&value)).unwrap_or_default();
     }
     out.push_str("</dl>\n<nav>\n");
     links(view, out);
@@ -259,7 +259,7 @@ fn links(view: &View<'_>, out: &mut String) {
     let uri = &view.stats.uri;
     let mut add = |text: &str, query: Query| {
         // Writing to memory cannot fail.
-        write!(out, "<a href=\"{}\">{text}</a>\n", escape(&query.link(uri))).unwrap_or_default();
+        writeln!(out, "<a href=\"{}\">{text}</a>", escape(&query.link(uri))).unwrap_or_default();
     };
     add("Refresh now", query.clone());
     if view.stats.refresh.is_some() {
@@ -280,9 +280,9 @@ fn search(view: &View<'_>, out: &mut String) {
         None => (Query { scope: None, outcome: None, ..view.query.clone() }.link(&view.stats.uri), None),
     };
     // Writing to memory cannot fail.
-    write!(out, "<form method=\"get\" action=\"{}\">\n", escape(&path)).unwrap_or_default();
+    writeln!(out, "<form method=\"get\" action=\"{}\">", escape(&path)).unwrap_or_default();
     if let Some(word) = kept {
-        write!(out, "<input type=\"hidden\" name=\"{}\">\n", escape(&word)).unwrap_or_default();
+        writeln!(out, "<input type=\"hidden\" name=\"{}\">", escape(&word)).unwrap_or_default();
     }
     write!(
         out,

@@ -424,7 +424,7 @@ fn nobodys_transaction(env: &Rc<dyn Environment>, proxy: &Proxy, index: usize) -
 
 #[cfg(test)]
 pub(super) fn transaction_for_tests(shared: &Arc<crate::state::Shared>, proxy: &Proxy) -> Txn {
-    let env = crate::environment::WorkerEnvironment::new(shared);
+    let env = crate::environment::WorkerEnvironment::new(shared, 0);
     let env: Rc<dyn Environment> = Rc::new(env);
     nobodys_transaction(&env, proxy, 0)
 }

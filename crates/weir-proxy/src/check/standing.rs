@@ -84,7 +84,7 @@ impl Standing {
                 config.check.as_ref().map_or_else(Target::default, |c| Target { addr: c.addr, port: c.port }),
             ),
             agent_target: Mutex::new(config.agent_check.as_ref().map_or_else(Target::default, agent_target)),
-            agent_send: Mutex::new(config.agent_check.as_ref().map_or(Vec::new(), |a| a.send.clone())),
+            agent_send: Mutex::new(config.agent_check.as_ref().map_or_else(Vec::new, |a| a.send.clone())),
             running: AtomicU8::new(0),
             hurry: Notify::new(),
             watched: AtomicBool::new(false),

@@ -123,8 +123,6 @@ struct SetField {
 impl Action for SetField {
     fn run(&self, txn: &mut Txn, phase: Phase) -> Step {
         with_rendered(&self.value, txn, |txn, value| {
-            // RFC 9110 section 5.5: a value has no white space around it.
-            let value = value.trim_ascii();
             let max_head = txn.max_head;
             let Some(fields) = fields(txn, phase) else { return Step::Next };
             if !self.add {

@@ -43,7 +43,7 @@ pub(crate) static CONVERTERS: &[Converter] = &[
     converter(
         "secure_memcmp",
         args(1, &[K::Var]),
-        Type::Str,
+        Type::Bin,
         Type::Bool,
         "Compares with a variable in constant time.",
         secure_memcmp,
@@ -172,7 +172,7 @@ fn plain_hmac(at: u8, key: &[u8], message: &[u8]) -> Vec<u8> {
 
 fn secure_memcmp<'a>(value: Value<'a>, args: &'a Args, txn: &'a Txn) -> Option<Value<'a>> {
     let other = args.var(0)?.get(txn)?.into_bytes();
-    let equal = constant_time::verify_slices_are_equal(&value.into_bytes(), &other).is_ok();
+    let equal = constant_time::verify_slices_are_equal(&value.into_binary(), &other).is_ok();
     Some(Value::Bool(equal))
 }
 
