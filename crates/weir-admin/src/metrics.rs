@@ -366,6 +366,9 @@ fn each(objects: &[&Object<'_>], mut run: impl FnMut(&Object<'_>, &[(&str, &str)
     }
 }
 
+/// Reads one number of a table.
+type TableFigure = fn(&weir_proxy::stick_table::StickTable) -> usize;
+
 fn in_states(name: &str, labels: &[(&str, &str)], states: &[&str], state: &str, out: &mut String) {
     for one in states {
         let labels = [labels, &[("state", *one)]].concat();
@@ -374,7 +377,7 @@ fn in_states(name: &str, labels: &[(&str, &str)], states: &[&str], state: &str, 
 }
 
 fn tables(shared: &Shared, wanted: &Wanted, out: &mut String) {
-    let sizes: [(&str, &str, fn(&weir_proxy::stick_table::StickTable) -> usize); 2] = [
+    let sizes: [(&str, &str, TableFigure); 2] = [
         ("haproxy_sticktable_size", "Most entries of a stick table", |table| table.settings().size),
         ("haproxy_sticktable_used", "Entries of a stick table", weir_proxy::stick_table::StickTable::used),
     ];
