@@ -127,7 +127,6 @@ impl ServerDraft {
             tcp_ut: None,
             init_addr: None,
             resolvers: None,
-            namespace: None,
             socks4: None,
             log_proto: None,
             guid: None,
@@ -810,15 +809,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "namespace",
-        "<name>",
-        "Network namespace connections are made in",
-        How::Server(|d, a| {
-            d.server.namespace = Some(a.text("a namespace's name")?);
-            Ok(())
-        }),
-    ),
+    entry("namespace", "<name>", "Network namespace connections are made in", How::NotYet),
     entry(
         "no-agent-check",
         "",

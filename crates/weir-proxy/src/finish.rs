@@ -12,6 +12,7 @@ use weir_rules::Reply;
 use crate::counters::{Counter, Counters};
 use crate::edge::{BodyLength, Edge};
 use crate::exchange::{Exchange, Finished, Stop};
+use crate::state::ServerState;
 use crate::{errors, request_rules, response_rules, stick_track};
 
 /// Longest time an answer made here may take to leave, when the frontend has no `timeout client`.
@@ -165,10 +166,29 @@ fn leave_backend(x: &mut Exchange) {
     }
 }
 
+/// Bytes and times for the server that answered.
+pub(crate) fn count_on_server(x: &Exchange, server: &ServerState) {
+    let received = x.txn.bytes_in + request_size(x).unwrap_or(0);
+    let times = &x.txn.timers;
+    for (counter, by) in [
+        (Counter::BytesIn, Some(received)),
+        (Counter::BytesOut, Some(x.txn.bytes_out)),
+        (Counter::QueueTime, times.queue_ms.map(u64::from)),
+        (Counter::ConnectTime, times.connect_ms.map(u64::from)),
+        (Counter::ResponseTime, times.response_ms.map(u64::from)),
+        (Counter::TotalTime, Some(u64::from(x.elapsed_ms()))),
+    ] {
+        if let Some(by) = by.filter(|by| *by > 0) {
+            server.count(x.worker.thread, counter, by);
+        }
+    }
+}
+
 /// Bytes of the request's head, as it would stand on the wire of HTTP/1.
 fn request_size(x: &Exchange) -> Option<u64> {
     let request = &x.txn.request;
-    if request.version == Version::default() && request.uri.is_empty() {
+    // In TCP mode a head is only a view of bytes that were counted.
+    if x.txn.session.http_major == 0 || request.version == Version::default() && request.uri.is_empty() {
         return None;
     }
     let fields: usize = request.fields.list().iter().map(|f| f.name.len() + f.value.len() + 4).sum();

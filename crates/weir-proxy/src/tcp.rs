@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-use weir_http::Request;
+use weir_http::{Request, h1};
 use weir_net::timers::now_ms;
 use weir_rules::{Flow, Session, action};
 
@@ -100,11 +100,17 @@ async fn inspect(x: &mut Exchange, index: usize) -> Result<(), Stop> {
     }
 }
 
-/// Shows the bytes received so far to the rules, without taking them.
+/// Shows the bytes received so far to the rules, without taking them: as they are, and as the head of an HTTP
+/// request when they are one.
 fn look(x: &mut Exchange) {
-    if let Edge::H1(edge) = &x.client {
-        x.txn.request_body.clear();
-        x.txn.request_body.extend_from_slice(edge.input.unread());
+    let Edge::H1(edge) = &x.client else { return };
+    let bytes = edge.input.unread();
+    x.txn.request_body.clear();
+    x.txn.request_body.extend_from_slice(bytes);
+    let options = x.worker.request_options(x.worker.proxy(x.front));
+    let may_be_http = bytes.first().is_some_and(u8::is_ascii_uppercase);
+    if !may_be_http || !matches!(h1::parse_request(bytes, &mut x.txn.request, &options), Ok(Some(_))) {
+        x.txn.request.clear();
     }
 }
 
