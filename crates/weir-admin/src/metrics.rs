@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use weir_http::Response;
 use weir_proxy::Shared;
+use weir_proxy::stick_table::StickTable;
 use weir_rules::{Reply, Txn, reply};
 
 use crate::info::{self, About};
@@ -373,10 +374,13 @@ fn in_states(name: &str, labels: &[(&str, &str)], states: &[&str], state: &str, 
     }
 }
 
+/// A figure of a stick table.
+type Read = fn(&StickTable) -> usize;
+
 fn tables(shared: &Shared, wanted: &Wanted, out: &mut String) {
-    let sizes: [(&str, &str, fn(&weir_proxy::stick_table::StickTable) -> usize); 2] = [
+    let sizes: [(&str, &str, Read); 2] = [
         ("haproxy_sticktable_size", "Most entries of a stick table", |table| table.settings().size),
-        ("haproxy_sticktable_used", "Entries of a stick table", weir_proxy::stick_table::StickTable::used),
+        ("haproxy_sticktable_used", "Entries of a stick table", StickTable::used),
     ];
     for (name, description, read) in sizes {
         if shared.tables.iter().next().is_none() || !wanted.wants(name) {
