@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use weir_http::Response;
 use weir_proxy::Shared;
+use weir_proxy::stick_table::StickTable;
 use weir_rules::{Reply, Txn, reply};
 
 use crate::info::{self, About};
@@ -366,9 +367,6 @@ fn each(objects: &[&Object<'_>], mut run: impl FnMut(&Object<'_>, &[(&str, &str)
     }
 }
 
-/// Reads one number of a table.
-type TableFigure = fn(&weir_proxy::stick_table::StickTable) -> usize;
-
 fn in_states(name: &str, labels: &[(&str, &str)], states: &[&str], state: &str, out: &mut String) {
     for one in states {
         let labels = [labels, &[("state", *one)]].concat();
@@ -376,10 +374,13 @@ fn in_states(name: &str, labels: &[(&str, &str)], states: &[&str], state: &str, 
     }
 }
 
+/// A figure of a stick table.
+type Read = fn(&StickTable) -> usize;
+
 fn tables(shared: &Shared, wanted: &Wanted, out: &mut String) {
-    let sizes: [(&str, &str, TableFigure); 2] = [
+    let sizes: [(&str, &str, Read); 2] = [
         ("haproxy_sticktable_size", "Most entries of a stick table", |table| table.settings().size),
-        ("haproxy_sticktable_used", "Entries of a stick table", weir_proxy::stick_table::StickTable::used),
+        ("haproxy_sticktable_used", "Entries of a stick table", StickTable::used),
     ];
     for (name, description, read) in sizes {
         if shared.tables.iter().next().is_none() || !wanted.wants(name) {
