@@ -177,7 +177,7 @@ pub(crate) fn prepare_servers(shared: &Shared) -> Result<(), Vec<String>> {
             match client(ssl, peer, &store) {
                 Ok(client) => peer.tls.store(Some(client)),
                 Err(error) => {
-                    errors.push(format!("peer '{}/{}': {error}", remotes.section, peer.config.name))
+                    errors.push(format!("peer '{}/{}': {error}", remotes.section, peer.config.name));
                 }
             }
         }

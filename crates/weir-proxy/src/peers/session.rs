@@ -121,11 +121,9 @@ impl Session {
                 self.teaching = Some(Teaching { table: 0, keys: VecDeque::new(), part: 0 });
             }
             Message::ResyncFinished | Message::ResyncPartial => {
-                let complete = message == Message::ResyncFinished;
-                if complete {
-                    wire::put(&Message::ResyncConfirmed, &mut self.output);
-                }
-                events.push(Event::Taught { complete });
+                // A peer that gets no answer to its lesson tells nothing else.
+                wire::put(&Message::ResyncConfirmed, &mut self.output);
+                events.push(Event::Taught { complete: message == Message::ResyncFinished });
             }
             Message::ResyncConfirmed => events.push(Event::Learned),
             Message::Heartbeat | Message::Unknown => {}
@@ -359,6 +357,20 @@ mod tests {
     }
 
     #[test]
+    fn a_predecessor_only_teaches() {
+        let (here, there) = (tables(), tables());
+        set(&there, "p/t", "a", "data.gpc0", 5);
+        let teacher = session(&there);
+        let mut teacher = Session::new(teacher.tables, vec![u64::MAX; 2]);
+        teacher.talk(true);
+        assert!(teacher.output.is_empty());
+        let mut pupil = session(&here);
+        pupil.ask();
+        assert_eq!(converse(&mut pupil, &mut teacher), [Event::Taught { complete: true }]);
+        assert_eq!(get(&here, "p/t", "a"), "5 0 0 -");
+    }
+
+    #[test]
     fn tables_that_differ_are_left_alone() {
         let here = tables();
         let other = TABLES.replace("table t type string", "table t type ip");
@@ -373,7 +385,7 @@ mod tests {
     #[test]
     fn nonsense_ends_the_session() {
         let check = |bytes: &[u8]| {
-            assert_eq!(session(&tables()).handle(&mut bytes.to_vec()), Err(Malformed), "{bytes:?}")
+            assert_eq!(session(&tables()).handle(&mut bytes.to_vec()), Err(Malformed), "{bytes:?}");
         };
         // An update of no table, of one that was never defined; the other side's failure.
         check(&[10, 128, 1, 0]);
