@@ -48,37 +48,38 @@ pub(crate) fn parse(answer: &[u8]) -> Orders {
         if rest.is_empty() {
             return orders;
         }
-        let len = rest.iter().position(|b| matches!(b, b' ' | b'\t' | b',' | b'#')).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(len);
-        if after.first() == Some(&b'#') {
+        if let Some(description) = rest.strip_prefix(b"#") {
             // The rest of the line describes the state.
-            orders.take(word, &after[1..]);
+            orders.describe(description.trim_ascii());
             return orders;
         }
-        orders.take(word, b"");
+        let len = rest.iter().position(|b| matches!(b, b' ' | b'\t' | b',' | b'#')).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(len);
+        orders.take(word);
         rest = after;
     }
 }
 
 impl Orders {
-    fn take(&mut self, word: &[u8], description: &[u8]) {
+    fn describe(&mut self, description: &[u8]) {
+        if let Some((false, text)) = &mut self.health
+            && !description.is_empty()
+        {
+            for part in [&b" ("[..], description, b")"] {
+                text.extend_from_slice(part);
+            }
+        }
+    }
+
+    fn take(&mut self, word: &[u8]) {
         let lower = word.to_ascii_lowercase();
         let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u32>().ok();
         match lower.as_slice() {
-            b"" => {}
             b"ready" => self.admin = Some(Admin::Ready),
             b"drain" => self.admin = Some(Admin::Drain),
             b"maint" => self.admin = Some(Admin::Maint),
             b"up" => self.health = Some((true, lower)),
-            b"down" | b"fail" | b"stopped" => {
-                let mut text = lower;
-                if !description.is_empty() {
-                    text.extend_from_slice(b" (");
-                    text.extend_from_slice(description.trim_ascii());
-                    text.push(b')');
-                }
-                self.health = Some((false, text));
-            }
+            b"down" | b"fail" | b"stopped" => self.health = Some((false, lower)),
             _ => {
                 let weight = lower.strip_prefix(b"weight:").unwrap_or(&lower);
                 let absolute = weight.len() < lower.len();
@@ -99,7 +100,7 @@ impl Orders {
         let (status, result) = match &self.health {
             Some((true, _)) => (Status::L7Ok, CheckResult::Passed),
             Some((false, _)) => (Status::L7Status, CheckResult::Failed),
-            None => (Status::L7Ok, CheckResult::Neutral),
+            None => (Status::Checked, CheckResult::Neutral),
         };
         let mut text = Vec::new();
         if let Some((_, said)) = &self.health {
@@ -176,6 +177,8 @@ mod tests {
                 ..none()
             },
         );
+        check("stopped #x", Orders { health: Some((false, b"stopped (x)".to_vec())), ..none() });
+        check("up #fine", Orders { health: Some((true, b"up".to_vec())), ..none() });
         check("30", Orders { unknown: Some(b"30".to_vec()), ..none() });
     }
 }

@@ -68,7 +68,8 @@ pub(super) fn conclude(
         result: result_number(result),
     };
     let options = &shared.config.proxies[server.proxy].options;
-    if options.log_health_checks && (moved || status_before != report.status) {
+    let says_something = result != Some(CheckResult::Neutral);
+    if options.log_health_checks && says_something && (moved || status_before != report.status) {
         let text = sentence(shared, server, of_agent, &report, after);
         shared.checks.log(server.proxy, level::NOTICE, text);
     }

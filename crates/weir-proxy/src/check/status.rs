@@ -14,6 +14,8 @@ pub enum Status {
     Unknown = 0,
     /// Will be checked.
     Init = 1,
+    /// An agent that said nothing of its server's health.
+    Checked = 3,
     /// Real traffic failed (`observe`).
     HealthAnalyze = 4,
     SocketError = 5,
@@ -47,6 +49,7 @@ impl Status {
         match self {
             Self::Unknown => ("UNK", "Unknown"),
             Self::Init => ("INI", "Initializing"),
+            Self::Checked => ("", "No status change"),
             Self::HealthAnalyze => ("HANA", "Health analyze"),
             Self::SocketError => ("SOCKERR", "Socket error"),
             Self::L4Ok => ("L4OK", "Layer4 check passed"),
@@ -87,6 +90,7 @@ impl Status {
     pub fn result(self) -> Option<CheckResult> {
         match self {
             Self::Unknown | Self::Init => None,
+            Self::Checked => Some(CheckResult::Neutral),
             Self::L4Ok | Self::L6Ok | Self::L7Ok => Some(CheckResult::Passed),
             Self::L7OkConditional => Some(CheckResult::ConditionallyPassed),
             Self::HealthAnalyze
