@@ -120,7 +120,6 @@ fn empty(addr: BindAddr, pos: Pos) -> Bind {
         threads: Vec::new(),
         disabled: false,
         datagram: false,
-        namespace: None,
         shards: 1,
         guid_prefix: None,
         nbconn: 1,
@@ -414,15 +413,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     entry("force-tlsv11", "", "TLS 1.1 only", How::Bind(|d, _| force(d, "force-tlsv11"))),
     entry("force-tlsv12", "", "TLS 1.2 only", How::Bind(|d, _| force(d, "force-tlsv12"))),
     entry("force-tlsv13", "", "TLS 1.3 only", How::Bind(|d, _| force(d, "force-tlsv13"))),
-    entry(
-        "generate-certificates",
-        "",
-        "Makes certificates for the names clients ask for",
-        How::Bind(|d, _| {
-            d.ssl.generate_certificates = true;
-            Ok(())
-        }),
-    ),
+    entry("generate-certificates", "", "Certificates made for unknown names", How::NotYet),
     entry(
         "gid",
         "<gid>",
@@ -542,15 +533,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "namespace",
-        "<name>",
-        "Network namespace to listen in",
-        How::Bind(|d, a| {
-            d.bind.namespace = Some(a.text("a namespace's name")?);
-            Ok(())
-        }),
-    ),
+    entry("namespace", "<name>", "Network namespace to listen in", How::NotYet),
     entry(
         "nbconn",
         "<nbconn>",

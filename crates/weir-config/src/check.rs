@@ -506,7 +506,7 @@ impl Checker<'_> {
         for bind in &proxy.binds {
             let Some(ssl) = &bind.ssl else { continue };
             let certificates = !ssl.crt.is_empty() || !ssl.crt_list.is_empty() || !ssl.default_crt.is_empty();
-            if !certificates && !ssl.generate_certificates {
+            if !certificates {
                 let message = format!(
                     "no SSL certificate specified for a bind line of {} '{}'",
                     kind(proxy),

@@ -559,7 +559,6 @@ pub struct Bind {
     pub disabled: bool,
     /// Datagrams instead of a stream (`dgram+`, `udp@`).
     pub datagram: bool,
-    pub namespace: Option<String>,
     /// `shards`: listening sockets; 0 is one for each thread.
     pub shards: u32,
     pub guid_prefix: Option<String>,
@@ -646,7 +645,6 @@ pub struct SslBind {
     pub ca_ignore_err: Option<String>,
     pub allow_0rtt: bool,
     pub prefer_client_ciphers: bool,
-    pub generate_certificates: bool,
     pub ca_sign_file: Option<PathBuf>,
     /// Other accepted words (`ssl_default_bind_options` included), as written.
     pub others: Vec<String>,
@@ -734,6 +732,10 @@ pub struct Server {
     pub ssl: Option<SslServer>,
     /// The TLS words of the line, also without `ssl`: checks use them, and the runtime may turn TLS on.
     pub ssl_settings: SslServer,
+    /// `ssl` stands in the line or in what it inherits from: the runtime may turn TLS on.
+    pub ssl_possible: bool,
+    /// `no-ssl`
+    pub no_ssl: bool,
     pub alpn: Option<Vec<Vec<u8>>>,
     pub proto: Option<Proto>,
     pub send_proxy: Option<SendProxy>,
@@ -755,7 +757,6 @@ pub struct Server {
     pub tcp_ut: Option<Duration>,
     pub init_addr: Option<String>,
     pub resolvers: Option<String>,
-    pub namespace: Option<String>,
     pub socks4: Option<SocketAddr>,
     pub log_proto: Option<String>,
     pub guid: Option<String>,

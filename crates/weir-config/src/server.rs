@@ -104,6 +104,8 @@ impl ServerDraft {
             track: None,
             ssl: None,
             ssl_settings: global.ssl_default_server.clone(),
+            ssl_possible: false,
+            no_ssl: false,
             alpn: None,
             proto: None,
             send_proxy: None,
@@ -125,7 +127,6 @@ impl ServerDraft {
             tcp_ut: None,
             init_addr: None,
             resolvers: None,
-            namespace: None,
             socks4: None,
             log_proto: None,
             guid: None,
@@ -808,15 +809,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "namespace",
-        "<name>",
-        "Network namespace connections are made in",
-        How::Server(|d, a| {
-            d.server.namespace = Some(a.text("a namespace's name")?);
-            Ok(())
-        }),
-    ),
+    entry("namespace", "<name>", "Network namespace connections are made in", How::NotYet),
     entry(
         "no-agent-check",
         "",
@@ -892,6 +885,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Undoes ssl",
         How::Server(|d, _| {
             d.ssl_on = false;
+            d.server.no_ssl = true;
             Ok(())
         }),
     ),
@@ -1193,6 +1187,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Speaks TLS to the server",
         How::Server(|d, _| {
             d.ssl_on = true;
+            d.server.ssl_possible = true;
+            d.server.no_ssl = false;
             Ok(())
         }),
     ),

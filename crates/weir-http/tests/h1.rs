@@ -525,7 +525,14 @@ fn responses_are_written_framed_anew() {
     };
     let plain = WriteOptions::default();
     let closed = WriteOptions { framing: Framing::UntilClose, connection: Connection::Close, ..plain };
-    check("HTTP/1.0 200 OK\r\nA: b\r\n\r\n", closed, "HTTP/1.1 200 OK\r\na: b\r\nconnection: close\r\n\r\n");
+    let old = "HTTP/1.0 200 OK\r\nA: b\r\n\r\n";
+    check(old, closed, "HTTP/1.0 200 OK\r\na: b\r\nconnection: close\r\n\r\n");
+    // HTTP/1.0 has no chunks, and says when it goes on.
+    let chunked = WriteOptions { framing: Framing::Chunked, ..plain };
+    check(old, chunked, "HTTP/1.1 200 OK\r\na: b\r\ntransfer-encoding: chunked\r\n\r\n");
+    let kept = WriteOptions { framing: Framing::Length(0), ..plain };
+    let expected = "HTTP/1.0 200 OK\r\na: b\r\ncontent-length: 0\r\nconnection: keep-alive\r\n\r\n";
+    check(old, kept, expected);
     check(
         "HTTP/1.1 304 No\r\nContent-Length: 3\r\n\r\n",
         plain,

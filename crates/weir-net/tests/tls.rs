@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::io::IoSlice;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -570,4 +570,56 @@ fn bytes_read_before_the_handshake_count() {
         let (second, ()) = tokio::join!(second, first);
         second.unwrap();
     });
+}
+
+#[test]
+fn certificates_and_lists_of_version_1() {
+    let world = World::new();
+    world.sign("s.pem", &["a.example"], "s");
+    let fixture = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/version1").join(name);
+    let store = CertificateStore::default();
+    let load = |name: &str| store.load(&fixture(name), Default::default()).unwrap().remove(0);
+    let check = |ca: PathBuf, crl: bool, ignore: IgnoreErrors, shown: &str, expected: Result<u32, ()>| {
+        for version in [Version::Tls12, Version::Tls13] {
+            let line = LineOptions {
+                verify: Verify::Required,
+                leniency: Leniency { certificate: ignore.clone(), authorities: IgnoreErrors::Nothing },
+                ca_file: Some(ca.clone()),
+                crl_file: crl.then(|| fixture("crl.pem")),
+                algorithms: Algorithms { max_version: version, ..Algorithms::default() },
+                ..LineOptions::default()
+            };
+            let server = world.server(&ServerOptions { line, ..world.server_options(&["s.pem"]) });
+            let client = client(&ClientOptions { certificate: Some(load(shown)), ..world.trusting() });
+            let got = run(async {
+                let (mut near, mut far) = pair(&server, &client, Some("a.example"));
+                let result = shake(&mut near, &mut far).await;
+                result.map(|()| far.tls().unwrap().verify_error()).map_err(|_| ())
+            });
+            assert_eq!(got, expected, "{shown} {crl} {ignore:?} {version:?}");
+        }
+    };
+    use IgnoreErrors::{All, Nothing, These};
+    let (own, other) = (fixture("ca.pem"), world.path("ca.pem"));
+    check(own.clone(), false, Nothing, "good.pem", Ok(0));
+    check(own.clone(), true, Nothing, "good.pem", Ok(0));
+    check(own.clone(), true, Nothing, "gone.pem", Err(()));
+    check(own.clone(), true, These(vec![23]), "gone.pem", Ok(23));
+    check(own, true, These(vec![10]), "gone.pem", Err(()));
+    check(other.clone(), false, Nothing, "good.pem", Err(()));
+    check(other, false, All, "good.pem", Ok(20));
+    // The other way round: a server shows such a certificate.
+    let server = world.server(&ServerOptions {
+        certificates: vec![CertificateSource::Crt(fixture("good.pem"))],
+        ..ServerOptions::default()
+    });
+    for (ca, expected) in [(Some(fixture("ca.pem")), true), (Some(world.path("ca.pem")), false), (None, true)]
+    {
+        let options = ClientOptions { verify: ca.is_some(), ca_file: ca, ..ClientOptions::default() };
+        let client = client(&options);
+        run(async {
+            let (mut near, mut far) = pair(&server, &client, Some("good"));
+            assert_eq!(shake(&mut near, &mut far).await.is_ok(), expected, "{options:?}");
+        });
+    }
 }

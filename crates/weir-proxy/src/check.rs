@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! watch (one task a check) > attempt (sockets) > script (steps: expect, http, protocols)
-//!                          > report > standing (state machine, log, effects)
+//!                          > report > standing (state machine, effects) > sentence (the log)
 //! ```
 //! Owns the tasks and the ways into them; leaves deciding to `weir-balance` and to [`script`].
 
@@ -28,6 +28,7 @@ pub(crate) mod observe;
 mod protocols;
 mod report;
 mod script;
+mod sentence;
 mod standing;
 mod status;
 

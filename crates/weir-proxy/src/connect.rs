@@ -332,7 +332,11 @@ fn give_up(x: &mut Exchange, server: &Arc<ServerState>, failure: Failure) -> Sto
 async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerConnection, ConnectError> {
     let server = Arc::clone(&held.server);
     let identity = Identity::of(x, &server);
-    let key = PoolKey { server: (x.back, server.index), identity: identity.hash() };
+    let key = PoolKey {
+        server: (x.back, server.index),
+        generation: server.generation.load(Relaxed),
+        identity: identity.hash(),
+    };
     let asker = Asker { client: x.client_id, first_request: x.first_request, reuse: proxy.http_reuse };
     let started = now_ms();
     if proxy.options.keep_alive == KeepAlive::KeepAlive && !x.tunnel {
@@ -453,7 +457,7 @@ impl Identity {
     fn of(x: &Exchange, server: &ServerState) -> Self {
         let config = &server.config;
         let bytes = |value: weir_rules::Value<'_>| value.into_bytes().into_owned();
-        let sni = config.ssl.as_ref().and_then(|ssl| ssl.sni.as_ref());
+        let sni = server.tls_settings().and_then(|ssl| ssl.sni.as_ref());
         let port = match config.port_map {
             // Manual, `server`: port 0 stands for the port the client connected to.
             weir_config::model::PortMap::Fixed if server.addr.load().ip().is_some_and(|a| a.port() == 0) => {
@@ -547,7 +551,7 @@ async fn open(
     }
     let mut h2 = identity.websocket.or(server.config.proto) == Some(Proto::H2);
     let mut tls = None;
-    if server.config.ssl.is_some() {
+    if server.tls_settings().is_some() {
         let alpn = identity.websocket.map(|proto| match proto {
             Proto::H2 => vec![b"h2".to_vec()],
             Proto::H1 | Proto::None => vec![b"http/1.1".to_vec()],

@@ -21,16 +21,19 @@ pub(crate) struct WorkerEnvironment {
     shared: Arc<Shared>,
     /// The tables by their indexes, ready to be lent out.
     tables: Vec<Rc<dyn StickTable>>,
+    /// Number of the thread it is used on.
+    thread: usize,
     /// State of the random number generator (xorshift64*): for balancing and samples, not for secrets.
     random: Cell<u64>,
 }
 
 impl WorkerEnvironment {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>, thread: usize) -> Self {
         let seed = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |d| d.as_nanos() as u64) | 1;
         let worker_seed = std::ptr::from_ref(&seed) as u64;
         Self {
             shared: Arc::clone(shared),
+            thread,
             tables: stick_track::handles(&shared.tables),
             random: Cell::new(seed ^ worker_seed.rotate_left(32)),
         }
@@ -156,6 +159,10 @@ impl Environment for WorkerEnvironment {
 
     fn pid(&self) -> u32 {
         self.shared.pid
+    }
+
+    fn thread(&self) -> u32 {
+        self.thread as u32
     }
 
     fn threads(&self) -> u32 {

@@ -20,7 +20,8 @@ pub(crate) fn render(option: &Forwarded, txn: &Txn) -> Vec<u8> {
             None => txn.request.fields.first(FieldName::Host).map(<[u8]>::to_vec),
         };
         if let Some(host) = host {
-            pair(&mut out, b"host", &quoted(&host));
+            // Always quoted: most hosts that matter have a port or are addresses, and parsers expect it.
+            pair(&mut out, b"host", &quoted_string(&host));
         }
     }
     node(&mut out, b"by", &option.by, &option.by_port, txn.dst(), txn);
@@ -77,6 +78,10 @@ fn quoted(value: &[u8]) -> Vec<u8> {
     if value.iter().all(is_token) {
         return value.to_vec();
     }
+    quoted_string(value)
+}
+
+fn quoted_string(value: &[u8]) -> Vec<u8> {
     let mut out = vec![b'"'];
     for byte in value {
         if matches!(byte, b'"' | b'\\') {

@@ -25,6 +25,8 @@ use weir_rules::txn::TlsFacts;
 pub(crate) struct PoolKey {
     /// Backend and server numbers.
     pub(crate) server: (usize, usize),
+    /// Of the server's address and TLS.
+    pub(crate) generation: u32,
     /// Hash of name, source and PROXY contents where they vary; 0 otherwise.
     pub(crate) identity: u64,
 }

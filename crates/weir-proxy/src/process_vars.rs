@@ -105,7 +105,7 @@ fn no_transaction(shared: &Arc<Shared>) -> Txn {
         requests: Cell::new(0),
         log_level: Cell::new(None),
     };
-    Txn::new(Rc::new(session), Rc::new(WorkerEnvironment::new(shared)))
+    Txn::new(Rc::new(session), Rc::new(WorkerEnvironment::new(shared, 0)))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use weir_config::model::{self, Config, SslBind, SslServer};
 use weir_net::Stream;
@@ -193,6 +194,22 @@ impl Shared {
     pub fn prepare_tls(&self, server: &ServerState) -> Result<(), String> {
         let Some(ssl) = settings_of(server, &self.config.proxies[server.proxy]) else { return Ok(()) };
         server.tls.store(Some(client(ssl, server, &described(&self.config)?)?));
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Turns TLS to a server on or off (`set server ssl`).
+    ///
+    /// # Errors
+    /// Why its files cannot be used.
+    pub fn set_tls(&self, server: &ServerState, on: bool) -> Result<(), String> {
+        if on && server.tls.load().is_none() {
+            let ssl = server.config.ssl.as_ref().unwrap_or(&server.config.ssl_settings);
+            server.tls.store(Some(client(ssl, server, &described(&self.config)?)?));
+        }
+        server.tls_switch.store(i8::from(on), Relaxed);
+        server.generation.fetch_add(1, Relaxed);
         Ok(())
     }
 }

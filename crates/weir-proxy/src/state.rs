@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicI8, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Relaxed, SeqCst},
 };
 use std::sync::{Arc, Mutex, PoisonError};
@@ -271,6 +271,10 @@ pub struct ServerState {
     pub farm: Arc<Farm>,
     /// Requests that must go to this server and wait for a slot.
     pub queue: Arc<Queue>,
+    /// TLS to the server: 1 on, 0 off, -1 off by `no-ssl` (`srv_use_ssl`).
+    pub(crate) tls_switch: AtomicI8,
+    /// Changes when connections made before are of no use any more: another address, TLS turned on or off.
+    pub(crate) generation: AtomicU32,
     /// Weight in force, 0..256 (user weight).
     pub weight: AtomicU32,
     /// Administrative bits of [`admin`].
@@ -381,6 +385,12 @@ impl ServerState {
             slow_since_ms: AtomicU64::new(NEVER),
             addr: ArcSwap::from_pointee(target),
             tls: ArcSwapOption::empty(),
+            tls_switch: AtomicI8::new(match (&config.ssl, config.no_ssl) {
+                (Some(_), _) => 1,
+                (None, true) => -1,
+                (None, false) => 0,
+            }),
+            generation: AtomicU32::new(0),
             weight: AtomicU32::new(config.weight),
             maxconn: AtomicUsize::new(config.maxconn),
             admin: AtomicU8::new(admin_bits),
@@ -497,6 +507,25 @@ impl ServerState {
         let ramp = if slow { self.ramp(weir_net::timers::now_ms()) } else { weir_balance::WEIGHT_SCALE };
         let (minconn, fullconn) = (number(self.config.minconn), number(self.farm.fullconn));
         weir_balance::dynamic_maxconn(minconn, number(maxconn), fullconn, load, ramp) as usize
+    }
+
+    /// Whether requests go over TLS: 1 yes, 0 no, -1 no because of `no-ssl`.
+    #[must_use]
+    pub fn tls_switch(&self) -> i8 {
+        self.tls_switch.load(Relaxed)
+    }
+
+    /// The TLS words that hold for requests; none in clear.
+    pub(crate) fn tls_settings(&self) -> Option<&model::SslServer> {
+        let on = self.tls_switch() > 0;
+        on.then(|| self.config.ssl.as_ref().unwrap_or(&self.config.ssl_settings))
+    }
+
+    /// Changes where it is (`set server addr`); idle connections to the old place are not used again.
+    pub fn set_target(self: &Arc<Self>, target: ServerTarget) {
+        self.addr.store(Arc::new(target));
+        self.generation.fetch_add(1, Relaxed);
+        self.changed();
     }
 
     /// What the checks say.

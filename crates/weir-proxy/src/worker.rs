@@ -84,7 +84,7 @@ impl Worker {
             sessions: Sessions::default(),
             pool: Pool::default(),
             logger: Logger::new(&shared),
-            env: Rc::new(WorkerEnvironment::new(&shared)),
+            env: Rc::new(WorkerEnvironment::new(&shared, thread)),
             services,
             case_map,
             response_options: ParseOptions {

@@ -1,5 +1,7 @@
 //! Failed tries over real sockets: which server is asked next, and what is counted.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::pin::Pin;
@@ -18,6 +20,10 @@ struct NoServices;
 
 impl Services for NoServices {
     fn statistics(&self, _: &Arc<Shared>, _: usize, _: &Txn) -> Reply {
+        reply::default_error(404)
+    }
+
+    fn metrics(&self, _: &Arc<Shared>, _: &Txn) -> Reply {
         reply::default_error(404)
     }
 

@@ -435,6 +435,10 @@ pub trait Environment {
     fn pid(&self) -> u32;
     /// Number of worker threads.
     fn threads(&self) -> u32;
+    /// Number of the thread this runs on, from 0.
+    fn thread(&self) -> u32 {
+        0
+    }
     /// Figures of the process: (connections now, connection rate, stopping).
     fn process(&self) -> (u32, u32, bool);
     /// Reads a `proc.` variable.

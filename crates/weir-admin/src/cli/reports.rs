@@ -143,18 +143,13 @@ fn server_state(proxy: &Proxy, server: &ServerState, now: Now, text: &mut String
         server.check_state(),
         server.agent_state(),
         target.name.as_deref().unwrap_or("-"),
-        use_ssl(server),
+        server.tls_switch(),
         check.port.unwrap_or(0),
         shown(check.addr),
         shown(agent.addr),
         agent.port.unwrap_or(0),
     )
     .unwrap_or_default();
-}
-
-/// `srv_use_ssl`
-fn use_ssl(server: &ServerState) -> i32 {
-    i32::from(server.config.ssl.is_some())
 }
 
 /// `show servers conn [<backend>]`

@@ -89,11 +89,12 @@ fn try_set(session: &Session, request: &Request) -> Outcome {
         "fqdn" if server.config.resolvers.is_none() => {
             Err(Answer::error("set server <b>/<s> fqdn failed because no resolution is configured."))
         }
-        "ssl" if server.config.ssl.is_none() => Err(Answer::error(
+        "ssl" if !server.config.ssl_possible => Err(Answer::error(
             "'set server <srv> ssl' cannot be set.  default-server should define ssl settings",
         )),
+        "ssl" => tls(shared, &server, value),
         "fqdn" => Ok(resolve(shared, server, value.to_owned())),
-        "ssl" | "name" => Err(Answer::missing(request.word(3))),
+        "name" => Err(Answer::missing(request.word(3))),
         _ => Err(Answer::error(SETTINGS)),
     }
 }
@@ -209,10 +210,20 @@ fn address(server: &Arc<ServerState>, request: &Request) -> Outcome {
     let new = SocketAddr::new(ip, new_port);
     if old != Some(new) {
         let name = current.name.clone();
-        server.addr.store(Arc::new(ServerTarget { address: Some(Address::Ip(new)), name }));
-        server.changed();
+        server.set_target(ServerTarget { address: Some(Address::Ip(new)), name });
     }
     Ok(Answer::Message(Severity::Warning, format!("{} by 'stats socket command'", said.join(", "))))
+}
+
+/// `ssl on|off`
+fn tls(shared: &Shared, server: &ServerState, wanted: &str) -> Outcome {
+    let on = match wanted {
+        "on" => true,
+        "off" => false,
+        _ => return Err(Answer::error("'set server <srv> ssl' expects 'on' or 'off'.")),
+    };
+    shared.set_tls(server, on).map_err(Answer::error)?;
+    Ok(Answer::Message(Severity::Warning, "server ssl setting updated.".to_owned()))
 }
 
 /// `fqdn <name>`: the name is looked up once, now.
@@ -234,8 +245,7 @@ fn resolve(shared: &Arc<Shared>, server: Arc<ServerState>, name: String) -> Answ
             "{backend}/{} changed its FQDN from {old} to {name} by 'stats socket command'",
             server.config.name
         );
-        server.addr.store(Arc::new(ServerTarget { address: Some(Address::Ip(found)), name: Some(name) }));
-        server.changed();
+        server.set_target(ServerTarget { address: Some(Address::Ip(found)), name: Some(name) });
         Answer::Message(Severity::Warning, text)
     })
 }

@@ -56,19 +56,7 @@ pub(crate) async fn check(worker: &Rc<Worker>, server: &Arc<ServerState>) -> Out
             }
             (_, None) => Err(Failure::Error(io::ErrorKind::NotConnected.into())),
             (Next::Write(bytes), Some(line)) => time.bound(line.write(&bytes)).await,
-            (Next::Read, Some(line)) => {
-                buffer.clear();
-                let room = run.room().max(1);
-                match time.bound(line.stream.read(&mut buffer, room)).await {
-                    Ok(1..) => Ok(run.received(&buffer)),
-                    Ok(0) => Ok(run.ended()),
-                    // A server that closes without having read everything ends with RST: an end all the same.
-                    Err(Failure::Error(error)) if error.kind() == io::ErrorKind::ConnectionReset => {
-                        Ok(run.ended())
-                    }
-                    Err(failure) => Err(failure),
-                }
-            }
+            (Next::Read, Some(line)) => read(&mut run, line, &mut time, &mut buffer).await,
         };
         match worked {
             Ok(()) => {}
@@ -78,6 +66,25 @@ pub(crate) async fn check(worker: &Rc<Worker>, server: &Arc<ServerState>) -> Out
             }
         }
     }
+}
+
+/// Takes what the server says, or that it says no more, into the script.
+async fn read(
+    run: &mut Run<'_>,
+    line: &mut Line,
+    time: &mut Time,
+    buffer: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    buffer.clear();
+    let room = run.room().max(1);
+    match time.bound(line.stream.read(buffer, room)).await {
+        Ok(0) => run.ended(),
+        Ok(_) => run.received(buffer),
+        // A server that closes without having read everything ends with RST: an end all the same.
+        Err(Failure::Error(error)) if error.kind() == io::ErrorKind::ConnectionReset => run.ended(),
+        Err(failure) => return Err(failure),
+    }
+    Ok(())
 }
 
 /// Asks a server's agent; its line, or how asking failed.
@@ -393,8 +400,8 @@ fn nobodys_transaction(env: &Rc<dyn Environment>, proxy: &Proxy, index: usize) -
     let session = Session {
         src: Cell::new(None),
         dst: Cell::new(None),
-        session_src: std::cell::Cell::new(None),
-        session_dst: std::cell::Cell::new(None),
+        session_src: Cell::new(None),
+        session_dst: Cell::new(None),
         frontend: name.clone(),
         listener_name: "".into(),
         listener_id: 0,
@@ -417,7 +424,7 @@ fn nobodys_transaction(env: &Rc<dyn Environment>, proxy: &Proxy, index: usize) -
 
 #[cfg(test)]
 pub(super) fn transaction_for_tests(shared: &Arc<crate::state::Shared>, proxy: &Proxy) -> Txn {
-    let env = crate::environment::WorkerEnvironment::new(shared);
+    let env = crate::environment::WorkerEnvironment::new(shared, 0);
     let env: Rc<dyn Environment> = Rc::new(env);
     nobodys_transaction(&env, proxy, 0)
 }

@@ -6,19 +6,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use weir_balance::{CheckResult, OnError};
 
 use super::report;
-use super::standing::Cause;
+use super::sentence::Cause;
 use super::status::{Outcome, Status};
 use crate::state::{ServerState, Shared};
 
 /// How real traffic went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(dead_code, reason = "the stages of a request report each of them; some share a place")]
 pub(crate) enum Seen {
     Connected,
     ConnectFailed,
     Response(u16),
     BadHead,
-    BadResponse,
     ReadError,
     ReadTimeout,
     BrokenPipe,
@@ -33,9 +31,7 @@ impl Seen {
             _ if !layer7 => None,
             // Manual, `observe`: 100 to 499, 501 and 505 are valid.
             Self::Response(status) => Some(matches!(status, 100..=499 | 501 | 505)),
-            Self::BadHead | Self::BadResponse | Self::ReadError | Self::ReadTimeout | Self::BrokenPipe => {
-                Some(false)
-            }
+            Self::BadHead | Self::ReadError | Self::ReadTimeout | Self::BrokenPipe => Some(false),
         }
     }
 
@@ -46,7 +42,6 @@ impl Seen {
             Self::Response(100..=499 | 501 | 505) => "Correct http response",
             Self::Response(_) => "Wrong http response",
             Self::BadHead => "Invalid http response (headers)",
-            Self::BadResponse => "Invalid http response",
             Self::ReadError => "Read error (http)",
             Self::ReadTimeout => "Read timeout (http)",
             Self::BrokenPipe => "Close from server (http)",

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_balance::{CheckResult, Health, Server as Machine};
 
-use super::standing::{Cause, full_name, push_report};
+use super::sentence::{Cause, full_name, push_report};
 use super::status::{Outcome, result_number};
 use crate::counters::Counter;
 use crate::log::level;
@@ -106,4 +106,140 @@ fn sentence(
     }
     text.push('.');
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{Notice, Status, take};
+    use weir_config::model::Config;
+
+    const FARM: &str = "
+backend be
+ option httpchk
+ server a 192.0.2.1:80 check fall 2
+ server b 192.0.2.2:80 backup
+backend told
+ option log-health-checks
+ server a 192.0.2.1:80 check rise 1 fall 1
+listen follower
+ server t 192.0.2.3:80 track be/a
+";
+
+    /// Does what a line of words says and tells what was logged, level first.
+    fn logged(config: &str, acts: &str) -> String {
+        let config: Config = weir_config::load_str("test", config).unwrap().config;
+        let shared = Shared::new(Arc::new(config), 1, "host".into());
+        crate::check::prepare(&shared).unwrap();
+        for act in acts.split_whitespace() {
+            let (name, act) = act.split_once('=').unwrap();
+            let (proxy, server) = name.split_once('/').unwrap();
+            let at = shared.proxy_index(proxy, true).unwrap();
+            let server = shared.proxies[at].server(server).unwrap();
+            match act {
+                "maint" => shared.set_maint(&server),
+                "drain" => shared.set_drain(&server),
+                "ready" => shared.set_ready(&server),
+                "down" => shared.force_health(&server, Some(false)),
+                status => {
+                    let outcome = Outcome::new(Status::from_name(status).unwrap(), "why").with_code(503);
+                    check(&shared, &server, outcome, 7);
+                }
+            }
+        }
+        let mut notices = take(&shared.checks.notices_end).unwrap();
+        let mut lines = String::new();
+        while let Ok(Notice { level, text, .. }) = notices.try_recv() {
+            lines += &format!("{level} {text}\n");
+        }
+        lines
+    }
+
+    fn test(acts: &str, expected: &[&str]) {
+        assert_eq!(logged(FARM, acts).trim_end().split('\n').collect::<Vec<_>>(), expected, "{acts}");
+    }
+
+    #[test]
+    fn checks_take_servers_down_and_up() {
+        test(
+            "be/a=L7OK be/a=L7STS be/a=L7STS",
+            &[
+                "1 Server be/a is DOWN, reason: Layer7 wrong status, code: 503, info: \"why\", check duration: \
+                 7ms. 0 active and 1 backup servers left. Running on backup. 0 sessions active, 0 requeued, \
+                 0 remaining in queue.",
+                "1 Server follower/t is DOWN via be/a. 0 active and 0 backup servers left. 0 sessions active, \
+                 0 requeued, 0 remaining in queue.",
+                "0 proxy follower has no server available!",
+            ],
+        );
+        test(
+            "told/a=L4CON told/a=L4CON told/a=L4OK",
+            &[
+                "5 Health check for server told/a failed, reason: Layer4 connection problem, info: \"why\", check \
+                 duration: 7ms, status: 0/1 DOWN.",
+                "1 Server told/a is DOWN. 0 active and 0 backup servers left. 0 sessions active, 0 requeued, 0 \
+                 remaining in queue.",
+                "0 backend told has no server available!",
+                "5 Health check for server told/a succeeded, reason: Layer4 check passed, info: \"why\", check \
+                 duration: 7ms, status: 1/1 UP.",
+                "5 Server told/a is UP. 1 active and 0 backup servers online. 0 sessions requeued, 0 total in \
+                 queue.",
+            ],
+        );
+        test(
+            "be/a=L7OK be/a=L7OKC",
+            &[
+                "5 Server be/a is stopping, reason: Layer7 check conditionally passed, code: 503, info: \"why\", \
+                 check duration: 7ms. 0 active and 1 backup servers online. Running on backup. 0 sessions \
+                 requeued, 0 total in queue.",
+                "5 Server follower/t is stopping via be/a. 0 active and 0 backup servers online. 0 sessions \
+                 requeued, 0 total in queue.",
+                "0 proxy follower has no server available!",
+            ],
+        );
+    }
+
+    #[test]
+    fn administrators_take_servers_out() {
+        test(
+            "told/a=maint told/a=ready",
+            &[
+                "1 Server told/a is going DOWN for maintenance. 0 active and 0 backup servers left. 0 sessions \
+                 active, 0 requeued, 0 remaining in queue.",
+                "0 backend told has no server available!",
+                "5 Server told/a is UP/READY (leaving forced maintenance).",
+            ],
+        );
+        test(
+            "told/a=drain told/a=ready",
+            &[
+                "5 Server told/a enters drain state. 0 active and 0 backup servers online. 0 sessions requeued, \
+                 0 total in queue.",
+                "0 backend told has no server available!",
+                "5 Server told/a is UP (leaving forced drain).",
+            ],
+        );
+        test(
+            "be/b=maint be/b=drain",
+            &[
+                "1 Backup Server be/b is going DOWN for maintenance. 1 active and 0 backup servers left. 0 \
+                 sessions active, 0 requeued, 0 remaining in queue.",
+                "5 Backup Server be/b is UP/DRAIN (leaving forced maintenance).",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_first_failure_takes_down_and_is_counted_once() {
+        let config: Config = weir_config::load_str("test", FARM).unwrap().config;
+        let shared = Shared::new(Arc::new(config), 1, "host".into());
+        let server = shared.proxies[0].server("a").unwrap();
+        for _ in 0..3 {
+            check(&shared, &server, Outcome::new(Status::L4Timeout, ""), 1);
+        }
+        assert_eq!(server.counters.sum(Counter::FailedChecks), 1);
+        assert_eq!(server.counters.sum(Counter::DownTransitions), 1);
+        assert_eq!(server.check.lock().unwrap().status.name(), "L4TOUT");
+        assert_eq!(server.standing().status().to_string(), "DOWN");
+    }
 }

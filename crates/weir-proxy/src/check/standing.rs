@@ -3,20 +3,19 @@
 //! Owns the order of effects (publish, count, log, end sessions, tell those who track); leaves the decisions
 //! to `weir-balance` and what a change means for requests to [`ServerState::changed`].
 
-use std::fmt::Write;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Notify;
 use weir_balance::{Admin, CheckSettings, InitState, OpState, Server as Machine};
-use weir_config::model::{self, Config};
+use weir_config::model;
 
-use super::status::push_quoted;
+use super::sentence::{Cause, Step, push_what_is_left};
 use crate::counters::Counter;
 use crate::log::level;
 use crate::sessions::End;
-use crate::state::{CheckReport, Health, ServerState, Shared};
+use crate::state::{Health, ServerState, Shared};
 
 /// Longest chain of servers that track each other.
 const MAX_TRACK_DEPTH: usize = 64;
@@ -82,10 +81,10 @@ impl Standing {
             followers: Mutex::default(),
             followed: Mutex::default(),
             check_target: Mutex::new(
-                config.check.as_ref().map_or(Target::default(), |c| Target { addr: c.addr, port: c.port }),
+                config.check.as_ref().map_or_else(Target::default, |c| Target { addr: c.addr, port: c.port }),
             ),
-            agent_target: Mutex::new(config.agent_check.as_ref().map_or(Target::default(), agent_target)),
-            agent_send: Mutex::new(config.agent_check.as_ref().map_or(Vec::new(), |a| a.send.clone())),
+            agent_target: Mutex::new(config.agent_check.as_ref().map_or_else(Target::default, agent_target)),
+            agent_send: Mutex::new(config.agent_check.as_ref().map_or_else(Vec::new, |a| a.send.clone())),
             running: AtomicU8::new(0),
             hurry: Notify::new(),
             watched: AtomicBool::new(false),
@@ -179,19 +178,6 @@ fn check_settings(check: &model::Check, init: Option<&str>) -> CheckSettings {
     }
 }
 
-/// Why a server's state changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Cause {
-    Check,
-    Agent,
-    /// A server that it tracks changed.
-    Tracked,
-    /// An administrator, or the configuration.
-    Admin,
-    /// Forced health.
-    Forced,
-}
-
 impl ServerState {
     /// A copy of the server's state machine, for statistics.
     #[must_use]
@@ -201,7 +187,7 @@ impl ServerState {
 
     /// The server this one tracks.
     #[must_use]
-    pub fn tracked(&self) -> Option<Arc<ServerState>> {
+    pub fn tracked(&self) -> Option<Arc<Self>> {
         locked(&self.standing.followed).as_ref().and_then(Weak::upgrade)
     }
 
@@ -414,162 +400,4 @@ impl Shared {
             }
         }
     }
-}
-
-/// A change of a server's state.
-pub(super) struct Step {
-    pub(super) before: Machine,
-    pub(super) after: Machine,
-    cause: Cause,
-}
-
-impl Step {
-    fn is_visible(&self) -> bool {
-        self.before.op() != self.after.op() || self.before.admin() != self.after.admin()
-    }
-
-    fn went_down(&self) -> bool {
-        self.before.op() != OpState::Stopped && self.after.op() == OpState::Stopped
-    }
-
-    fn came_up(&self) -> bool {
-        matches!(self.after.op(), OpState::Running | OpState::Starting)
-            && !matches!(self.before.op(), OpState::Running | OpState::Starting)
-    }
-
-    fn enters_maint(&self) -> bool {
-        !self.before.admin().is_maint() && self.after.admin().is_maint()
-    }
-
-    fn leaves_maint(&self) -> bool {
-        self.before.admin().is_maint() && !self.after.admin().is_maint()
-    }
-
-    /// "left" and "online" follow on what touched the traffic, not on the end of a maintenance.
-    fn tells_what_is_left(&self) -> bool {
-        let was_down = self.before.op() == OpState::Stopped;
-        if self.enters_maint() {
-            return !was_down;
-        }
-        !self.leaves_maint() && !(self.before.admin().is_drain() && !self.after.admin().is_drain())
-    }
-
-    /// The log's sentence without its end, and its level.
-    fn sentence(&self, config: &Config, server: &ServerState) -> Option<(u8, String)> {
-        let backup = if server.config.backup { "Backup " } else { "" };
-        let mut text = format!("{backup}Server {}", full_name(config, server));
-        let (before, after) = (self.before.admin(), self.after.admin());
-        let was_stopping = self.before.op() == OpState::Stopping;
-        let alert = if was_stopping { level::NOTICE } else { level::ALERT };
-        let via = if after.has(Admin::INHERITED_MAINT) { via(config, server) } else { String::new() };
-        let chosen = if self.enters_maint() {
-            if self.before.op() == OpState::Stopped {
-                text.push_str(" was DOWN and now enters maintenance");
-                text.push_str(&via);
-                level::NOTICE
-            } else {
-                text.push_str(" is going DOWN for maintenance");
-                text.push_str(&via);
-                alert
-            }
-        } else if self.leaves_maint() {
-            let up = if self.after.op() == OpState::Stopped { "DOWN" } else { "UP" };
-            let ready = if after.is_drain() { "DRAIN" } else { "READY" };
-            let what = if before.has(Admin::RESOLUTION_MAINT) {
-                "resolves again"
-            } else if before.has(Admin::INHERITED_MAINT) {
-                "leaving maintenance"
-            } else {
-                "leaving forced maintenance"
-            };
-            // Writing to memory cannot fail.
-            let _written = write!(text, " is {up}/{ready} ({what})");
-            level::NOTICE
-        } else if after.is_maint() {
-            if before.0 == after.0 {
-                return None;
-            }
-            text.push_str(" remains in forced maintenance");
-            level::NOTICE
-        } else if before.is_drain() != after.is_drain() {
-            if after.is_drain() {
-                text.push_str(" enters drain state");
-            } else {
-                let up = if self.after.op() == OpState::Stopped { "DOWN" } else { "UP" };
-                let _written = write!(text, " is {up} (leaving forced drain)");
-            }
-            level::NOTICE
-        } else {
-            let (word, level) = match (self.before.op(), self.after.op()) {
-                (_, OpState::Stopped) => ("DOWN", alert),
-                (_, OpState::Stopping) => ("stopping", level::NOTICE),
-                // The end of a slow start is nobody's news.
-                (OpState::Starting | OpState::Running, OpState::Starting | OpState::Running) => return None,
-                (_, OpState::Starting | OpState::Running) => ("UP", level::NOTICE),
-            };
-            let _written = write!(text, " is {word}");
-            self.push_cause(&mut text, config, server);
-            level
-        };
-        Some((chosen, text))
-    }
-
-    fn push_cause(&self, text: &mut String, config: &Config, server: &ServerState) {
-        // With `log-health-checks` the check's own line has told the reason.
-        let told = config.proxies[server.proxy].options.log_health_checks;
-        match self.cause {
-            Cause::Tracked => text.push_str(&via(config, server)),
-            Cause::Check if !told => push_report(text, &locked(&server.check)),
-            Cause::Agent if !told => push_report(text, &locked(&server.agent)),
-            Cause::Forced => text.push_str(", changed from CLI"),
-            Cause::Check | Cause::Agent | Cause::Admin => {}
-        }
-    }
-}
-
-/// `backend/server`
-pub(super) fn full_name(config: &Config, server: &ServerState) -> String {
-    format!("{}/{}", config.proxies[server.proxy].name, server.config.name)
-}
-
-/// ` via backend/server` of a server that tracks another one.
-fn via(config: &Config, server: &ServerState) -> String {
-    server.tracked().map_or_else(String::new, |tracked| format!(" via {}", full_name(config, &tracked)))
-}
-
-/// `, reason: Layer7 wrong status, code: 503, info: "...", check duration: 1ms`
-pub(super) fn push_report(text: &mut String, report: &CheckReport) {
-    // Writing to memory cannot fail.
-    let _written = write!(text, ", reason: {}", report.status.description());
-    if report.status.has_code() {
-        let _written = write!(text, ", code: {}", report.code);
-    }
-    if !report.description.is_empty() {
-        text.push_str(", info: \"");
-        push_quoted(text, &report.description);
-        text.push('"');
-    }
-    if let Some(duration_ms) = report.duration_ms {
-        let _written = write!(text, ", check duration: {duration_ms}ms");
-    }
-}
-
-fn push_what_is_left(text: &mut String, server: &ServerState, step: &Step, requeued: usize) {
-    let farm = &server.farm;
-    let (active, backups) = (farm.active.load(Relaxed), farm.backups.load(Relaxed));
-    let running_on_backup = if active == 0 && backups > 0 { " Running on backup." } else { "" };
-    let queued = server.queue.len();
-    let _written = match step.after.op() {
-        OpState::Stopped => write!(
-            text,
-            ". {active} active and {backups} backup servers left.{running_on_backup} {} sessions active, \
-             {requeued} requeued, {queued} remaining in queue",
-            server.served.now()
-        ),
-        _ => write!(
-            text,
-            ". {active} active and {backups} backup servers online.{running_on_backup} {requeued} sessions \
-             requeued, {queued} total in queue"
-        ),
-    };
 }

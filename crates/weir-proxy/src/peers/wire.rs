@@ -344,7 +344,9 @@ pub(crate) fn raw_update(definition: &Definition, update: &Update) -> RawUpdate 
         match datum {
             Datum::Count(value) => put_number(*value, &mut body),
             Datum::Rate(age_ms, current, previous) => {
-                [age_ms, current, previous].map(|number| put_number(*number, &mut body));
+                for number in [age_ms, current, previous] {
+                    put_number(*number, &mut body);
+                }
             }
             Datum::Text(None) => put_number(0, &mut body),
             Datum::Text(Some(text)) => {

@@ -518,10 +518,8 @@ fn table_usage<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value
     Some(Value::Int(if args.variant == "table_cnt" { used } else { free } as i64))
 }
 
-fn thread<'a>(_: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
-    let current = std::thread::current();
-    let digits = current.name().unwrap_or("0").trim_start_matches(|c: char| !c.is_ascii_digit());
-    Some(Value::Int(crate::value::leading_int(digits.as_bytes())))
+fn thread<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
+    Some(Value::Int(i64::from(txn.env.thread())))
 }
 
 fn id32<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
