@@ -148,14 +148,21 @@ impl H2Shared {
         });
     }
 
+    fn expect(&self, stream: StreamId) -> bool {
+        self.slots.borrow_mut().insert(stream, Slot::default());
+        true
+    }
+
     /// A stream opened by the peer, or by us in the client's role.
     pub(crate) fn open(self: &Rc<Self>, stream: Option<StreamId>, received_end: bool) -> H2Edge {
+        // What arrives of a body before anybody asks for it must find its place, the end above all.
+        let in_slots = !received_end && stream.is_some_and(|stream| self.expect(stream));
         H2Edge {
             shared: Rc::clone(self),
             stream,
             received_end,
             sent_end: false,
-            in_slots: false,
+            in_slots,
             length: None,
             head: false,
             upgrade: false,
