@@ -1,12 +1,14 @@
 //! What the fuzzer calls: one function a parser, each in its own file. A function returns or panics; what
 //! it asserts holds for every input.
 
+mod configuration;
 mod deflate;
 mod h1;
 mod h2;
 mod message;
 mod proxy_protocol;
 
+pub use configuration::configuration;
 pub use deflate::deflate;
 pub use h1::{h1_body, h1_request, h1_response};
 pub use h2::{h2_client, h2_pair, h2_server};
@@ -18,6 +20,7 @@ pub type Target = fn(&[u8]);
 
 /// Every target by name; `targets/` has a file for each.
 pub const TARGETS: &[(&str, Target)] = &[
+    ("configuration", configuration),
     ("deflate", deflate),
     ("h1_body", h1_body),
     ("h1_request", h1_request),

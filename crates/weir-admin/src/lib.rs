@@ -24,6 +24,8 @@ mod cli;
 
 mod page;
 
+mod metrics;
+
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -51,6 +53,10 @@ impl Administration {
 impl Services for Administration {
     fn statistics(&self, shared: &Arc<Shared>, proxy: usize, txn: &Txn) -> Reply {
         page::answer(shared, &self.version, proxy, txn)
+    }
+
+    fn metrics(&self, shared: &Arc<Shared>, txn: &Txn) -> Reply {
+        metrics::answer(shared, &self.version, txn)
     }
 
     fn administer(

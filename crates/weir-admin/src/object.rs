@@ -41,6 +41,9 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// All of them.
+    pub(crate) const ALL: [Self; 4] = [Self::Frontend, Self::Listener, Self::Backend, Self::Server];
+
     /// Letter of typed output.
     pub(crate) fn letter(self) -> char {
         match self {

@@ -328,6 +328,7 @@ fn down_time(object: &Object<'_>) -> Option<Value<'static>> {
                 u32::try_from(server.down_time_s.load(Relaxed)).unwrap_or(u32::MAX).saturating_add(since),
             ))
         }
+        Part::Backend if object.state.servers.load().is_empty() => None,
         Part::Backend => Some(Value::U32(match object::backend_is_up(object.state) {
             true => 0,
             false => object.now.seconds_since(object.state.last_change_ms.load(Relaxed)),

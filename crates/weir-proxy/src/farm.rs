@@ -351,6 +351,8 @@ pub(crate) mod tests {
         assert_eq!(usable(state), [0]);
         let line = a.config.clone();
         let d = state.add_server(&model::Server { name: "d".into(), id: 9, ..line });
+        assert_eq!((usable(state), state.usable_servers()), (vec![0], 1), "it starts in maintenance");
+        shared.set_ready(&d);
         assert_eq!((usable(state), state.usable_servers()), (vec![0, 3], 2));
         assert!(Arc::ptr_eq(&server(state, "d"), &d));
         assert!(state.remove_server(&a));

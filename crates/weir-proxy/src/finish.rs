@@ -12,6 +12,7 @@ use weir_rules::Reply;
 use crate::counters::{Counter, Counters};
 use crate::edge::{BodyLength, Edge};
 use crate::exchange::{Exchange, Finished, Stop};
+use crate::state::ServerState;
 use crate::{errors, request_rules, response_rules, stick_track};
 
 /// Longest time an answer made here may take to leave, when the frontend has no `timeout client`.
@@ -161,6 +162,24 @@ fn leave_backend(x: &mut Exchange) {
     ] {
         if let Some(time) = time.filter(|t| *t > 0) {
             x.count_back(counter, u64::from(time));
+        }
+    }
+}
+
+/// Bytes and times for the server that answered.
+pub(crate) fn count_on_server(x: &Exchange, server: &ServerState) {
+    let received = x.txn.bytes_in + request_size(x).unwrap_or(0);
+    let times = &x.txn.timers;
+    for (counter, by) in [
+        (Counter::BytesIn, Some(received)),
+        (Counter::BytesOut, Some(x.txn.bytes_out)),
+        (Counter::QueueTime, times.queue_ms.map(u64::from)),
+        (Counter::ConnectTime, times.connect_ms.map(u64::from)),
+        (Counter::ResponseTime, times.response_ms.map(u64::from)),
+        (Counter::TotalTime, Some(u64::from(x.elapsed_ms()))),
+    ] {
+        if let Some(by) = by.filter(|by| *by > 0) {
+            server.count(x.worker.thread, counter, by);
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::connect::{self, ServerConnection};
 use crate::counters::Counter;
 use crate::edge::{Body, BodyLength, Edge, EdgeError};
 use crate::exchange::{Exchange, Stop};
+use crate::finish;
 
 /// The request body's way to the server.
 #[derive(Debug)]
@@ -223,6 +224,7 @@ pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Re
             .saturating_sub(x.txn.timers.connect_ms.unwrap_or(0))
             .saturating_sub(x.txn.timers.response_ms.unwrap_or(0)),
     );
+    finish::count_on_server(x, &server.held.server);
     match outcome {
         Ok(()) => {
             if !x.upload.is_done() {

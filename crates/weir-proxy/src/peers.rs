@@ -48,6 +48,9 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(5);
 /// How long a new process waits for somebody who teaches it, and an old one for a successor to learn.
 const LESSON_LIMIT: Duration = Duration::from_secs(5);
 
+/// Pause before a successor is looked for again.
+const LESSON_PAUSE: Duration = Duration::from_millis(50);
+
 /// Most bytes received at a time.
 const READ_BYTES: usize = 16 * 1024;
 
@@ -412,27 +415,39 @@ async fn give_up_learning(group: Rc<Group>) {
 
 /// After a soft stop: hands the tables to the process that has taken over the address, if there is one.
 async fn teach_successor(worker: Rc<Worker>, group: Rc<Group>) {
-    group.shared.stopped().await;
     let address = group.binds.iter().find_map(|bind| match &bind.addr {
         BindAddr::Inet(address) if bind.ssl.is_none() => Some(Address::Ip(*address)),
         BindAddr::Unix(path) if bind.ssl.is_none() => Some(Address::Unix(path.clone())),
         _ => None,
     });
     let Some(address) = address else { return };
-    // The thread waits for this as for a connection.
+    // The thread does not end before this, as with a connection.
     worker.connections.set(worker.connections.get() + 1);
+    group.shared.stopped().await;
+    group.learning.set(Learning::Done);
     let lesson = async {
-        let mut stream = connect(&address, &ConnectOptions::default()).await?;
-        let hello = format!("{VERSION_LINE}\n{0}\n{0} {1} 1\n", group.local, group.shared.pid);
-        stream.write_all(hello.as_bytes()).await?;
-        let mut input = Vec::new();
-        if lines(&mut stream, &mut input, 1).await?.first().map(String::as_str) != Some("200") {
-            return Ok(());
+        loop {
+            match give_lesson(&group, &address).await {
+                // Nobody listens, or all is said.
+                Ok(()) => return,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return,
+                // It went to this process's own socket, which is being closed.
+                Err(_) => sleep(LESSON_PAUSE).await,
+            }
         }
-        group.learning.set(Learning::Done);
-        converse(&group, None, stream, input, &Notify::new(), false).await
     };
-    // There may be nobody to teach.
-    let _taught: Result<io::Result<()>, _> = timeout(LESSON_LIMIT, lesson).await;
+    // A successor that does not learn in time goes without.
+    let _in_time = timeout(LESSON_LIMIT, lesson).await;
     worker.connections.set(worker.connections.get() - 1);
+}
+
+async fn give_lesson(group: &Group, address: &Address) -> io::Result<()> {
+    let mut stream = connect(address, &ConnectOptions::default()).await?;
+    let hello = format!("{VERSION_LINE}\n{0}\n{0} {1} 1\n", group.local, group.shared.pid);
+    stream.write_all(hello.as_bytes()).await?;
+    let mut input = Vec::new();
+    match lines(&mut stream, &mut input, 1).await?.first().map(String::as_str) {
+        Some("200") => converse(group, None, stream, input, &Notify::new(), false).await,
+        _ => Ok(()),
+    }
 }

@@ -28,6 +28,9 @@ pub trait Services: Send + Sync {
     /// The statistics page of a proxy that has one (`stats uri`), for this request.
     fn statistics(&self, shared: &Arc<Shared>, proxy: usize, txn: &Txn) -> Reply;
 
+    /// The figures for Prometheus (`use-service prometheus-exporter`).
+    fn metrics(&self, shared: &Arc<Shared>, txn: &Txn) -> Reply;
+
     /// Serves one connection of the runtime socket until it is over.
     fn administer(
         &self,

@@ -180,10 +180,12 @@ pub(crate) async fn stopped(x: &mut Exchange, proxy: &Proxy, flow: Flow, phase: 
             Stop::Drop { silent }
         }
         Flow::Service(name) => {
-            // The configuration refuses names of services that are not there.
+            // The rules know one service: prometheus-exporter.
             x.txn.server = Some(name);
             x.terminated(b'L', stage);
-            x.error(501)
+            x.count_front(Counter::Intercepted, 1);
+            let services = std::sync::Arc::clone(&x.worker.services);
+            Stop::Reply(Box::new(services.metrics(&x.worker.shared, &x.txn)))
         }
         Flow::Done | Flow::Allow | Flow::Wait { .. } | Flow::SwitchToHttp | Flow::CloseServer => {
             Stop::Drop { silent: false }

@@ -335,7 +335,7 @@ impl StickTable {
     pub(crate) fn change_after(&self, serial: u64) -> Option<(u64, Key)> {
         let (changes, _) = self.changes.as_ref()?;
         let changes = changes.lock().unwrap_or_else(PoisonError::into_inner);
-        changes.by_serial.range(serial + 1..).next().map(|(serial, key)| (*serial, key.clone()))
+        changes.by_serial.range(serial.checked_add(1)?..).next().map(|(serial, key)| (*serial, key.clone()))
     }
 
     /// The keys of one part.

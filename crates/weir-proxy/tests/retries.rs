@@ -23,6 +23,10 @@ impl Services for NoServices {
         reply::default_error(404)
     }
 
+    fn metrics(&self, _: &Arc<Shared>, _: &Txn) -> Reply {
+        reply::default_error(404)
+    }
+
     fn administer(&self, _: Arc<Shared>, _: Stream, _: AdminLevel) -> Pin<Box<dyn Future<Output = ()>>> {
         Box::pin(std::future::ready(()))
     }

@@ -57,6 +57,10 @@ impl Services for Administration {
         self.commands.statistics(shared, proxy, txn)
     }
 
+    fn metrics(&self, shared: &Arc<Shared>, txn: &Txn) -> Reply {
+        self.commands.metrics(shared, txn)
+    }
+
     fn administer(
         &self,
         shared: Arc<Shared>,

@@ -117,6 +117,15 @@ const COMMANDS: &[Command] = &[
 
 /// Commands that the help does not show.
 const HIDDEN: &[Command] = &[
+    command(&["abort", "ssl"], "", Admin, process::tls_missing, ""),
+    command(&["add", "ssl"], "", Admin, process::tls_missing, ""),
+    command(&["commit", "ssl"], "", Admin, process::tls_missing, ""),
+    command(&["del", "ssl"], "", Admin, process::tls_missing, ""),
+    command(&["new", "ssl"], "", Admin, process::tls_missing, ""),
+    command(&["set", "ssl"], "", Admin, process::tls_missing, ""),
+    command(&["show", "ssl"], "", Operator, process::tls_missing, ""),
+    command(&["show", "tls-keys"], "", Operator, process::tls_missing, ""),
+    command(&["set", "var"], "", Operator, process::set_var_missing, ""),
     command(&["debug", "dev", "log"], "<text>", Admin, process::debug_log, ""),
     command(&["expert-mode"], "[on|off]", Admin, session::expert_mode, ""),
     command(&["experimental-mode"], "[on|off]", Admin, session::experimental_mode, ""),

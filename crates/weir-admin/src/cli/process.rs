@@ -202,6 +202,16 @@ pub(crate) fn descriptors(_: &mut Session, request: &Request) -> Answer {
     Answer::Data(text)
 }
 
+/// `set ssl cert` and the like.
+pub(crate) fn tls_missing(_: &mut Session, _: &Request) -> Answer {
+    Answer::missing("changing certificates at run time")
+}
+
+/// `set var`
+pub(crate) fn set_var_missing(_: &mut Session, _: &Request) -> Answer {
+    Answer::missing("set var")
+}
+
 /// `show cache`: there are none.
 pub(crate) fn cache(_: &mut Session, _: &Request) -> Answer {
     Answer::Done

@@ -322,7 +322,7 @@ fn proxy(view: &View<'_>, group: &[Object<'_>], out: &mut String) {
     if changeable {
         out.push_str("<th><span class=\"hidden\">Choose</span></th>");
     }
-    out.push_str("<th>Name</th><th>State</th>");
+    out.push_str("<th class=\"left\">Name</th><th class=\"left\">State</th>");
     for column in &columns {
         write!(out, "<th title=\"{}\">{}</th>", column.hint, column.title).unwrap_or_default();
     }

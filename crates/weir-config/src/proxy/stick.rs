@@ -132,7 +132,8 @@ fn key_type(word: &Word, a: &mut Args<'_>) -> Parsed<KeyType> {
         ("ipv4", KeyType::Ip),
         ("ipv6", KeyType::Ipv6),
         ("integer", KeyType::Integer),
-        ("string", KeyType::String(32)),
+        // 32 with the end of the text, which peers count.
+        ("string", KeyType::String(31)),
         ("binary", KeyType::Binary(32)),
     ];
     let mut key = choice(kind, "key type", &known)?;

@@ -121,11 +121,9 @@ impl Session {
                 self.teaching = Some(Teaching { table: 0, keys: VecDeque::new(), part: 0 });
             }
             Message::ResyncFinished | Message::ResyncPartial => {
-                let complete = message == Message::ResyncFinished;
-                if complete {
-                    wire::put(&Message::ResyncConfirmed, &mut self.output);
-                }
-                events.push(Event::Taught { complete });
+                // A peer that gets no answer to its lesson tells nothing else.
+                wire::put(&Message::ResyncConfirmed, &mut self.output);
+                events.push(Event::Taught { complete: message == Message::ResyncFinished });
             }
             Message::ResyncConfirmed => events.push(Event::Learned),
             Message::Heartbeat | Message::Unknown => {}
@@ -356,6 +354,20 @@ mod tests {
         assert_eq!(converse(&mut left, &mut right), [Event::Taught { complete: true }]);
         assert_eq!(here.named("p/t").unwrap().used(), 500);
         assert_eq!(get(&here, "p/t", "k77"), "77 0 0 -");
+    }
+
+    #[test]
+    fn a_predecessor_only_teaches() {
+        let (here, there) = (tables(), tables());
+        set(&there, "p/t", "a", "data.gpc0", 5);
+        let teacher = session(&there);
+        let mut teacher = Session::new(teacher.tables, vec![u64::MAX; 2]);
+        teacher.talk(true);
+        assert!(teacher.output.is_empty());
+        let mut pupil = session(&here);
+        pupil.ask();
+        assert_eq!(converse(&mut pupil, &mut teacher), [Event::Taught { complete: true }]);
+        assert_eq!(get(&here, "p/t", "a"), "5 0 0 -");
     }
 
     #[test]
