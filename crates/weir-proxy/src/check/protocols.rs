@@ -419,6 +419,22 @@ mod tests {
     }
 
     #[test]
+    fn any_bytes_are_judged() {
+        use Answer::*;
+        let answers =
+            [SmtpGreeting, SmtpHello, SmtpQuit, Pgsql, Redis, Ldap, MysqlHandshake, MysqlReply, TlsHello];
+        let ff = "FF".repeat(140);
+        for input in ["30FFFFFFFFFF", "3082FFFF020101", "450000000053", "FFFFFF000A", "00000000", &ff] {
+            let input = bytes(input);
+            for (answer, len) in answers.iter().flat_map(|a| (0..=input.len()).map(move |len| (a, len))) {
+                let last = answer.judge(&input[..len], true);
+                assert_ne!(last, Judgement::Wait, "{answer:?} {len}");
+                answer.judge(&input[..len], false);
+            }
+        }
+    }
+
+    #[test]
     fn questions() {
         assert_eq!(pgsql_startup("postgres"), bytes("00000017000300007573657200706f7374677265730000"));
         assert_eq!(mysql_login("user", true), bytes("0B00000100800000017573657200000100000001"));
