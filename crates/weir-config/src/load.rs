@@ -189,6 +189,18 @@ fn small_sections(
             ));
             continue;
         }
+        let without_effect = [
+            (SectionKind::Cache, "answers are not cached"),
+            (SectionKind::Ring, "log lines sent to it are dropped"),
+            (SectionKind::LogForward, "it does not listen"),
+            (SectionKind::FcgiApp, "requests do not reach it"),
+            (SectionKind::Mailers, "no mail is sent"),
+            (SectionKind::Resolvers, "names are looked up by the system, at start"),
+        ];
+        if let Some((_, what)) = without_effect.iter().find(|(without, _)| *without == kind) {
+            let message = format!("section '{}' is checked, but not implemented yet: {what}", kind.word());
+            found.push(Diagnostic::warning(section.pos, message));
+        }
         if !seen.insert((kind, &section.name)) && kind != SectionKind::Traces {
             let message = format!("'{}' section '{}' is declared twice", kind.word(), section.name);
             found.push(Diagnostic::error(section.pos, message).hint("use distinct names"));

@@ -125,7 +125,6 @@ const HIDDEN: &[Command] = &[
     command(&["set", "ssl"], "", Admin, process::tls_missing, ""),
     command(&["show", "ssl"], "", Operator, process::tls_missing, ""),
     command(&["show", "tls-keys"], "", Operator, process::tls_missing, ""),
-    command(&["set", "var"], "", Operator, process::set_var_missing, ""),
     command(&["debug", "dev", "log"], "<text>", Admin, process::debug_log, ""),
     command(&["expert-mode"], "[on|off]", Admin, session::expert_mode, ""),
     command(&["experimental-mode"], "[on|off]", Admin, session::experimental_mode, ""),

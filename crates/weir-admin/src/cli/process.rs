@@ -207,11 +207,6 @@ pub(crate) fn tls_missing(_: &mut Session, _: &Request) -> Answer {
     Answer::missing("changing certificates at run time")
 }
 
-/// `set var`
-pub(crate) fn set_var_missing(_: &mut Session, _: &Request) -> Answer {
-    Answer::missing("set var")
-}
-
 /// `show cache`: there are none.
 pub(crate) fn cache(_: &mut Session, _: &Request) -> Answer {
     Answer::Done
