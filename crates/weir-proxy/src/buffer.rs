@@ -69,7 +69,7 @@ pub(crate) struct BufferPool {
 
 impl BufferPool {
     /// Buffers kept for the next use; more are freed.
-    const MOST_KEPT: usize = 256;
+    const MOST_KEPT: usize = 64;
 
     /// A pool of buffers of `size` bytes (`tune.bufsize`).
     pub(crate) fn new(size: usize) -> Self {

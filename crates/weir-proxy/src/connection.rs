@@ -86,14 +86,17 @@ pub(crate) async fn serve(worker: Rc<Worker>, entry: Rc<Entry>, stream: Stream, 
     let Some((session, edge)) = Box::pin(open(&worker, &entry, stream, peer)).await else { return };
     let client_id = worker.next_client_id();
     let tracking = SessionEnd(Rc::clone(&worker), Rc::clone(&session));
+    // What an idle HTTP/1 client needs is small; the other protocols' larger states are on the heap while they last.
     match worker.proxy(entry.front).mode {
-        Mode::Http if session.http_major == 2 => h2(&worker, &entry, session, edge, client_id).await,
+        Mode::Http if session.http_major == 2 => {
+            Box::pin(h2(&worker, &entry, session, edge, client_id)).await
+        }
         Mode::Http => {
             if let Some((session, edge)) = h1(&worker, &entry, session, edge, client_id).await {
-                h2(&worker, &entry, session, edge, client_id).await;
+                Box::pin(h2(&worker, &entry, session, edge, client_id)).await;
             }
         }
-        _ => tcp::serve(&worker, &entry, session, edge, client_id).await,
+        _ => Box::pin(tcp::serve(&worker, &entry, session, edge, client_id)).await,
     }
     worker.pool.forget_client(client_id);
     drop(tracking);
