@@ -114,7 +114,12 @@ impl H1Edge {
             self.input.claim(&mut pool);
             pool.size()
         };
-        let n = ready!(self.stream.poll_read(cx, self.input.tail(), size))?;
+        let Poll::Ready(read) = self.stream.poll_read(cx, self.input.tail(), size) else {
+            // Waiting needs no memory: a thousand requests in progress hold none while their servers work.
+            self.input.release(&mut self.worker.buffers.borrow_mut());
+            return Poll::Pending;
+        };
+        let n = read?;
         self.read_closed = n == 0;
         self.bytes_received += n as u64;
         Poll::Ready(Ok(n))
@@ -157,6 +162,7 @@ impl H1Edge {
     ) -> Result<Option<RequestHead>, h1::ParseError> {
         let Some(head) = h1::parse_request(self.input.unread(), request, options)? else { return Ok(None) };
         self.input.consume(head.len);
+        self.input.release(&mut self.worker.buffers.borrow_mut());
         self.start_body(head.framing);
         self.keep_alive = head.keep_alive;
         self.expect_continue = head.expect_continue;
@@ -460,6 +466,7 @@ impl H1Edge {
             self.output.consume(n);
             self.bytes_sent += n as u64;
         }
+        self.output.release(&mut self.worker.buffers.borrow_mut());
         ready!(self.stream.poll_flush(cx))?;
         if self.half_close {
             // A peer that is gone already needs not be told.
