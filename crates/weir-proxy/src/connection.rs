@@ -89,7 +89,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, entry: Rc<Entry>, stream: Stream, 
     // What an idle HTTP/1 client needs is small; the other protocols' larger states are on the heap while they last.
     match worker.proxy(entry.front).mode {
         Mode::Http if session.http_major == 2 => {
-            Box::pin(h2(&worker, &entry, session, edge, client_id)).await
+            Box::pin(h2(&worker, &entry, session, edge, client_id)).await;
         }
         Mode::Http => {
             if let Some((session, edge)) = h1(&worker, &entry, session, edge, client_id).await {
