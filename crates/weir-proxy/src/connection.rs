@@ -187,25 +187,15 @@ async fn prepare(
 fn new_session(worker: &Worker, entry: &Entry, front: &Proxy, stream: &Stream, peer: Address) -> Session {
     let socket_addr = |address: Address| address.socket_addr();
     let dst = stream.local_addr().ok().and_then(socket_addr);
+    let name = ProxyName { name: Arc::clone(&front.name), id: front.id, index: entry.front };
     Session {
         src: Cell::new(socket_addr(peer)),
         dst: Cell::new(dst),
-        session_src: Cell::new(None),
-        session_dst: Cell::new(None),
-        frontend: ProxyName { name: Arc::clone(&front.name), id: front.id, index: entry.front },
-        listener_name: Arc::clone(&entry.name),
         listener_id: entry.bind.id,
-        tls: None,
-        proxy_tlvs: Vec::new(),
-        proxy_header: false,
         http_major: 1,
         socket: Some(std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(stream))),
         accept_us: worker.env.wall_us(),
-        glitches: Cell::new(0),
-        vars: RefCell::default(),
-        tracked: RefCell::default(),
-        requests: Cell::new(0),
-        log_level: Cell::new(None),
+        ..Session::new(name, Arc::clone(&entry.name))
     }
 }
 
@@ -232,26 +222,8 @@ fn run_connection_rules(worker: &Rc<Worker>, rules: &[Rule], session: &mut Sessi
 
 /// Stands in for a session while rules hold the real one.
 fn placeholder(session: &Session) -> Session {
-    Session {
-        src: Cell::new(None),
-        dst: Cell::new(None),
-        session_src: Cell::new(None),
-        session_dst: Cell::new(None),
-        frontend: session.frontend.clone(),
-        listener_name: Arc::clone(&session.listener_name),
-        listener_id: 0,
-        tls: None,
-        proxy_tlvs: Vec::new(),
-        proxy_header: false,
-        http_major: 1,
-        socket: None,
-        accept_us: 0,
-        glitches: Cell::new(0),
-        vars: RefCell::default(),
-        tracked: RefCell::default(),
-        requests: Cell::new(0),
-        log_level: Cell::new(None),
-    }
+    let names = (session.frontend.clone(), Arc::clone(&session.listener_name));
+    Session { http_major: 1, ..Session::new(names.0, names.1) }
 }
 
 /// Waits for a future, at most until the deadline.

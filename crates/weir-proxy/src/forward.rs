@@ -374,7 +374,7 @@ impl Download {
                 }
             }
         }
-        x.client.poll_flush(cx).map_err(Fault::Client).map_ok_unit()
+        Ok(x.client.poll_flush(cx).map_err(Fault::Client)?)
     }
 
     /// Bytes that response rules had waited for go first.
@@ -430,20 +430,5 @@ impl Download {
         x.client.finish(trailers.as_ref()).map_err(Fault::Client)?;
         self.ended = true;
         Ok(())
-    }
-}
-
-/// `Poll<Result<(), E>>` turned around, so that `?` works on it.
-trait MapOkUnit<E> {
-    fn map_ok_unit(self) -> Result<Poll<()>, E>;
-}
-
-impl<E> MapOkUnit<E> for Poll<Result<(), E>> {
-    fn map_ok_unit(self) -> Result<Poll<()>, E> {
-        match self {
-            Self::Ready(Ok(())) => Ok(Poll::Ready(())),
-            Self::Ready(Err(error)) => Err(error),
-            Self::Pending => Ok(Poll::Pending),
-        }
     }
 }

@@ -5,7 +5,6 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -367,5 +366,4 @@ async fn drained(worker: &Rc<Worker>) {
     while worker.connections.get() > 0 && !limit.is_some_and(over) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    worker.shared.jobs.fetch_sub(0, Relaxed);
 }

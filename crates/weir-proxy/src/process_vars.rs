@@ -1,6 +1,5 @@
 //! `proc.` variables outside of traffic: set at start by the `global` section, read and set by runtime commands.
 
-use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
@@ -85,26 +84,7 @@ pub fn get(shared: &Shared, name: &str) -> Option<Value<'static>> {
 
 /// A transaction of nobody, for expressions that need none.
 fn no_transaction(shared: &Arc<Shared>) -> Txn {
-    let session = Session {
-        src: Cell::new(None),
-        dst: Cell::new(None),
-        session_src: Cell::new(None),
-        session_dst: Cell::new(None),
-        frontend: ProxyName { name: "".into(), id: 0, index: 0 },
-        listener_name: "".into(),
-        listener_id: 0,
-        tls: None,
-        proxy_tlvs: Vec::new(),
-        proxy_header: false,
-        http_major: 0,
-        socket: None,
-        accept_us: 0,
-        glitches: Cell::new(0),
-        vars: RefCell::default(),
-        tracked: RefCell::default(),
-        requests: Cell::new(0),
-        log_level: Cell::new(None),
-    };
+    let session = Session::new(ProxyName { name: "".into(), id: 0, index: 0 }, "".into());
     Txn::new(Rc::new(session), Rc::new(WorkerEnvironment::new(shared, 0)))
 }
 

@@ -86,8 +86,6 @@ pub struct Shared {
     pub started_at: u64,
     /// `proc.` variables.
     pub proc_vars: Mutex<Vec<(Box<[u8]>, weir_rules::Value<'static>)>>,
-    /// Tasks that outlive a soft stop's idle connections: running sessions.
-    pub jobs: AtomicUsize,
     /// Host name, for logs and fetches.
     pub hostname: String,
     /// Process number.
@@ -730,7 +728,6 @@ impl Shared {
             started: Instant::now(),
             started_at: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_secs()),
             proc_vars: Mutex::default(),
-            jobs: AtomicUsize::new(0),
             pid: std::process::id(),
             hostname,
             config,

@@ -80,6 +80,33 @@ pub struct Session {
     pub log_level: Cell<Option<u8>>,
 }
 
+impl Session {
+    /// A session of nobody yet: no addresses, no socket, nothing counted.
+    #[must_use]
+    pub fn new(frontend: ProxyName, listener_name: Arc<str>) -> Self {
+        Self {
+            src: Cell::new(None),
+            dst: Cell::new(None),
+            session_src: Cell::new(None),
+            session_dst: Cell::new(None),
+            frontend,
+            listener_name,
+            listener_id: 0,
+            tls: None,
+            proxy_tlvs: Vec::new(),
+            proxy_header: false,
+            http_major: 0,
+            socket: None,
+            accept_us: 0,
+            glitches: Cell::new(0),
+            vars: RefCell::default(),
+            tracked: RefCell::default(),
+            requests: Cell::new(0),
+            log_level: Cell::new(None),
+        }
+    }
+}
+
 /// Name and value of a field.
 pub type NameValue = (Box<[u8]>, Box<[u8]>);
 

@@ -1,6 +1,6 @@
 //! One check, from connecting to its outcome: drives a script over a socket, within its time.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -397,26 +397,7 @@ fn transaction(worker: &Worker, server: &ServerState, proxy: &Proxy) -> Txn {
 /// A transaction of no client, in a backend.
 fn nobodys_transaction(env: &Rc<dyn Environment>, proxy: &Proxy, index: usize) -> Txn {
     let name = ProxyName { name: Arc::clone(&proxy.name), id: proxy.id, index };
-    let session = Session {
-        src: Cell::new(None),
-        dst: Cell::new(None),
-        session_src: Cell::new(None),
-        session_dst: Cell::new(None),
-        frontend: name.clone(),
-        listener_name: "".into(),
-        listener_id: 0,
-        tls: None,
-        proxy_tlvs: Vec::new(),
-        proxy_header: false,
-        http_major: 0,
-        socket: None,
-        accept_us: env.wall_us(),
-        glitches: Cell::new(0),
-        vars: RefCell::default(),
-        tracked: RefCell::default(),
-        requests: Cell::new(0),
-        log_level: Cell::new(None),
-    };
+    let session = Session { accept_us: env.wall_us(), ..Session::new(name.clone(), "".into()) };
     let mut txn = Txn::new(Rc::new(session), Rc::clone(env));
     txn.backend = Some(name);
     txn
