@@ -104,9 +104,6 @@ impl Filter {
 
 /// What applies between a frontend and a backend; `None` where nothing is ever compressed.
 pub(crate) fn settings(front: &model::Proxy, back: &model::Proxy) -> Option<Rc<Settings>> {
-    if front.compression.is_none() && back.compression.is_none() {
-        return None;
-    }
     let of = |proxy: &model::Proxy| proxy.compression.as_ref().map(from_config).unwrap_or_default();
     let merged = Settings::merged(&of(back), &of(front));
     merged.is_enabled().then(|| Rc::new(merged))

@@ -29,7 +29,7 @@ use crate::{proxy_header, request_head, server_tls, takeover};
 /// A connection to a server that carries this exchange's request.
 pub(crate) struct ServerConnection {
     pub(crate) edge: Edge,
-    pub(crate) facts: ConnectionFacts,
+    pub(crate) facts: Box<ConnectionFacts>,
     pub(crate) tls: Option<Rc<dyn TlsFacts>>,
     /// It came from the pool.
     pub(crate) reused: bool,
@@ -349,7 +349,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
             return Ok(established(x, edge, shared.facts, shared.tls, held, true, started));
         }
         if server.idle.load(Relaxed) > 0
-            && let Some(idle) = takeover::take(&x.worker, &server, &key, asker).await
+            && let Some(idle) = Box::pin(takeover::take(&x.worker, &server, &key, asker)).await
         {
             let (edge, facts, tls) = reopen(idle);
             return Ok(established(x, edge, facts, tls, held, true, started));
@@ -363,7 +363,8 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
     }
     let opened = {
         let txn = &x.txn;
-        let mut opening = std::pin::pin!(open(txn, &server, &identity));
+        // On the heap: a request that finds an idle connection needs none of its state.
+        let mut opening = Box::pin(open(txn, &server, &identity));
         let (deadline, client) = (&mut x.deadline, &mut x.client);
         let abort = proxy.options.abortonclose;
         std::future::poll_fn(|cx| {
@@ -381,7 +382,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         .await?
     };
     observe(&x.worker.shared, &server, Seen::Connected);
-    let facts = ConnectionFacts {
+    let facts = Box::new(ConnectionFacts {
         server: Arc::clone(&server),
         requests: 0,
         owner: x.client_id,
@@ -390,7 +391,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         local: opened.local,
         remote: opened.remote,
         key,
-    };
+    });
     let edge = match opened.h2 {
         true => start_h2(x, opened.stream, &facts, opened.tls.clone()),
         false => {
@@ -406,7 +407,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
 fn established(
     x: &mut Exchange,
     mut edge: Edge,
-    facts: ConnectionFacts,
+    facts: Box<ConnectionFacts>,
     tls: Option<Rc<dyn TlsFacts>>,
     held: Held,
     reused: bool,
@@ -587,7 +588,7 @@ fn start_h2(
 ) -> Edge {
     let worker = Rc::clone(&x.worker);
     let shared = H2Shared::new(crate::h2_settings::client(worker.config()));
-    let connection = SharedH2 { shared: Rc::clone(&shared), tls, facts: facts.clone() };
+    let connection = SharedH2 { shared: Rc::clone(&shared), tls, facts: Box::new(facts.clone()) };
     let reusable = worker.proxy(x.back).options.keep_alive == KeepAlive::KeepAlive;
     if reusable {
         worker.pool.share_h2(connection);

@@ -151,7 +151,8 @@ fn finish_upload(
 /// Sends the request's body and receives the response's head; interim responses pass on the way.
 pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Result<Response, Fault> {
     let abort = x.worker.proxy(x.back).options.abortonclose;
-    let mut response = Response::default();
+    let fields = x.worker.fields.borrow_mut().take();
+    let mut response = Response { fields, ..Response::default() };
     arm_for_upload(x);
     loop {
         poll_fn(|cx| {

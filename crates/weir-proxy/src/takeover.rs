@@ -74,7 +74,7 @@ pub(crate) async fn serve(worker: Rc<Worker>) {
 fn detach(idle: IdleH1) -> Option<Taken> {
     let IdleH1 { edge, facts, .. } = idle;
     let (stream, _) = edge.into_parts();
-    let ConnectionFacts { server, requests, owner, proven, local, remote, .. } = facts;
+    let ConnectionFacts { server, requests, owner, proven, local, remote, .. } = *facts;
     Some(Taken { stream: stream.detach().ok()?, server, requests, owner, proven, local, remote })
 }
 
@@ -109,7 +109,7 @@ pub(crate) async fn take(
 fn attach(worker: &Rc<Worker>, taken: Taken, key: &PoolKey) -> Option<IdleH1> {
     let stream = taken.stream.attach().ok()?;
     let tls = server_tls::facts(&stream).ok();
-    let facts = ConnectionFacts {
+    let facts = Box::new(ConnectionFacts {
         server: taken.server,
         requests: taken.requests,
         owner: taken.owner,
@@ -118,6 +118,6 @@ fn attach(worker: &Rc<Worker>, taken: Taken, key: &PoolKey) -> Option<IdleH1> {
         local: taken.local,
         remote: taken.remote,
         key: key.clone(),
-    };
+    });
     Some(IdleH1 { edge: Box::new(H1Edge::new(stream, Rc::clone(worker))), tls, facts })
 }

@@ -15,7 +15,9 @@ use crate::buffer::BufferPool;
 use crate::compression;
 use crate::counters::Counter;
 use crate::environment::WorkerEnvironment;
+use crate::fields_pool::FieldsPool;
 use crate::log::Logger;
+use crate::number_hash::NumberMap;
 use crate::peers::Group;
 use crate::pool::Pool;
 use crate::process::Services;
@@ -42,6 +44,7 @@ pub(crate) struct Worker {
     /// This thread's number, from 0.
     pub(crate) thread: usize,
     pub(crate) buffers: RefCell<BufferPool>,
+    pub(crate) fields: RefCell<FieldsPool>,
     /// Settings of the proxies, counted by this thread alone: every stage of every request takes one.
     proxies: Vec<Rc<LocalProxy>>,
     /// What goes on on this thread.
@@ -60,8 +63,8 @@ pub(crate) struct Worker {
     pub(crate) compression_scratch: RefCell<weir_compress::Scratch>,
     /// Compression settings by (frontend, backend), computed once.
     compression: RefCell<HashMap<(usize, usize), CompressionSettings>>,
-    /// Those who wait for the soft stop.
-    stop_waiters: RefCell<Vec<Waker>>,
+    /// Those who wait for the soft stop, by the number of their connection.
+    stop_waiters: RefCell<NumberMap<u64, Waker>>,
     last_client: Cell<u64>,
     /// Connections on this thread.
     pub(crate) connections: Cell<usize>,
@@ -80,6 +83,7 @@ impl Worker {
         Rc::new(Self {
             thread,
             buffers: RefCell::new(BufferPool::new(tune.bufsize)),
+            fields: RefCell::default(),
             proxies: config.proxies.iter().map(|proxy| Rc::new(LocalProxy(Arc::clone(proxy)))).collect(),
             sessions: Sessions::default(),
             pool: Pool::default(),
@@ -143,6 +147,9 @@ impl Worker {
 
     /// What is compressed between a frontend and a backend.
     pub(crate) fn compression(&self, front: usize, back: usize) -> CompressionSettings {
+        if self.proxies[front].compression.is_none() && self.proxies[back].compression.is_none() {
+            return None;
+        }
         let mut known = self.compression.borrow_mut();
         known
             .entry((front, back))
@@ -173,15 +180,21 @@ impl Worker {
         serial * self.shared.threads as u64 + self.thread as u64
     }
 
-    /// Wakes `waker` when the soft stop begins.
-    pub(crate) fn on_stop(&self, waker: &Waker) {
-        self.stop_waiters.borrow_mut().push(waker.clone());
+    /// Wakes a client's connection when the soft stop begins.  It is asked for whenever the connection is idle,
+    /// always with the waker of the one task that serves it.
+    pub(crate) fn on_stop(&self, client_id: u64, waker: &Waker) {
+        self.stop_waiters.borrow_mut().entry(client_id).or_insert_with(|| waker.clone());
+    }
+
+    /// A client's connection ended.
+    pub(crate) fn forget_client(&self, client_id: u64) {
+        let waker = self.stop_waiters.borrow_mut().remove(&client_id);
+        drop(waker);
+        self.pool.forget_client(client_id);
     }
 
     /// The soft stop has begun: everybody has a look.
     pub(crate) fn announce_stop(&self) {
-        for waker in self.stop_waiters.take() {
-            waker.wake();
-        }
+        self.stop_waiters.take().into_values().for_each(Waker::wake);
     }
 }

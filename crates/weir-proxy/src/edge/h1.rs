@@ -56,10 +56,6 @@ pub(crate) struct H1Edge {
     pub(crate) insecure_framing: bool,
     /// Field names to send in another letter case (`h1-case-adjust`).
     pub(crate) adjust_case: bool,
-    /// Bytes sent and received on the socket.
-    pub(crate) bytes_sent: u64,
-    /// Bytes received on the socket.
-    pub(crate) bytes_received: u64,
 }
 
 /// Framing of the body being sent.
@@ -99,8 +95,6 @@ impl H1Edge {
             head_sent: false,
             insecure_framing: false,
             adjust_case: false,
-            bytes_sent: 0,
-            bytes_received: 0,
         }
     }
 
@@ -121,7 +115,6 @@ impl H1Edge {
         };
         let n = read?;
         self.read_closed = n == 0;
-        self.bytes_received += n as u64;
         Poll::Ready(Ok(n))
     }
 
@@ -464,7 +457,6 @@ impl H1Edge {
         while !self.output.is_empty() {
             let n = ready!(self.stream.poll_write(cx, self.output.unread()))?;
             self.output.consume(n);
-            self.bytes_sent += n as u64;
         }
         self.output.release(&mut self.worker.buffers.borrow_mut());
         ready!(self.stream.poll_flush(cx))?;
@@ -483,7 +475,6 @@ impl H1Edge {
         while self.output.len() >= OUTPUT_HIGH_WATER_BYTES / 2 {
             let n = ready!(self.stream.poll_write(cx, self.output.unread()))?;
             self.output.consume(n);
-            self.bytes_sent += n as u64;
         }
         Poll::Ready(Ok(()))
     }
