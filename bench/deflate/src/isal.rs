@@ -28,7 +28,6 @@ impl Igzip {
             (*stream).level = level;
             (*stream).level_buf = buffer.as_mut_ptr();
             (*stream).level_buf_size = size;
-            (*stream).gzip_flag = z::IGZIP_GZIP as u16;
         }
         Self { stream, _level: buffer }
     }
@@ -40,6 +39,8 @@ impl Igzip {
         let written = unsafe {
             let stream = self.stream.as_mut_ptr();
             z::isal_deflate_reset(stream);
+            // The encoder clears it once the header is written.
+            (*stream).gzip_flag = z::IGZIP_GZIP as u16;
             (*stream).next_out = out.as_mut_ptr();
             (*stream).avail_out = out.len() as u32;
             (*stream).flush = if piece.is_some() { z::SYNC_FLUSH } else { z::NO_FLUSH } as u16;
