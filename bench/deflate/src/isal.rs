@@ -33,7 +33,8 @@ impl Igzip {
     }
 
     pub fn encode(&mut self, body: &[u8], piece: Option<usize>, out: &mut Vec<u8>) {
-        out.resize(body.len() + body.len() / 8 + 4096, 0);
+        // The code of level 0 is the same for all: what is not text grows by a third.
+        out.resize(2 * body.len() + 4096, 0);
         let parts = body.len().div_ceil(piece.unwrap_or(usize::MAX)).max(1);
         // SAFETY: the stream is initialised; input and output are slices that outlive the calls.
         let written = unsafe {
