@@ -24,7 +24,7 @@ use crate::forward::{self, Fault};
 use crate::pick::{self, Held};
 use crate::pool::{Asker, ConnectionFacts, IdleH1, PoolKey, SharedH2, reopen};
 use crate::state::ServerState;
-use crate::{proxy_header, request_head, server_tls, takeover};
+use crate::{filter, proxy_header, request_head, server_tls, takeover};
 
 /// A connection to a server that carries this exchange's request.
 pub(crate) struct ServerConnection {
@@ -123,6 +123,7 @@ async fn ask(
 ) -> Result<(ServerConnection, Response), Failure> {
     let reused = connection.reused;
     x.upload.restart(retries_responses(proxy) || reused);
+    x.upload.filters = filter::request_body(x);
     let length = x.upload.length();
     let fail = |fault| Failure::Response { fault, reused };
     if !x.txn.request.protocol.is_empty() {
