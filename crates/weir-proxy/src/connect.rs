@@ -29,7 +29,7 @@ use crate::pool::{Asker, ConnectionFacts, IdleH1, PoolKey, SharedH2, reopen};
 use crate::state::ServerState;
 use crate::takeover::{self, Found};
 use crate::worker::Worker;
-use crate::{proxy_header, request_head, server_tls};
+use crate::{filter, proxy_header, request_head, server_tls};
 
 /// A connection to a server that carries this exchange's request.
 pub(crate) struct ServerConnection {
@@ -128,6 +128,7 @@ async fn ask(
 ) -> Result<(ServerConnection, Response), Failure> {
     let reused = connection.reused;
     x.upload.restart(retries_responses(proxy) || reused);
+    x.upload.filters = filter::request_body(x);
     let length = x.upload.length();
     let fail = |fault| Failure::Response { fault, reused };
     if !x.txn.request.protocol.is_empty() {
