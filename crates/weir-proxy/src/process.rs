@@ -20,7 +20,7 @@ use crate::listeners::{Listening, Role};
 use crate::server_tls::{Acceptor, described};
 use crate::state::{Level, Shared};
 use crate::worker::Worker;
-use crate::{accept, check, peers, process_vars, resolve, server_tls, sessions, takeover};
+use crate::{accept, check, peers, process_vars, resolve, reverse, server_tls, sessions, takeover};
 
 /// What the data plane asks of the administrative side.
 pub trait Services: Send + Sync {
@@ -236,7 +236,13 @@ impl Certificates {
 /// A worker thread, from its event loop's start to its end.
 fn run_thread(plan: &Plan, listening: Vec<Place>, thread: usize) {
     pin_thread(&plan.shared.config, thread);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build();
+    let (parks, unparks) = (Arc::clone(&plan.shared), Arc::clone(&plan.shared));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .event_interval(31)
+        .on_thread_park(move || parks.load.waits(thread))
+        .on_thread_unpark(move || unparks.load.works(thread))
+        .build();
     let Ok(runtime) = runtime else {
         // Without an event loop nothing can be served; the process reports that it is stopping.
         plan.shared.stop();
@@ -272,6 +278,7 @@ async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
     tokio::task::spawn_local(maintain(Rc::clone(&worker)));
     tokio::task::spawn_local(takeover::serve(Rc::clone(&worker)));
     tokio::task::spawn_local(sessions::serve(Rc::clone(&worker)));
+    reverse::start(&worker);
     check::start(&worker);
     let mut hard = shared.hard_stop.subscribe();
     tokio::select! {
@@ -348,7 +355,7 @@ async fn maintain(worker: Rc<Worker>) {
         loop {
             tokio::time::sleep(PURGE_INTERVAL).await;
             worker.pool.purge(now_ms(), worker.thread);
-            worker.shared.load.measure(worker.thread);
+            worker.measure_load(now_ms());
             if worker.thread == 0 {
                 worker.shared.tables.purge();
             }

@@ -38,6 +38,8 @@ pub(crate) struct H2Shared {
     rest: RefCell<Deadline>,
     /// Nothing happened since that was done.
     resting: Cell<bool>,
+    /// The socket and what was read from it, on connections to servers; they can be taken over by another thread.
+    socket: RefCell<Option<(Stream, Buffer)>>,
 }
 
 /// A request that arrived on a connection.
@@ -76,7 +78,39 @@ impl H2Shared {
             dead: Cell::new(false),
             rest: RefCell::default(),
             resting: Cell::new(false),
+            socket: RefCell::default(),
         })
+    }
+
+    /// Gives the connection its socket, for [`Self::poll_drive_own`].
+    pub(crate) fn set_socket(&self, stream: Stream, input: Buffer) {
+        self.socket.replace(Some((stream, input)));
+    }
+
+    /// Takes socket and protocol state off this thread; `None` while requests are on the connection.  Whoever
+    /// calls has made sure that nobody is about to open a stream.
+    pub(crate) fn take_away(&self) -> Option<(Stream, Connection)> {
+        let movable = {
+            let core = self.core.borrow();
+            !self.dead.get() && core.is_idle() && !core.is_closing()
+        };
+        let (stream, _) = self.socket.borrow_mut().take_if(|(_, input)| movable && input.is_empty())?;
+        self.dead.set(true);
+        // Nobody looks at this one's protocol state again.
+        let core = self.core.replace(Connection::client(weir_http::h2::Settings::default()));
+        if let Some(driver) = self.driver.take() {
+            driver.wake();
+        }
+        Some((stream, core))
+    }
+
+    /// Moves bytes between the connection's own socket and its core; ready when it is over or was taken away.
+    pub(crate) fn poll_drive_own(&self, cx: &mut Context<'_>, worker: &Worker) -> Poll<()> {
+        match &mut *self.socket.borrow_mut() {
+            // The end of the connection is the streams' to report; there is nobody else to tell.
+            Some((stream, input)) => self.poll_drive(cx, stream, input, worker, &mut |_, _| {}).map(|_| ()),
+            None => Poll::Ready(()),
+        }
     }
 
     /// Tells the driver that there is output, unless it will see by itself.
