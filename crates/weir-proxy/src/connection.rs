@@ -721,3 +721,18 @@ fn start_stream(
     }
     tokio::task::spawn_local(running);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<F: Future>(_: impl Fn(Rc<Worker>, Rc<Entry>, Stream, Address) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn what_waits_for_a_request_is_small() {
+        // With what the runtime adds it has to fit into 512 bytes: there is one for each idle client.
+        assert!(size_of_future(serve) <= 400, "{}", size_of_future(serve));
+    }
+}

@@ -31,7 +31,7 @@ pub(crate) struct H1Edge {
     trailers: Option<Box<Fields>>,
     /// Body bytes at the front of `input`, and framing bytes behind them.
     data: usize,
-    behind_data: usize,
+    behind_data: u32,
     /// The peer will send nothing more.
     pub(crate) read_closed: bool,
     /// The body being sent.
@@ -210,7 +210,8 @@ impl H1Edge {
             BodyEvent::Data(range) => {
                 self.input.consume(range.start);
                 self.data = range.len();
-                self.behind_data = decoded.consumed - range.end;
+                // Of a buffer, whose size is far below 4 GiB.
+                self.behind_data = (decoded.consumed - range.end) as u32;
                 Ok(true)
             }
             BodyEvent::NeedMore => {
@@ -231,7 +232,7 @@ impl H1Edge {
         self.data -= taken;
         self.input.consume(taken);
         if self.data == 0 && taken > 0 {
-            self.input.consume(std::mem::take(&mut self.behind_data));
+            self.input.consume(std::mem::take(&mut self.behind_data) as usize);
             // An exact length ends with its last byte: no further read has to find that out.
             if let Framing::Length(_) = self.framing
                 && self.decoder.is_done()
@@ -491,5 +492,16 @@ impl H1Edge {
             }
         }
         Poll::Ready(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_client_costs_a_quarter_of_a_kilobyte_here() {
+        // The allocator's next size is larger by a quarter, for each idle client and each idle server connection.
+        assert!(size_of::<H1Edge>() <= 256, "{}", size_of::<H1Edge>());
     }
 }
