@@ -1,10 +1,10 @@
 //! What happens with bodies: compression and filters.
 
-use weir_rules::Diagnostic;
+use weir_rules::{Diagnostic, Word};
 
 use crate::args::{Args, Parsed, choice, fail};
 use crate::keywords::{self, How, Keyword, Places, keyword};
-use crate::model::{Compression, Filter};
+use crate::model::Compression;
 use crate::proxy::ProxyDraft;
 
 /// Algorithms of `compression algo`.
@@ -66,17 +66,17 @@ fn direction(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
 
 fn filter(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let word = a.need("a filter's name")?;
-    let filter = match word.text.as_slice() {
-        b"compression" | b"comp-req" | b"comp-res" => Filter::Compression,
+    match word.text.as_slice() {
+        // The compression keywords say what it does; there is one place for it.
+        b"compression" | b"comp-req" | b"comp-res" => {}
         b"cache" => {
             let name = a.need("a cache's name")?;
             d.scope.references.push(weir_rules::scope::Reference {
                 target: weir_rules::scope::Target::Cache(name.as_str().into_owned()),
                 pos: name.pos,
             });
-            Filter::Cache(name.as_str().into_owned())
         }
-        b"trace" => trace(a)?,
+        b"trace" => return trace(d, a, word),
         b"spoe" => return spoe(a),
         b"fcgi-app" | b"opentracing" | b"bwlim-in" | b"bwlim-out" => {
             return Err(keywords::not_yet(word, &format!("filter {}", word.as_str())));
@@ -86,8 +86,7 @@ fn filter(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
                 ["compression", "cache", "trace", "spoe", "fcgi-app", "opentracing", "bwlim-in", "bwlim-out"];
             return Err(vec![Diagnostic::unknown("filter", word, known)]);
         }
-    };
-    d.proxy.filters.push(filter);
+    }
     a.end()
 }
 
@@ -97,24 +96,23 @@ fn spoe(a: &mut Args<'_>) -> Parsed {
     Err(keywords::not_yet(&weir_rules::Word { text: b"spoe".to_vec(), pos }, "filter spoe"))
 }
 
-fn trace(a: &mut Args<'_>) -> Parsed<Filter> {
-    let (mut name, mut random_forwarding, mut hexdump) = ("TRACE".to_owned(), false, false);
+/// `filter trace`: HAProxy prints its internal events there.
+fn trace(d: &mut ProxyDraft<'_>, a: &mut Args<'_>, filter: &Word) -> Parsed {
     while let Some(word) = a.next() {
         match word.text.as_slice() {
-            b"name" => name = a.value_of(word, "a name")?.as_str().into_owned(),
-            b"random-forwarding" => random_forwarding = true,
-            b"hexdump" => hexdump = true,
-            b"random-parsing" | b"quiet" => {}
+            b"name" => {
+                a.value_of(word, "a name")?;
+            }
+            b"random-forwarding" | b"hexdump" | b"random-parsing" | b"quiet" => {}
             _ => {
-                return Err(vec![Diagnostic::unknown(
-                    "word",
-                    word,
-                    ["name", "random-forwarding", "hexdump", "quiet"],
-                )]);
+                let known = ["name", "random-forwarding", "hexdump", "quiet"];
+                return Err(vec![Diagnostic::unknown("word", word, known)]);
             }
         }
     }
-    Ok(Filter::Trace { name, random_forwarding, hexdump })
+    let message = "'filter trace' has no effect: there are no internal events to print";
+    d.warnings.push(Diagnostic::warning(filter.pos, message));
+    Ok(())
 }
 
 const fn entry(
