@@ -412,6 +412,11 @@ pub struct Proxy {
     pub errors: BTreeMap<u16, ErrorReply>,
     pub stats: Option<Stats>,
     pub compression: Option<Compression>,
+    /// Filters in the order of their lines.
+    pub filters: Vec<Filter>,
+    /// `filter-sequence request` and `response`: names of filters in the order they work, where it is not that of
+    /// their lines.
+    pub filter_sequence: [Option<Vec<String>>; 2],
     pub forwardfor: Option<ForwardFor>,
     pub originalto: Option<ForwardFor>,
     pub stick_table: Option<StickTable>,
@@ -1095,6 +1100,53 @@ pub struct Compression {
     pub direction_response: bool,
     pub minsize_req: usize,
     pub minsize_res: usize,
+}
+
+/// `filter ...`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Filter {
+    /// `filter compression`: whichever direction the `compression` lines name.
+    Compression,
+    /// `filter comp-req`
+    CompressRequests,
+    /// `filter comp-res`
+    CompressResponses,
+    /// `filter trace`
+    Trace(TraceFilter),
+    /// `filter cache NAME`
+    Cache(String),
+}
+
+impl Filter {
+    /// The word after `filter`, as `filter-sequence` says it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Compression => "compression",
+            Self::CompressRequests => "comp-req",
+            Self::CompressResponses => "comp-res",
+            Self::Trace(_) => "trace",
+            Self::Cache(_) => "cache",
+        }
+    }
+
+    /// Whether it compresses.
+    #[must_use]
+    pub const fn compresses(&self) -> bool {
+        matches!(self, Self::Compression | Self::CompressRequests | Self::CompressResponses)
+    }
+}
+
+/// `filter trace`
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the filter's words")]
+pub struct TraceFilter {
+    pub name: String,
+    pub quiet: bool,
+    pub random_forwarding: bool,
+    /// `max-fwd`: 0 for no limit.
+    pub max_forward_bytes: usize,
+    pub hexdump: bool,
 }
 
 /// `option httpchk` with its `http-check` lines.  The steps are complete: they start with a connection (after set-var),

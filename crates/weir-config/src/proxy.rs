@@ -61,6 +61,8 @@ pub(crate) struct ProxyDraft<'a> {
     last_stage: usize,
     pub(crate) stats: stats::StatsDraft,
     pub(crate) checks: checks::ChecksDraft,
+    /// Where the last `filter-sequence` line has its list.
+    pub(crate) filter_sequence_pos: Pos,
 }
 
 /// A proxy that was read, and what must still be checked.
@@ -117,6 +119,7 @@ impl<'a> ProxyDraft<'a> {
             last_stage: 0,
             stats: stats::StatsDraft::default(),
             checks: checks::ChecksDraft::default(),
+            filter_sequence_pos: Pos::default(),
         }
     }
 
@@ -259,6 +262,7 @@ impl<'a> ProxyDraft<'a> {
         assign_ids(&mut self.proxy, &mut found);
         stats::finish(&mut self);
         checks::finish(&mut self);
+        content::finish(&mut self, &mut found);
         self.proxy.captures.request = std::mem::take(&mut self.scope.request_captures);
         self.proxy.captures.response = std::mem::take(&mut self.scope.response_captures);
         found.append(&mut self.scope.warnings);

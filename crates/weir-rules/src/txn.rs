@@ -78,6 +78,8 @@ pub struct Session {
     pub requests: Cell<u64>,
     /// Backend and number of the server that the last request went to (`option prefer-last-server`).
     pub last_server: Cell<Option<(usize, u32)>>,
+    /// The server this connection is given to instead of being served (`attach-srv`).
+    pub attach: RefCell<Option<Box<AttachServer>>>,
     /// Log level override, nice, mark and tos set by rules are stored by the action's module.
     pub log_level: Cell<Option<u8>>,
 }
@@ -105,9 +107,21 @@ impl Session {
             tracked: RefCell::default(),
             requests: Cell::new(0),
             last_server: Cell::new(None),
+            attach: RefCell::default(),
             log_level: Cell::new(None),
         }
     }
+}
+
+/// What `attach-srv` says: the client's connection becomes one to a server, and requests go over it to the client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AttachServer {
+    /// Name of the backend.
+    pub backend: Arc<str>,
+    /// Name of the server in it.
+    pub server: Arc<str>,
+    /// Only requests with this name (`sni`, `pool-conn-name`) may use the connection.
+    pub name: Option<Box<[u8]>>,
 }
 
 /// Name and value of a field.
