@@ -95,7 +95,7 @@ impl Checker<'_> {
         self.found.extend(problems);
     }
 
-    /// Traffic of a frontend and of the backends it may choose must fit; a TCP frontend may be upgraded to HTTP.
+    /// Traffic of a frontend and of the backends it may choose must fit.
     fn modes(&mut self) {
         let mut problems = Vec::new();
         for proxy in self.proxies.iter().filter(|proxy| proxy.frontend) {
@@ -119,8 +119,16 @@ impl Checker<'_> {
                     );
                     continue;
                 }
-                let upgrade = proxy.mode == Mode::Tcp && target.mode == Mode::Http;
-                if target.mode != proxy.mode && !upgrade {
+                if proxy.mode == Mode::Tcp && target.mode == Mode::Http {
+                    let message = format!(
+                        "handing connections of tcp {} '{}' to http {} '{}' is not implemented yet",
+                        kind(proxy),
+                        proxy.name,
+                        kind(target),
+                        target.name
+                    );
+                    problems.push(Diagnostic::error(pos, message).hint("add 'mode http' to the frontend"));
+                } else if target.mode != proxy.mode {
                     let (from, to) = (mode(proxy.mode), mode(target.mode));
                     let message = format!(
                         "{from} {} '{}' tries to use incompatible {to} {} '{}' in a '{keyword}' rule (see 'mode')",

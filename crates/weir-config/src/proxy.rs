@@ -39,7 +39,6 @@ pub(crate) struct World<'a> {
     pub(crate) backends: HashMap<&'a str, usize>,
     pub(crate) rings: HashSet<String>,
     pub(crate) peers: HashSet<String>,
-    pub(crate) fcgi_apps: HashSet<String>,
     /// Error files already parsed: each proxy of a defaults section names the same ones.
     pub(crate) messages: RefCell<HashMap<Vec<u8>, ErrorMessage>>,
 }
@@ -604,12 +603,6 @@ fn monitor_fail(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     Ok(())
 }
 
-fn dispatch(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
-    let word = a.need("an address and port")?;
-    d.proxy.dispatch = Some(server::socket_address(word, 0)?);
-    a.end()
-}
-
 const fn entry(
     name: &'static str,
     places: Places,
@@ -724,7 +717,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         SERVING,
         "<address>:<port>",
         "Server for all requests, without balancing",
-        How::Proxy(dispatch),
+        How::Removed("use 'server' with this address"),
     ),
     entry(
         "enabled",
@@ -769,10 +762,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         Places::NAMED,
         "<string>",
         "Identifier that stays the same over reloads",
-        How::Proxy(|d, a| {
-            d.proxy.guid = Some(a.text("an identifier")?);
-            a.end()
-        }),
+        How::NoEffect("it names the object in files that keep statistics, which are not written"),
     ),
     entry(
         "id",
@@ -935,21 +925,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Chooses a backend",
         How::Proxy(use_backend),
     ),
-    entry(
-        "use-fcgi-app",
-        SERVING,
-        "<name>",
-        "Talks FastCGI to the servers",
-        How::Proxy(|d, a| {
-            let word = a.need("the name of a fcgi-app section")?;
-            let name = word.as_str().into_owned();
-            if !d.world.fcgi_apps.contains(&name) {
-                return fail(word.pos, format!("unable to find fcgi-app '{name}'"));
-            }
-            d.proxy.fcgi_app = Some(name);
-            a.end()
-        }),
-    ),
+    entry("use-fcgi-app", SERVING, "<name>", "Talks FastCGI to the servers", How::NotYet),
     entry(
         "dynamic-cookie-key",
         Places::BACK,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use weir_config::model::{Balance, HttpReuse, KeepAlive, Proto, Proxy, ServerAddr};
 use weir_http::{Method, Response};
-use weir_net::connect::{ConnectOptions, connect};
+use weir_net::connect::{self as net, ConnectOptions, connect};
 use weir_net::timers::now_ms;
 use weir_net::{Address, Stream};
 use weir_rules::Txn;
@@ -141,6 +141,11 @@ async fn ask(
         if !in_time {
             return Err(fail(Fault::ServerTimeout));
         }
+    }
+    if let Some(name) = &proxy.http_send_name_header {
+        // Anew with each try: another server has another name.
+        x.txn.request.fields.remove_named(name);
+        x.txn.request.fields.push(name, connection.held.server.config.name.as_bytes());
     }
     connection.edge.send_request(&x.txn.request, length).map_err(|e| fail(Fault::Server(e)))?;
     let response = forward::until_response(x, &mut connection.edge).await.map_err(fail)?;
@@ -407,6 +412,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         false => {
             let mut edge = H1Edge::new(opened.stream, Rc::clone(&x.worker));
             edge.adjust_case = proxy.options.h1_case_adjust_bogus_server;
+            edge.accept_unsafe = proxy.options.accept_unsafe_violations_in_http_response;
             Edge::H1(Box::new(edge))
         }
     };
@@ -444,9 +450,11 @@ fn established(
         Edge::H2(_) => None,
     };
     if let Edge::H1(edge) = &mut edge {
-        let keep_alive = x.worker.proxy(x.back).options.keep_alive;
-        edge.keep_alive = keep_alive == KeepAlive::KeepAlive;
+        let options = &x.worker.proxy(x.back).options;
+        edge.keep_alive = options.keep_alive == KeepAlive::KeepAlive;
+        edge.pretend_keep_alive = options.http_pretend_keepalive;
     }
+    x.txn.session.last_server.set(Some((x.back, server.config.id)));
     server.count(thread, Counter::Sessions, 1);
     server.rate.hit(now_ms());
     server.last_session_ms.store(now_ms(), Relaxed);
@@ -458,7 +466,8 @@ fn established(
 pub(crate) struct Identity {
     pub(crate) sni: Option<Vec<u8>>,
     pub(crate) proxy_header: Option<Vec<u8>>,
-    pub(crate) source: Option<std::net::SocketAddr>,
+    /// How its socket is opened; marks on packets tell connections apart too.
+    options: ConnectOptions,
     name: Option<Vec<u8>>,
     port: u16,
     /// Protocol a WebSocket has to travel over (`ws`); `None` for other requests.
@@ -484,7 +493,11 @@ impl Identity {
         Self {
             sni: sni.and_then(|expr| expr.eval(&x.txn).map(bytes)),
             proxy_header: config.send_proxy.as_ref().map(|send| proxy_header::build(send, &x.txn)),
-            source: config.source.or(x.worker.proxy(x.back).source),
+            options: ConnectOptions {
+                mark: x.txn.server_mark,
+                tos: x.txn.server_tos.map(u32::from),
+                ..socket_options(x.worker.proxy(x.back), server)
+            },
             name: config.pool_conn_name.as_ref().and_then(|expr| expr.eval(&x.txn).map(bytes)),
             port,
             websocket: websocket_proto(x, config),
@@ -503,20 +516,21 @@ impl Identity {
         Self {
             sni: sni.and_then(|expr| expr.eval(txn)).map(|name| name.into_bytes().into_owned()),
             proxy_header: config.send_proxy.as_ref().map(|send| proxy_header::build(send, txn)),
-            source: config.source.or(worker.proxy(server.proxy).source),
+            options: socket_options(worker.proxy(server.proxy), server),
             ..Self::default()
         }
     }
 
     pub(crate) fn hash(&self) -> u64 {
         let plain = self.sni.is_none() && self.proxy_header.is_none() && self.name.is_none();
-        if plain && self.port == 0 && self.websocket.is_none() {
+        let marks = (self.options.mark, self.options.tos);
+        if plain && self.port == 0 && self.websocket.is_none() && marks == (None, None) {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
         // Manual, `http-reuse`: the name is what `pool-conn-name` says, and the TLS name only without it.
         let name = self.name.as_ref().or(self.sni.as_ref());
-        (name, &self.proxy_header, self.port).hash(&mut hasher);
+        (name, &self.proxy_header, self.port, marks).hash(&mut hasher);
         (self.websocket == Some(Proto::H2), self.websocket.is_some()).hash(&mut hasher);
         hasher.finish()
     }
@@ -547,6 +561,22 @@ pub(crate) struct Opened {
     pub(crate) remote: Option<std::net::SocketAddr>,
 }
 
+/// How sockets towards a server are opened, by its line and its backend's.
+pub(crate) fn socket_options(proxy: &Proxy, server: &ServerState) -> ConnectOptions {
+    let config = &server.config;
+    let probes = &proxy.srvtcpka;
+    let probes = net::KeepAlive { idle: probes.idle, interval: probes.interval, count: probes.count };
+    ConnectOptions {
+        source: config.source.or(proxy.source),
+        interface: config.interface.clone().or_else(|| proxy.source_interface.clone()),
+        fast_open: config.tfo,
+        user_timeout: config.tcp_ut,
+        keepalive: proxy.options.srvtcpka.then_some(probes),
+        no_linger: proxy.options.nolinger,
+        ..ConnectOptions::default()
+    }
+}
+
 /// Connects, sends the PROXY header, shakes hands.
 pub(crate) async fn open(
     client_dst: Option<SocketAddr>,
@@ -566,14 +596,7 @@ pub(crate) async fn open(
             ip.set_ip(dst.ip());
         }
     }
-    let options = ConnectOptions {
-        source: identity.source,
-        interface: server.config.interface.clone(),
-        fast_open: server.config.tfo,
-        user_timeout: server.config.tcp_ut,
-        ..ConnectOptions::default()
-    };
-    let mut stream = connect(&address, &options).await.map_err(|error| classify(&error))?;
+    let mut stream = connect(&address, &identity.options).await.map_err(|error| classify(&error))?;
     let local = stream.local_addr().ok().and_then(|a| a.socket_addr());
     if let Some(header) = &identity.proxy_header {
         stream.write_all(header).await.map_err(|error| classify(&error))?;

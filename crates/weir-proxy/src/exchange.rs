@@ -57,6 +57,10 @@ pub(crate) struct Exchange {
     pub(crate) unread: bool,
     /// The client closed while its body was awaited here.
     pub(crate) body_aborted: bool,
+    /// Its log line was written before its end (`option logasap`).
+    pub(crate) logged: bool,
+    /// Bytes in and out that the statistics have already (`option contstats`).
+    pub(crate) counted: [u64; 2],
 }
 
 /// Why an exchange does not go on through its stages.
@@ -133,6 +137,8 @@ impl Exchange {
             tunnel: false,
             unread: false,
             body_aborted: false,
+            logged: false,
+            counted: [0; 2],
         })
     }
 
@@ -161,9 +167,14 @@ impl Exchange {
         self.worker.count_back(self.back, counter, by);
     }
 
-    /// Counts for the frontend.
+    /// Counts for the frontend, and the listener where they are counted one by one.
     pub(crate) fn count_front(&self, counter: Counter, by: u64) {
         self.worker.count_front(self.front, counter, by);
+        if self.worker.proxy(self.front).options.socket_stats
+            && let Some(listener) = self.worker.state(self.front).listener(self.txn.session.listener_id)
+        {
+            listener.count(self.worker.thread, counter, by);
+        }
     }
 }
 
@@ -196,11 +207,11 @@ fn begin(x: &mut Exchange) {
     x.txn.timers.request_ms = Some(x.elapsed_ms());
     let state = x.worker.state(x.front);
     state.request_rate.hit(now_ms());
-    state.front.add(x.worker.thread, Counter::Requests, 1);
+    x.count_front(Counter::Requests, 1);
     let version = match x.txn.request.version {
         Version::Http2 => Counter::H2Requests,
         _ => Counter::H1Requests,
     };
-    state.front.add(x.worker.thread, version, 1);
+    x.count_front(version, 1);
     crate::stick_track::request_begins(&x.worker.shared, &x.txn);
 }

@@ -18,7 +18,7 @@ use weir_rules::{Reply, Txn};
 use crate::connection::Entry;
 use crate::listeners::{Listening, Role};
 use crate::server_tls::{Acceptor, described};
-use crate::state::{Level, Shared};
+use crate::state::Shared;
 use crate::worker::Worker;
 use crate::{accept, check, peers, process_vars, resolve, reverse, server_tls, sessions, takeover};
 
@@ -53,8 +53,8 @@ pub struct Prepared {
     listening: Vec<Place>,
 }
 
-/// A listening socket with its certificates and its connections' count.
-type Place = (Listening, Option<Arc<Acceptor>>, Arc<Level>);
+/// A listening socket with its certificates.
+type Place = (Listening, Option<Arc<Acceptor>>);
 
 /// Why the data plane cannot start.
 #[derive(Debug)]
@@ -189,7 +189,7 @@ fn with_tls(config: &Config, listening: Vec<Listening>) -> Result<Vec<Place>, St
     let mut done = Vec::new();
     for one in listening {
         let acceptor = one.bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
-        done.push((one, acceptor, Arc::new(Level::default())));
+        done.push((one, acceptor));
     }
     certificates.verdict().map(|()| done)
 }
@@ -269,8 +269,8 @@ async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
     if thread == 0 {
         worker.peers.replace(peers::start(&worker));
     }
-    for (listening, tls, level) in &listening {
-        listen(plan, &worker, listening, tls.as_ref(), level);
+    for (listening, tls) in &listening {
+        listen(plan, &worker, listening, tls.as_ref());
     }
     // Each thread has its own end now.  Nobody may keep the sockets open beyond a soft stop: connections
     // would go on arriving in a queue that is never served.
@@ -290,13 +290,7 @@ async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
 }
 
 /// Puts one thread's end of a socket to work.
-fn listen(
-    plan: &Plan,
-    worker: &Rc<Worker>,
-    listening: &Listening,
-    tls: Option<&Arc<Acceptor>>,
-    level: &Arc<Level>,
-) {
+fn listen(plan: &Plan, worker: &Rc<Worker>, listening: &Listening, tls: Option<&Arc<Acceptor>>) {
     let threads = &listening.bind.threads;
     if !threads.is_empty() && !threads.contains(&worker.thread) {
         return;
@@ -305,13 +299,14 @@ fn listen(
         Role::Frontend(front) => {
             let Ok(acceptor) = listening.listener.acceptor() else { return };
             let proxy = worker.proxy(front);
+            let Some(state) = worker.state(front).listener(listening.bind.id) else { return };
             let entry = Entry {
                 front,
                 bind: listening.bind.clone(),
                 name: listening.bind.name.clone().unwrap_or_else(|| "".into()),
                 tls: tls.cloned(),
                 parse: worker.request_options(proxy),
-                current: Arc::clone(level),
+                state: Arc::clone(state),
             };
             tokio::task::spawn_local(accept::run(Rc::clone(worker), Rc::new(entry), acceptor));
         }

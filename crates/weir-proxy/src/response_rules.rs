@@ -44,7 +44,9 @@ pub(crate) async fn apply(
     let until_close = matches!(&server.edge, Edge::H1(edge) if edge.is_until_close());
     filter::response(x, &mut body, until_close);
     after_response(x);
-    send_head(x, server, body)
+    send_head(x, server, body)?;
+    crate::log::as_soon_as_possible(x);
+    Ok(())
 }
 
 /// Keys that are stuck to the server from now on.

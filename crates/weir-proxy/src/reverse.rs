@@ -26,7 +26,7 @@ use crate::edge::h2::H2Shared;
 use crate::h2_settings;
 use crate::log::level;
 use crate::pool::{ConnectionFacts, PoolKey, SharedH2};
-use crate::state::{Level, ServerState, Shared};
+use crate::state::{ServerState, Shared};
 use crate::worker::Worker;
 
 /// Pause before another connection is opened in place of one that ended or could not be had.
@@ -115,7 +115,7 @@ pub(crate) fn start(worker: &Rc<Worker>) {
             let BindAddr::Reverse(name) = &bind.addr else { continue };
             let found = name.split_once('/').and_then(|(backend, name)| find(&worker.shared, backend, name));
             let Some(server) = found else { continue };
-            let entry = Rc::new(entry(worker, front, bind));
+            let Some(entry) = entry(worker, front, bind).map(Rc::new) else { continue };
             let mine = (0..bind.nbconn as usize).filter(|n| n % worker.shared.threads == worker.thread);
             for _ in mine {
                 let dialling = dial(Rc::clone(worker), Rc::clone(&entry), Arc::clone(&server));
@@ -125,15 +125,15 @@ pub(crate) fn start(worker: &Rc<Worker>) {
     }
 }
 
-fn entry(worker: &Worker, front: usize, bind: &Bind) -> Entry {
-    Entry {
+fn entry(worker: &Worker, front: usize, bind: &Bind) -> Option<Entry> {
+    Some(Entry {
         front,
         bind: bind.clone(),
         name: bind.name.clone().unwrap_or_else(|| "".into()),
         tls: None,
         parse: worker.request_options(worker.proxy(front)),
-        current: Arc::new(Level::default()),
-    }
+        state: Arc::clone(worker.state(front).listener(bind.id)?),
+    })
 }
 
 /// Opens a connection, serves what comes over it, opens the next one, until the soft stop.

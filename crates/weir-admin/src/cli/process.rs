@@ -112,6 +112,13 @@ pub(crate) fn clear_counters(session: &mut Session, request: &Request) -> Answer
         for rate in [&proxy.session_rate, &proxy.connection_rate, &proxy.request_rate, &proxy.backend_rate] {
             rate.clear_max();
         }
+        proxy.times.clear_max();
+        for listener in &proxy.listeners {
+            listener.current.clear_max();
+            if let Some(counters) = listener.counters.as_ref().filter(|_| all) {
+                counters.clear();
+            }
+        }
         if all {
             proxy.front.clear();
             proxy.back.clear();
@@ -119,6 +126,7 @@ pub(crate) fn clear_counters(session: &mut Session, request: &Request) -> Answer
         for server in proxy.servers.load().iter() {
             server.served.clear_max();
             server.rate.clear_max();
+            server.times.clear_max();
             if all {
                 server.counters.clear();
             }

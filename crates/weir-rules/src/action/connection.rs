@@ -9,7 +9,7 @@ use super::{Action, ActionEntry, Flow, Phase, Step, Words, action};
 use crate::args::parse_time;
 use crate::expr::Expr;
 use crate::scope::Target;
-use crate::txn::AttachServer;
+use crate::txn::{AttachServer, Marking};
 use crate::{Diagnostic, Scope, Txn};
 
 const ADDRESS: u8 = CONNECTION | SESSION | CONTENT | REQUEST;
@@ -80,7 +80,7 @@ pub(super) static ACTIONS: &[ActionEntry] = &[
         "set-nice",
         CONTENT | RES_CONTENT | REQUEST | RESPONSE,
         "set-nice NICE",
-        "Sets the scheduling factor.",
+        "Sets the scheduling factor (a hint without effect: requests of a thread take turns).",
         parse_number,
     ),
     action(
@@ -195,9 +195,10 @@ impl Action for SetNumber {
         match self.setting {
             Setting::ServerMark => txn.server_mark = Some(n as u32),
             Setting::ServerTos => txn.server_tos = Some(n as u8),
-            Setting::ClientMark => txn.client_mark = Some(n as u32),
-            Setting::ClientTos => txn.client_tos = Some(n as u8),
-            Setting::Nice => txn.nice = n.clamp(-1024, 1024) as i32,
+            Setting::ClientMark => txn.env.mark_client(&txn.session, Marking::Mark(n as u32)),
+            Setting::ClientTos => txn.env.mark_client(&txn.session, Marking::Tos(n as u8)),
+            // There are no priorities between the tasks of a thread: a hint without effect.
+            Setting::Nice => {}
             Setting::PriorityClass => txn.priority_class = n.clamp(-2047, 2047) as i32,
             Setting::PriorityOffset => txn.priority_offset = n.clamp(-524_287, 524_287) as i32,
             Setting::Retries => {
