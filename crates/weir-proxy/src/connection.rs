@@ -367,17 +367,14 @@ async fn next_head(
     let mut stop_seen = false;
     if edge.input.is_empty() {
         arm(deadline, idle_time);
+        let mut stop = worker.stop_watch();
         let idle = poll_fn(|cx| {
             if let Poll::Ready(ready) = edge.poll_idle(cx) {
                 return Poll::Ready(if ready.is_ok() { None } else { Some(Head::Closed) });
             }
-            if worker.shared.is_stopping() && !first {
-                if !stop_seen {
-                    stop_seen = true;
-                    deadline.set_after(STOP_GRACE);
-                }
-            } else if !stop_seen {
-                worker.on_stop(cx.waker());
+            if !first && !stop_seen && stop.is_stopping(cx) {
+                stop_seen = true;
+                deadline.set_after(STOP_GRACE);
             }
             if deadline.poll_expired(cx).is_ready() {
                 let quiet = !first || stop_seen;
@@ -412,10 +409,9 @@ async fn next_head(
                 return Poll::Ready(Head::Timeout);
             }
             match ready!(edge.poll_fill(cx)) {
-                Ok(0) if edge.input.is_empty() => return Poll::Ready(Head::Closed),
-                Ok(0) => return Poll::Ready(Head::Aborted),
-                Ok(_) => {}
-                Err(_) => return Poll::Ready(Head::Closed),
+                Ok(1..) => {}
+                Ok(0) | Err(_) if edge.input.is_empty() => return Poll::Ready(Head::Closed),
+                Ok(0) | Err(_) => return Poll::Ready(Head::Aborted),
             }
         }
     })
@@ -483,6 +479,7 @@ async fn h2(worker: &Rc<Worker>, entry: &Rc<Entry>, session: Rc<Session>, edge: 
     let mut deadline = Deadline::new();
     let mut armed = false;
     let mut told_stop = false;
+    let mut stop = worker.stop_watch();
     let result: Result<(), EdgeError> = poll_fn(|cx| {
         let mut on_request = |cx: &mut std::task::Context<'_>, incoming: Incoming| {
             start_stream(worker, &session, &shared, client_id, incoming, cx);
@@ -493,15 +490,12 @@ async fn h2(worker: &Rc<Worker>, entry: &Rc<Entry>, session: Rc<Session>, edge: 
                 return driven;
             }
             note_glitches(worker, &session, shared.core.borrow().glitches());
-            if worker.shared.is_stopping() && !told_stop {
+            if !told_stop && stop.is_stopping(cx) {
                 told_stop = true;
                 shared.core.borrow_mut().go_away(true);
                 continue;
             }
             break;
-        }
-        if !told_stop {
-            worker.on_stop(cx.waker());
         }
         let idle = shared.core.borrow().is_idle();
         match (idle, armed, idle_time) {

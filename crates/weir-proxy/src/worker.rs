@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Context, Waker};
 
 use weir_config::model::{Config, Proxy};
 use weir_http::h1::{CaseMap, ParseOptions};
@@ -61,10 +61,12 @@ pub(crate) struct Worker {
     /// Compression settings by (frontend, backend), computed once.
     compression: RefCell<HashMap<(usize, usize), CompressionSettings>>,
     /// Those who wait for the soft stop.
-    stop_waiters: RefCell<Vec<Waker>>,
+    stop_waiters: RefCell<StopWaiters>,
     last_client: Cell<u64>,
     /// Connections on this thread.
     pub(crate) connections: Cell<usize>,
+    /// This thread's share of the process's descriptors.
+    descriptors: usize,
     /// `peers` sections, on the thread that serves them.
     pub(crate) peers: RefCell<Vec<Option<Rc<Group>>>>,
 }
@@ -97,6 +99,7 @@ impl Worker {
             stop_waiters: RefCell::default(),
             last_client: Cell::new(0),
             connections: Cell::new(0),
+            descriptors: descriptor_limit() / shared.threads.max(1),
             peers: RefCell::default(),
             shared,
         })
@@ -125,6 +128,25 @@ impl Worker {
     /// Counts for a backend.
     pub(crate) fn count_back(&self, index: usize, counter: Counter, by: u64) {
         self.shared.proxies[index].back.add(self.thread, counter, by);
+    }
+
+    /// Whether an idle connection to a server is kept: there have to be descriptors for clients.
+    pub(crate) fn keeps_idle(&self) -> bool {
+        !self.uses_descriptors(self.config().global.tune.pool_low_fd_ratio)
+    }
+
+    /// Closes an idle connection before a new one is opened when descriptors are getting scarce.
+    pub(crate) fn make_room(&self) {
+        if self.uses_descriptors(self.config().global.tune.pool_high_fd_ratio) {
+            self.pool.close_one(self.thread);
+        }
+    }
+
+    /// Whether more than so many percent of the thread's descriptors are in use.  Busy connections to servers are
+    /// not counted: each has a client's beside it.
+    fn uses_descriptors(&self, percent: u32) -> bool {
+        let used = self.connections.get() + self.pool.idle_h1();
+        used as u64 * 100 > (self.descriptors as u64).saturating_mul(u64::from(percent))
     }
 
     /// Limits for heads received from servers.
@@ -173,15 +195,91 @@ impl Worker {
         serial * self.shared.threads as u64 + self.thread as u64
     }
 
-    /// Wakes `waker` when the soft stop begins.
-    pub(crate) fn on_stop(&self, waker: &Waker) {
-        self.stop_waiters.borrow_mut().push(waker.clone());
+    /// A wait for the soft stop.
+    pub(crate) fn stop_watch(&self) -> StopWatch<'_> {
+        StopWatch { worker: self, place: None }
     }
 
     /// The soft stop has begun: everybody has a look.
     pub(crate) fn announce_stop(&self) {
-        for waker in self.stop_waiters.take() {
-            waker.wake();
+        // Their order does not matter: each looks at its own connection.
+        let wakers: Vec<Waker> =
+            self.stop_waiters.borrow_mut().places.iter_mut().flat_map(Option::take).collect();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Most descriptors that the process may have.
+fn descriptor_limit() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
+}
+
+/// Those who wait for the soft stop, each in a place that is another's when it has left.
+#[derive(Default)]
+struct StopWaiters {
+    places: Vec<Option<Waker>>,
+    free: Vec<usize>,
+}
+
+impl StopWaiters {
+    fn enter(&mut self) -> usize {
+        self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() - 1
+        })
+    }
+
+    fn leave(&mut self, place: usize) {
+        self.places[place] = None;
+        self.free.push(place);
+    }
+}
+
+/// A wait for the soft stop; nothing is left of it when it is dropped.
+pub(crate) struct StopWatch<'a> {
+    worker: &'a Worker,
+    place: Option<usize>,
+}
+
+impl StopWatch<'_> {
+    /// Whether the soft stop has begun; the task is woken when it does.
+    pub(crate) fn is_stopping(&mut self, cx: &Context<'_>) -> bool {
+        if self.worker.shared.is_stopping() {
+            return true;
         }
+        let mut waiters = self.worker.stop_waiters.borrow_mut();
+        let place = *self.place.get_or_insert_with(|| waiters.enter());
+        if !waiters.places[place].as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            waiters.places[place] = Some(cx.waker().clone());
+        }
+        false
+    }
+}
+
+impl Drop for StopWatch<'_> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            self.worker.stop_waiters.borrow_mut().leave(place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_that_is_over_leaves_nothing() {
+        let mut waiters = StopWaiters::default();
+        for _ in 0..1000 {
+            let (one, other) = (waiters.enter(), waiters.enter());
+            assert_ne!(one, other);
+            waiters.places[one] = Some(Waker::noop().clone());
+            waiters.leave(one);
+            waiters.leave(other);
+        }
+        assert_eq!((waiters.places.len(), waiters.free.len()), (2, 2));
+        assert!(waiters.places.iter().all(Option::is_none));
     }
 }
