@@ -7,7 +7,7 @@ use weir_rules::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Pos};
 
 use crate::model::{
-    BackendTarget, Balance, BindAddr, Config, LogAddress, LogTarget, Mode, Proto, Proxy, Server, Verify,
+    BackendTarget, Balance, Config, LogAddress, LogTarget, Mode, Proto, Proxy, Server, Verify,
 };
 use crate::proxy::NO_PROXY;
 
@@ -379,12 +379,6 @@ impl Checker<'_> {
                 kind(proxy)
             );
             self.warn(pos, message);
-        }
-        let proxy = &self.proxies[index];
-        let reverse = proxy.servers.iter().any(|server| server.addr == crate::model::ServerAddr::Reverse);
-        let inherits = proxy.binds.iter().any(|bind| matches!(bind.addr, BindAddr::Reverse(_)));
-        if inherits && reverse {
-            self.error(pos, format!("'{name}' cannot listen on its own reverse server"));
         }
     }
 

@@ -25,8 +25,7 @@ use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
 use crate::model::{
-    BackendTarget, BindAddr, Global, KeepAliveProbes, Mode, Proxy, RetryOn, Server, ServerAddr, UseBackend,
-    UseServer,
+    BackendTarget, Global, KeepAliveProbes, Mode, Proxy, RetryOn, Server, UseBackend, UseServer,
 };
 use crate::server::{self, ServerDraft};
 use crate::tree::{Line, Section, SectionKind};
@@ -391,15 +390,6 @@ fn bind_line(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     if let Some(bind) = binds.iter().find(|bind| bind.datagram) {
         return fail(bind.pos, "a proxy cannot listen for datagrams");
     }
-    let reverse = binds.iter().any(|bind| matches!(bind.addr, BindAddr::Reverse(_)));
-    let allowed = d.world.global.expose_experimental_directives;
-    if reverse && !allowed {
-        return fail_hint(
-            a.words[0].pos,
-            "'rhttp@' addresses are experimental",
-            "add 'expose-experimental-directives' to the global section",
-        );
-    }
     d.proxy.binds.extend(binds);
     Ok(())
 }
@@ -409,13 +399,6 @@ fn server_line(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let address = a.need("an address after the name")?;
     let mut draft = d.default_server.clone();
     draft.address(address)?;
-    if draft.server.addr == ServerAddr::Reverse && !d.world.global.expose_experimental_directives {
-        return fail_hint(
-            address.pos,
-            "'rhttp@' addresses are experimental",
-            "add 'expose-experimental-directives' to the global section",
-        );
-    }
     draft.words(a, &mut d.scope, d.world.global)?;
     check_name(name)?;
     d.add_server(&draft, name.as_str().into_owned(), name.pos)

@@ -9,10 +9,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use weir_config::model::{Balance, KeepAlive, Proto, Proxy};
-use weir_http::{Method, Response};
-use weir_net::connect::{ConnectOptions, connect};
+use weir_http::{FieldName, Method, Response};
+use weir_net::connect::ConnectOptions;
+use weir_net::kernel_buffers::KernelBuffers;
 use weir_net::timers::now_ms;
 use weir_net::{Address, Stream};
+use weir_rules::Reply;
 use weir_rules::txn::TlsFacts;
 
 use crate::check::observe::{Seen, observe};
@@ -24,7 +26,7 @@ use crate::forward::{self, Fault};
 use crate::pick::{self, Held};
 use crate::pool::{Asker, ConnectionFacts, IdleH1, PoolKey, SharedH2, reopen};
 use crate::state::ServerState;
-use crate::{proxy_header, request_head, server_tls, takeover};
+use crate::{listeners, proxy_header, request_head, server_tls, socks4, takeover};
 
 /// A connection to a server that carries this exchange's request.
 pub(crate) struct ServerConnection {
@@ -62,6 +64,9 @@ pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Respons
     }
     request_head::prepare(x);
     let mut held = pick::assign(x, None).await?;
+    if let Some(prefix) = redirects(x, &held) {
+        return Err(Stop::Reply(Box::new(elsewhere(&prefix, x.txn.request.uri_bytes()))));
+    }
     loop {
         let attempt = Attempt::of(&held);
         let failure = match obtain(x, &proxy, held).await {
@@ -84,6 +89,22 @@ pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Respons
         }
         held = next_try(x, &proxy, &attempt, &failure).await?;
     }
+}
+
+/// Manual, server keyword `redir`: clients fetch from the server themselves.
+fn redirects(x: &Exchange, held: &Held) -> Option<Vec<u8>> {
+    let fetches = matches!(x.txn.request.method, Method::Get | Method::Head);
+    held.server.config.redir.clone().filter(|_| fetches)
+}
+
+/// A redirection to the same path under another prefix.
+fn elsewhere(prefix: &[u8], uri: &[u8]) -> Reply {
+    let authority = memchr::memmem::find(uri, b"://").map_or(0, |at| at + 3);
+    let path = memchr::memchr(b'/', &uri[authority..]).map_or(&b"/"[..], |at| &uri[authority + at..]);
+    let mut response = Response::new(302, "Found");
+    response.fields.push(b"cache-control", b"no-cache");
+    response.fields.push(b"location", &[prefix, path].concat());
+    Reply { response, body: [].into() }
 }
 
 /// What a failed try says of the server's health (`observe`).
@@ -451,13 +472,20 @@ pub(crate) struct Identity {
     port: u16,
     /// Protocol a WebSocket has to travel over (`ws`); `None` for other requests.
     websocket: Option<Proto>,
+    /// The same for all connections; kept here for who opens one.
+    buffers: KernelBuffers,
 }
 
 impl Identity {
     fn of(x: &Exchange, server: &ServerState) -> Self {
         let config = &server.config;
         let bytes = |value: weir_rules::Value<'_>| value.into_bytes().into_owned();
-        let sni = server.tls_settings().and_then(|ssl| ssl.sni.as_ref());
+        let sni = server.tls_settings().and_then(|ssl| match &ssl.sni {
+            Some(expr) => expr.eval(&x.txn).map(bytes),
+            // Manual, `sni-auto`: the host that the request is for, without its port.
+            None if ssl.no_sni_auto || x.tunnel => None,
+            None => x.txn.request.fields.first(FieldName::Host).map(without_port),
+        });
         let port = match config.port_map {
             // Manual, `server`: port 0 stands for the port the client connected to.
             weir_config::model::PortMap::Fixed if server.addr.load().ip().is_some_and(|a| a.port() == 0) => {
@@ -470,12 +498,13 @@ impl Identity {
             }
         };
         Self {
-            sni: sni.and_then(|expr| expr.eval(&x.txn).map(bytes)),
+            sni,
             proxy_header: config.send_proxy.as_ref().map(|send| proxy_header::build(send, &x.txn)),
             source: config.source.or(x.worker.proxy(x.back).source),
             name: config.pool_conn_name.as_ref().and_then(|expr| expr.eval(&x.txn).map(bytes)),
             port,
             websocket: websocket_proto(x, config),
+            buffers: listeners::kernel_buffers(x.worker.config().global.tune.server_sockets),
         }
     }
 
@@ -491,6 +520,11 @@ impl Identity {
         (self.websocket == Some(Proto::H2), self.websocket.is_some()).hash(&mut hasher);
         hasher.finish()
     }
+}
+
+/// `example.org` of `example.org:8443`; an address in brackets is no name.
+fn without_port(host: &[u8]) -> Vec<u8> {
+    host.split(|b| *b == b':').next().unwrap_or_default().to_vec()
 }
 
 /// Manual, server keyword `ws`: `auto` keeps to HTTP/1 unless the server line leaves nothing but HTTP/2.
@@ -542,9 +576,12 @@ async fn open(
         interface: server.config.interface.clone(),
         fast_open: server.config.tfo,
         user_timeout: server.config.tcp_ut,
+        congestion: server.config.congestion.clone(),
+        buffers: identity.buffers,
         ..ConnectOptions::default()
     };
-    let mut stream = connect(&address, &options).await.map_err(|error| classify(&error))?;
+    let opened = socks4::connect_by(server.config.socks4, &address, &options).await;
+    let mut stream = opened.map_err(|error| classify(&error))?;
     let local = stream.local_addr().ok().and_then(|a| a.socket_addr());
     if let Some(header) = &identity.proxy_header {
         stream.write_all(header).await.map_err(|error| classify(&error))?;

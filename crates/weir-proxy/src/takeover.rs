@@ -85,7 +85,9 @@ pub(crate) async fn take(
     key: &PoolKey,
     asker: Asker,
 ) -> Option<IdleH1> {
-    if !worker.config().global.tune.idle_pool_shared {
+    // Manual, `pool-low-conn`: with fewer idle connections than that, threads keep their own.
+    let few = server.idle.load(Relaxed) < server.config.pool_low_conn;
+    if few || !worker.config().global.tune.idle_pool_shared {
         return None;
     }
     for (thread, idle) in server.idle_by_thread.iter().enumerate() {
