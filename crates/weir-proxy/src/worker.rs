@@ -98,6 +98,7 @@ impl Worker {
             response_options: ParseOptions {
                 max_head: tune.bufsize,
                 max_fields: tune.http_maxhdr,
+                accept_payload_with_any_method: config.global.h1_accept_payload_with_any_method,
                 ..ParseOptions::default()
             },
             compression_scratch: RefCell::default(),
