@@ -246,7 +246,7 @@ fn pass(filters: &mut [Filter], owner: Owner<'_>, piece: &[u8], ending: Ending, 
             owner.worker.pieces.give(encoded);
         }
         Filter::Trace(body) => {
-            body.forward(piece, ending, |part, ending| pass(rest, owner, part, ending, out))
+            body.forward(piece, ending, |part, ending| pass(rest, owner, part, ending, out));
         }
     }
 }

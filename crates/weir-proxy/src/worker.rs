@@ -24,6 +24,9 @@ use crate::process::Services;
 use crate::sessions::Sessions;
 use crate::state::{ProxyState, Shared};
 
+/// The filters between a frontend and a backend, if there are any.
+type Filters = Option<Rc<Plan>>;
+
 /// A proxy's settings with a count of its own on this thread: taking one touches no memory of other threads.
 pub(crate) struct LocalProxy(Arc<Proxy>);
 
@@ -62,7 +65,7 @@ pub(crate) struct Worker {
     /// Buffers for bodies between filters.
     pub(crate) pieces: Pieces,
     /// Filters by (frontend, backend), computed once.
-    filters: RefCell<HashMap<(usize, usize), Option<Rc<Plan>>>>,
+    filters: RefCell<HashMap<(usize, usize), Filters>>,
     /// Those who wait for the soft stop.
     stop_waiters: RefCell<Vec<Waker>>,
     last_client: Cell<u64>,
@@ -147,7 +150,7 @@ impl Worker {
     }
 
     /// The filters between a frontend and a backend; `None` where there are none.
-    pub(crate) fn filters(&self, front: usize, back: usize) -> Option<Rc<Plan>> {
+    pub(crate) fn filters(&self, front: usize, back: usize) -> Filters {
         let mut known = self.filters.borrow_mut();
         known
             .entry((front, back))

@@ -59,7 +59,8 @@ impl Message {
             head.push(byte[0]);
         }
         let mut message = Self { head: String::from_utf8(head).unwrap(), body: Vec::new() };
-        if !has_body {
+        let bodyless = ["HTTP/1.1 204", "HTTP/1.1 304"].iter().any(|start| message.head.starts_with(start));
+        if !has_body || bodyless {
             return Some(message);
         }
         if let Some(length) = message.field("content-length") {
