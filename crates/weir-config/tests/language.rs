@@ -332,6 +332,15 @@ fn what_is_wrong_is_said() {
     check("backend b\n server s 1.2.3.4:80 track t\n server t 1.2.3.5:80", "its health is not checked");
     check("backend b\n server s 1.2.3.4:80 track t\n server t 1.2.3.5:80 track s", "tracks itself");
     check("backend b\n server s x:80 resolvers r", "unable to find required resolvers 'r'");
+    let reverse = |text: &str| format!("global\n expose-experimental-directives\n{text}");
+    check("frontend f\n bind rhttp@b/s\nbackend b\n server s :80", "'rhttp@' addresses are experimental");
+    check(&reverse("frontend f\n bind rhttp@b"), "rhttp@BACKEND/SERVER is expected");
+    check(&reverse("frontend f\n bind rhttp@b/s"), "unable to find server 'b/s' to listen through");
+    check(&reverse("frontend f\n bind rhttp@b/s\nbackend b\n server s :80"), "must speak HTTP/2");
+    check(&reverse("frontend f\n bind rhttp@b/s\nbackend b\n server s rhttp@"), "has no address to open");
+    let attach = "frontend f\n bind :80\n tcp-request session attach-srv b/s\nbackend b\n server s ";
+    check(&format!("{attach} :80"), "'attach-srv' is experimental");
+    check(&reverse(&format!("{attach} :80")), "has an address of its own; 'rhttp@' is expected");
     check("frontend f\n bind :443 ssl", "no SSL certificate specified");
     check("backend b\nbackend b", "backend 'b' has the same name as the backend declared at line 1");
     check("backend b\n mode htpp", "unknown mode 'htpp'");

@@ -1,6 +1,7 @@
 //! The server's side of an exchange: a connection, the request on it, the response's head, and retries.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,13 +9,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 
-use weir_config::model::{Balance, KeepAlive, Proto, Proxy};
+use weir_config::model::{Balance, HttpReuse, KeepAlive, Proto, Proxy, ServerAddr};
 use weir_http::{Method, Response};
 use weir_net::connect::{ConnectOptions, connect};
 use weir_net::timers::now_ms;
 use weir_net::{Address, Stream};
+use weir_rules::Txn;
 use weir_rules::txn::TlsFacts;
 
+use crate::buffer::Buffer;
 use crate::check::observe::{Seen, observe};
 use crate::counters::Counter;
 use crate::edge::h2::H2Shared;
@@ -24,7 +27,9 @@ use crate::forward::{self, Fault};
 use crate::pick::{self, Held};
 use crate::pool::{Asker, ConnectionFacts, IdleH1, PoolKey, SharedH2, reopen};
 use crate::state::ServerState;
-use crate::{filter, proxy_header, request_head, server_tls, takeover};
+use crate::takeover::{self, Found};
+use crate::worker::Worker;
+use crate::{filter, proxy_header, request_head, server_tls};
 
 /// A connection to a server that carries this exchange's request.
 pub(crate) struct ServerConnection {
@@ -338,21 +343,25 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         generation: server.generation.load(Relaxed),
         identity: identity.hash(),
     };
-    let asker = Asker { client: x.client_id, first_request: x.first_request, reuse: proxy.http_reuse };
+    // A server without an address has no connections but those that were given to it.
+    let given = server.config.addr == ServerAddr::Reverse;
+    let reuse = if given { HttpReuse::Always } else { proxy.http_reuse };
+    let asker = Asker { client: x.client_id, first_request: x.first_request, reuse };
     let started = now_ms();
-    if proxy.options.keep_alive == KeepAlive::KeepAlive && !x.tunnel {
+    if (given || proxy.options.keep_alive == KeepAlive::KeepAlive) && !x.tunnel {
         if let Some(idle) = x.worker.pool.take_h1(&key, asker, x.worker.thread) {
             let (edge, facts, tls) = reopen(idle);
             return Ok(established(x, edge, facts, tls, held, true, started));
         }
-        if let Some(shared) = x.worker.pool.take_h2(&key, asker) {
+        if let Some(shared) = x.worker.pool.take_h2(&key, asker, x.worker.thread) {
             let edge = Edge::H2(shared.shared.open(None, false));
             return Ok(established(x, edge, shared.facts, shared.tls, held, true, started));
         }
-        if server.idle.load(Relaxed) > 0
-            && let Some(idle) = takeover::take(&x.worker, &server, &key, asker).await
-        {
-            let (edge, facts, tls) = reopen(idle);
+        if let Some(found) = takeover::take(&x.worker, &server, &key, asker).await {
+            let (edge, facts, tls) = match found {
+                Found::H1(idle) => reopen(idle),
+                Found::H2(shared) => (Edge::H2(shared.shared.open(None, false)), shared.facts, shared.tls),
+            };
             return Ok(established(x, edge, facts, tls, held, true, started));
         }
     }
@@ -363,8 +372,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         None => x.deadline.clear(),
     }
     let opened = {
-        let txn = &x.txn;
-        let mut opening = std::pin::pin!(open(txn, &server, &identity));
+        let mut opening = std::pin::pin!(open(x.txn.dst(), &server, &identity));
         let (deadline, client) = (&mut x.deadline, &mut x.client);
         let abort = proxy.options.abortonclose;
         std::future::poll_fn(|cx| {
@@ -392,7 +400,8 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         remote: opened.remote,
         key,
     };
-    let edge = match opened.h2 {
+    // In TCP mode whatever was negotiated is spoken by the ends.
+    let edge = match opened.h2 && !x.tunnel {
         true => start_h2(x, opened.stream, &facts, opened.tls.clone()),
         false => {
             let mut edge = H1Edge::new(opened.stream, Rc::clone(&x.worker));
@@ -444,6 +453,7 @@ fn established(
 }
 
 /// What distinguishes connections to one server from each other.
+#[derive(Default)]
 pub(crate) struct Identity {
     pub(crate) sni: Option<Vec<u8>>,
     pub(crate) proxy_header: Option<Vec<u8>>,
@@ -480,7 +490,24 @@ impl Identity {
         }
     }
 
-    fn hash(&self) -> u64 {
+    /// Of a connection that was given to a server under a name.
+    pub(crate) fn named(name: Option<&[u8]>) -> Self {
+        Self { name: name.map(<[u8]>::to_vec), ..Self::default() }
+    }
+
+    /// Of a connection that no request asked for: `txn` has nothing but facts of this process.
+    pub(crate) fn without_client(txn: &Txn, worker: &Worker, server: &ServerState) -> Self {
+        let config = &server.config;
+        let sni = server.tls_settings().and_then(|ssl| ssl.sni.as_ref());
+        Self {
+            sni: sni.and_then(|expr| expr.eval(txn)).map(|name| name.into_bytes().into_owned()),
+            proxy_header: config.send_proxy.as_ref().map(|send| proxy_header::build(send, txn)),
+            source: config.source.or(worker.proxy(server.proxy).source),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn hash(&self) -> u64 {
         let plain = self.sni.is_none() && self.proxy_header.is_none() && self.name.is_none();
         if plain && self.port == 0 && self.websocket.is_none() {
             return 0;
@@ -520,8 +547,8 @@ pub(crate) struct Opened {
 }
 
 /// Connects, sends the PROXY header, shakes hands.
-async fn open(
-    txn: &weir_rules::Txn,
+pub(crate) async fn open(
+    client_dst: Option<SocketAddr>,
     server: &Arc<ServerState>,
     identity: &Identity,
 ) -> Result<Opened, ConnectError> {
@@ -532,7 +559,7 @@ async fn open(
             ip.set_port(identity.port);
         }
         if ip.ip().is_unspecified()
-            && let Some(dst) = txn.dst()
+            && let Some(dst) = client_dst
         {
             // Manual, `server`: 0.0.0.0 forwards to the address the client connected to.
             ip.set_ip(dst.ip());
@@ -579,31 +606,35 @@ fn classify(error: &std::io::Error) -> ConnectError {
     }
 }
 
-/// Puts an HTTP/2 connection to work: its driver runs until it ends, its streams are exchanges.
-fn start_h2(
-    x: &Exchange,
-    mut stream: Stream,
-    facts: &ConnectionFacts,
-    tls: Option<Rc<dyn TlsFacts>>,
-) -> Edge {
-    let worker = Rc::clone(&x.worker);
+/// Puts a new HTTP/2 connection to work.
+fn start_h2(x: &Exchange, stream: Stream, facts: &ConnectionFacts, tls: Option<Rc<dyn TlsFacts>>) -> Edge {
+    let worker = &x.worker;
     let shared = H2Shared::new(crate::h2_settings::client(worker.config()));
-    let connection = SharedH2 { shared: Rc::clone(&shared), tls, facts: facts.clone() };
-    let reusable = worker.proxy(x.back).options.keep_alive == KeepAlive::KeepAlive;
-    if reusable {
-        worker.pool.share_h2(connection);
-    }
     let edge = shared.open(None, false);
+    let reusable = worker.proxy(x.back).options.keep_alive == KeepAlive::KeepAlive;
+    multiplex(worker, SharedH2 { shared, tls, facts: facts.clone() }, stream, Buffer::default(), reusable);
+    Edge::H2(edge)
+}
+
+/// Starts the driver of an HTTP/2 connection, which runs until it ends or another thread takes it over; its streams
+/// are exchanges.
+pub(crate) fn multiplex(
+    worker: &Rc<Worker>,
+    connection: SharedH2,
+    stream: Stream,
+    input: Buffer,
+    reusable: bool,
+) {
+    let shared = Rc::clone(&connection.shared);
+    shared.set_socket(stream, input);
+    if reusable {
+        worker.pool.share_h2(connection, worker.thread);
+    }
+    let worker = Rc::clone(worker);
     tokio::task::spawn_local(async move {
-        let mut input = crate::buffer::Buffer::default();
-        // The end of the connection is the streams' to report; there is nobody else to tell.
-        let _ended = std::future::poll_fn(|cx| {
-            shared.poll_drive(cx, &mut stream, &mut input, &worker, &mut |_, _| {})
-        })
-        .await;
+        std::future::poll_fn(|cx| shared.poll_drive_own(cx, &worker)).await;
         shared.die();
     });
-    Edge::H2(edge)
 }
 
 /// After the exchange: keeps the connection for the next request, or closes it.

@@ -16,14 +16,16 @@ use weir_net::{Address, Stream};
 use weir_rules::txn::ProxyName;
 use weir_rules::{Flow, Rule, Session, Txn, action};
 
+use crate::buffer::Buffer;
 use crate::counters::Counter;
 use crate::edge::h2::{H2Shared, Incoming};
 use crate::edge::{Edge, EdgeError, H1Edge};
 use crate::exchange::{self, Exchange, Stop};
+use crate::reverse::Reversed;
 use crate::server_tls::Acceptor;
 use crate::stick_track::{self, SessionEnd};
 use crate::worker::Worker;
-use crate::{finish, h2_settings, tcp};
+use crate::{finish, h2_settings, reverse, tcp};
 
 /// Grace for an idle connection when a soft stop begins: a request that is on its way is still answered.
 const STOP_GRACE: Duration = Duration::from_secs(1);
@@ -178,10 +180,45 @@ async fn prepare(
     if !run_connection_rules(worker, &front.tcp_request_session, session, Counter::DeniedSessions) {
         return None;
     }
-    state.front.add(thread, Counter::Sessions, 1);
+    let attach = session.attach.take();
+    if let Some(attach) = attach {
+        reverse::attach(worker, front, session, &attach, edge).await;
+        return None;
+    }
+    count_session(worker, entry);
+    Some(edge)
+}
+
+fn count_session(worker: &Worker, entry: &Entry) {
+    let state = worker.state(entry.front);
+    state.front.add(worker.thread, Counter::Sessions, 1);
     state.session_rate.hit(now_ms());
     worker.shared.session_rate.hit(now_ms());
-    Some(edge)
+}
+
+/// Serves an HTTP/2 connection that this process opened and over which the peer sends requests.
+pub(crate) async fn serve_reversed(worker: &Rc<Worker>, entry: &Rc<Entry>, reversed: Reversed) {
+    let Reversed { shared, stream, input, peer } = reversed;
+    worker.shared.connections.fetch_add(1, Relaxed);
+    worker.shared.total_connections.fetch_add(1, Relaxed);
+    let presence = Presence::new(worker, entry);
+    let front = Rc::clone(worker.proxy(entry.front));
+    worker.state(entry.front).front.add(worker.thread, Counter::Connections, 1);
+    let mut session = new_session(worker, entry, &front, &stream, peer);
+    session.http_major = 2;
+    let rules = [
+        (&front.tcp_request_connection, Counter::DeniedConnections),
+        (&front.tcp_request_session, Counter::DeniedSessions),
+    ];
+    if !rules.iter().all(|(rules, denied)| run_connection_rules(worker, rules, &mut session, *denied)) {
+        return;
+    }
+    count_session(worker, entry);
+    stick_track::session_begins(&worker.shared, &session);
+    let client_id = worker.next_client_id();
+    Box::pin(h2_streams(worker, entry, Rc::new(session), shared, (stream, input), client_id)).await;
+    worker.pool.forget_client(client_id);
+    drop(presence);
 }
 
 fn new_session(worker: &Worker, entry: &Entry, front: &Proxy, stream: &Stream, peer: Address) -> Session {
@@ -473,11 +510,23 @@ async fn h2(worker: &Rc<Worker>, entry: &Rc<Entry>, session: Rc<Session>, edge: 
         2 => session,
         _ => Rc::new(upgraded(&session)),
     };
+    let shared = H2Shared::new(h2_settings::server(worker.config()));
+    h2_streams(worker, entry, session, shared, edge.into_parts(), client_id).await;
+}
+
+/// The requests of an HTTP/2 connection, until it is over.
+async fn h2_streams(
+    worker: &Rc<Worker>,
+    entry: &Rc<Entry>,
+    session: Rc<Session>,
+    shared: Rc<H2Shared>,
+    socket: (Stream, Buffer),
+    client_id: u64,
+) {
     // An upgraded session has taken over what the first one tracked.
     let _tracking = SessionEnd(Rc::clone(worker), Rc::clone(&session));
     worker.count_front(entry.front, Counter::H2Sessions, 1);
-    let (mut stream, mut input) = edge.into_parts();
-    let shared = H2Shared::new(h2_settings::server(worker.config()));
+    let (mut stream, mut input) = socket;
     let timeouts = &worker.proxy(entry.front).timeouts;
     let idle_time = timeouts.http_keep_alive.or(timeouts.client);
     let mut deadline = Deadline::new();

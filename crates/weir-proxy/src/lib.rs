@@ -67,6 +67,8 @@ mod pool;
 
 mod takeover;
 
+mod reverse;
+
 mod server_tls;
 
 // State.

@@ -20,7 +20,7 @@ use crate::listeners::{Listening, Role};
 use crate::server_tls::{Acceptor, described};
 use crate::state::{Level, Shared};
 use crate::worker::Worker;
-use crate::{accept, check, peers, process_vars, resolve, server_tls, sessions, takeover};
+use crate::{accept, check, peers, process_vars, resolve, reverse, server_tls, sessions, takeover};
 
 /// What the data plane asks of the administrative side.
 pub trait Services: Send + Sync {
@@ -278,6 +278,7 @@ async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
     tokio::task::spawn_local(maintain(Rc::clone(&worker)));
     tokio::task::spawn_local(takeover::serve(Rc::clone(&worker)));
     tokio::task::spawn_local(sessions::serve(Rc::clone(&worker)));
+    reverse::start(&worker);
     check::start(&worker);
     let mut hard = shared.hard_stop.subscribe();
     tokio::select! {

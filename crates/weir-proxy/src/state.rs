@@ -299,6 +299,8 @@ pub struct ServerState {
     pub idle: AtomicUsize,
     /// The same for each thread, for those who want to take one over.
     pub idle_by_thread: Box<[AtomicUsize]>,
+    /// Multiplexed connections that each thread has, for the same.
+    pub shared_by_thread: Box<[AtomicUsize]>,
     /// Connections in use now.
     pub used: AtomicUsize,
     /// The last health check, for `check_status` and its like.
@@ -400,6 +402,7 @@ impl ServerState {
             rate: Rate::default(),
             idle: AtomicUsize::new(0),
             idle_by_thread: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
+            shared_by_thread: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
             used: AtomicUsize::new(0),
             check: Mutex::new(CheckReport::first()),
             agent: Mutex::new(CheckReport::first()),

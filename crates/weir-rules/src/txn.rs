@@ -76,6 +76,8 @@ pub struct Session {
     pub tracked: RefCell<Vec<Option<Tracked>>>,
     /// Requests started on this connection.
     pub requests: Cell<u64>,
+    /// The server this connection is given to instead of being served (`attach-srv`).
+    pub attach: RefCell<Option<Box<AttachServer>>>,
     /// Log level override, nice, mark and tos set by rules are stored by the action's module.
     pub log_level: Cell<Option<u8>>,
 }
@@ -102,9 +104,21 @@ impl Session {
             vars: RefCell::default(),
             tracked: RefCell::default(),
             requests: Cell::new(0),
+            attach: RefCell::default(),
             log_level: Cell::new(None),
         }
     }
+}
+
+/// What `attach-srv` says: the client's connection becomes one to a server, and requests go over it to the client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AttachServer {
+    /// Name of the backend.
+    pub backend: Arc<str>,
+    /// Name of the server in it.
+    pub server: Arc<str>,
+    /// Only requests with this name (`sni`, `pool-conn-name`) may use the connection.
+    pub name: Option<Box<[u8]>>,
 }
 
 /// Name and value of a field.
