@@ -22,6 +22,8 @@ mod body;
 
 mod windowed;
 
+mod remembered;
+
 mod throttle;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use weir_compress::{Load, Reason, Step};
+use weir_compress::Load;
+pub use weir_compress::{Reason, Step};
 use weir_net::timers::now_ms;
 
 use crate::counters::ByteRate;

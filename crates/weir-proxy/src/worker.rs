@@ -98,7 +98,9 @@ impl Worker {
                 max_fields: tune.http_maxhdr,
                 ..ParseOptions::default()
             },
-            compression_scratch: RefCell::default(),
+            compression_scratch: RefCell::new(weir_compress::Scratch::with_window_memory(
+                tune.comp_window_memory / shared.threads.max(1),
+            )),
             throttle: RefCell::new(Throttle::new(filter::limits(&shared))),
             pieces: Pieces::default(),
             filters: RefCell::default(),
