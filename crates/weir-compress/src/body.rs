@@ -115,10 +115,11 @@ impl BodyEncoder {
             Coder::Finished => return,
         }
         let ends_itself = matches!(self.coder, Coder::Deflate(_) | Coder::Remembering(_));
-        if ending == Ending::Finish && !ends_itself {
-            if let Coder::Windowed(stream) = std::mem::replace(&mut self.coder, Coder::Finished) {
-                stream.give_back(&mut scratch.windowed);
-            }
+        if ending == Ending::Finish
+            && !ends_itself
+            && let Coder::Windowed(stream) = std::mem::replace(&mut self.coder, Coder::Finished)
+        {
+            stream.give_back(&mut scratch.windowed);
         }
     }
 }
