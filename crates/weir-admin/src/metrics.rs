@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use weir_http::Response;
 use weir_proxy::Shared;
-use weir_proxy::load::{Reason, Step};
+use weir_proxy::load::{InForce, Reason, Step};
 use weir_proxy::stick_table::StickTable;
 use weir_rules::{Reply, Txn, reply};
 
@@ -138,6 +138,7 @@ const PROCESS: &[(&str, &str)] = &[
     ("http_comp_bytes_in_total", "CompressBpsIn"),
     ("http_comp_bytes_out_total", "CompressBpsOut"),
     ("limit_http_comp", "CompressBpsRateLim"),
+    ("http_comp_step_share_percent", "CompressStepShare_pct"),
     ("current_tasks", "Tasks"),
     ("current_run_queue", "Run_queue"),
     ("idle_time_percent", "Idle_pct"),
@@ -177,11 +178,11 @@ fn process(about: &About<'_>, wanted: &Wanted, out: &mut String) {
 
 /// The step of compression in force and what holds it back: one line for each there is, 1 for the one it is.
 fn compression(about: &About<'_>, wanted: &Wanted, out: &mut String) {
-    let (step, reason, _) = about.shared.load.compression_step();
+    let InForce { step, reason, .. } = about.shared.load.compression().0;
     let steps = Step::ALL.map(Step::name);
     let reasons = Reason::ALL.map(Reason::name);
     for (name, description, states, current) in [
-        ("haproxy_process_http_comp_step", "Compression that most responses get", &steps[..], step.name()),
+        ("haproxy_process_http_comp_step", "Best compression that responses get", &steps[..], step.name()),
         ("haproxy_process_http_comp_step_reason", "What holds compression back", &reasons[..], reason.name()),
     ] {
         if wanted.wants(name) {

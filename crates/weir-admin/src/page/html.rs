@@ -7,7 +7,7 @@ use super::View;
 use super::form::{ACTIONS, Outcome};
 use super::query::{Query, Wanted};
 use weir_proxy::Shared;
-use weir_proxy::load::Reason;
+use weir_proxy::load::{InForce, Reason};
 
 use crate::info;
 use crate::object::{Kind, Object};
@@ -260,10 +260,10 @@ fn head(view: &View<'_>, title: &str, out: &mut String) {
     out.push_str("</header>\n");
 }
 
-/// `default (cpu 84 % of 85 %), 1.2 MB/s become 300 kB/s`
+/// `fast for 43 % (cpu 84 % of 85 %), 1.2 MB/s become 300 kB/s`
 fn compression(shared: &Shared) -> String {
     let load = &shared.load;
-    let (step, reason, busy) = load.compression_step();
+    let (InForce { step, share_percent, reason }, busy) = load.compression();
     let why = match reason {
         Reason::Free => String::new(),
         Reason::Cpu => format!(" (cpu {busy} % of {} %)", shared.config.global.maxcompcpuusage_percent),
@@ -274,7 +274,8 @@ fn compression(shared: &Shared) -> String {
     };
     let rates = [load.rate_bytes_per_second(), load.compressed_bytes_per_second()];
     let [taken, given] = rates.map(|rate| scaled(rate as f64));
-    format!("{}{why}, {taken}/s become {given}/s", step.name())
+    let share = if share_percent < 100 { format!(" for {share_percent} %") } else { String::new() };
+    format!("{}{share}{why}, {taken}/s become {given}/s", step.name())
 }
 
 fn links(view: &View<'_>, out: &mut String) {
