@@ -277,6 +277,8 @@ pub struct Tune {
     pub http_logurilen: usize,
     pub http_cookielen: usize,
     pub comp_maxlevel: u8,
+    /// `tune.comp.window-memory`: for the whole process, 0 for no windows.
+    pub comp_window_memory: usize,
     /// Of both sides; each side's own goes before it.
     pub h2_initial_window_size: u32,
     pub h2_max_concurrent_streams: u32,
@@ -334,6 +336,7 @@ impl Default for Tune {
             http_logurilen: 1024,
             http_cookielen: 63,
             comp_maxlevel: 1,
+            comp_window_memory: 0,
             h2_initial_window_size: 65536,
             h2_max_concurrent_streams: 100,
             h2_fe: H2Side::default(),

@@ -145,6 +145,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     ),
     entry(
+        "tune.comp.window-memory",
+        "<size>",
+        "Memory in which gzip remembers earlier pieces of a response: smaller streams, but open to BREACH; 0 for none",
+        How::Global(|d, a| size(d, a, |t| &mut t.comp_window_memory, 0)),
+    ),
+    entry(
         "tune.defaults.purge",
         "",
         "Forgets defaults sections after start",

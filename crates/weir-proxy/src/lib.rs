@@ -97,7 +97,7 @@ pub mod peers;
 
 mod stick_rules;
 
-mod load;
+pub mod load;
 
 mod worker;
 

@@ -55,7 +55,7 @@ fn set_descriptor_limit(global: &Global, listeners: usize) -> Result<(u64, Optio
         Err(error) if global.strict_limits => {
             return Err(format!("cannot set the limit of file descriptors: {error}"));
         }
-        Err(_) => return Ok(limit.current.unwrap_or(granted)),
+        Err(_) => return Ok((limit.current.unwrap_or(granted), None)),
         Ok(()) => {}
     }
     if explicit && granted < wanted {
