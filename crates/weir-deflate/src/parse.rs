@@ -99,7 +99,7 @@ struct Candidate {
 impl Candidate {
     #[inline(always)]
     fn at(arena: &Arena, word: u64, position: u16) -> Self {
-        Self { position, differing: word ^ arena.word(usize::from(position)) }
+        Self { position, differing: word ^ arena.word_after::<0>(position) }
     }
 
     #[inline(always)]
@@ -134,15 +134,24 @@ impl Candidate {
         equal_bytes(self.differing)
     }
 
-    /// How many bytes are the same, up to `limit`.
+    /// How many bytes are the same, up to `limit`. Branches, unlike selections, let the next step begin before the
+    /// bytes compared here have arrived.
     #[inline(always)]
     fn length(self, arena: &Arena, from: usize, limit: usize) -> usize {
-        let position = usize::from(self.position);
-        let next = arena.word(from + 8) ^ arena.word(position + 8);
-        let after = arena.word(from + 16) ^ arena.word(position + 16);
-        let more = select_unpredictable(next == 0, 8 + equal_bytes(after), equal_bytes(next));
-        let length = self.short_length() + select_unpredictable(self.is_long(), more, 0);
-        if length < SHORT { length.min(limit) } else { arena.extend(from, position, SHORT, limit) }
+        if !self.is_long() {
+            // A step begins only where there is room for as much.
+            return self.short_length();
+        }
+        let (place, position) = (from as u16, self.position);
+        let next = arena.word_after::<8>(place) ^ arena.word_after::<8>(position);
+        if next != 0 {
+            return (8 + equal_bytes(next)).min(limit);
+        }
+        let after = arena.word_after::<16>(place) ^ arena.word_after::<16>(position);
+        if after != 0 {
+            return (16 + equal_bytes(after)).min(limit);
+        }
+        arena.extend(from, usize::from(position), SHORT, limit)
     }
 }
 
@@ -191,29 +200,39 @@ pub(crate) fn parse<const SIZE: usize, const LEAST: usize, S: Sink>(
     let last_step = end.saturating_sub(STEP_ROOM);
     let mut patience_ends = at + PATIENCE;
     while at < last_step {
-        let word = arena.word(at);
-        let next = arena.word(at + 1);
+        let place = at as u16;
+        let word = arena.word_after::<0>(place);
+        let next = arena.word_after::<1>(place);
         let position = replace::<SIZE, LEAST>(arena, word, at);
         let next_position = replace::<SIZE, LEAST>(arena, next, at + 1);
         let here = Candidate::at(arena, word, position);
         let there = Candidate::at(arena, next, next_position);
-        if !here.is_enough(LEAST) && !there.is_enough(LEAST) {
+        // Tests in this order cost one misprediction a copy; a long one there before a short one here is a lazy match
+        // for free.
+        let (skipped, candidate) = if here.is_long() {
+            (false, here)
+        } else if there.is_long() {
+            (true, there)
+        } else if here.is_enough(LEAST) {
+            (false, here)
+        } else if there.is_enough(LEAST) {
+            (true, there)
+        } else {
             at = step_on(arena, at, end, patience_ends, &mut sink);
             continue;
-        }
-        // A long one there before a short one here is a lazy match for free.
-        let skipped = !here.is_enough(LEAST) || (!here.is_long() & there.is_long());
-        let candidate = Candidate::select(skipped, there, here);
+        };
         let from = at + usize::from(skipped);
         let distance = candidate.distance(from);
         if distance > WINDOW {
             at = step_on(arena, at, end, patience_ends, &mut sink);
             continue;
         }
-        sink.maybe_literal(arena, word, skipped);
+        if skipped {
+            sink.literal(arena, word);
+        }
         let length = candidate.length(arena, from, (end - from).min(MAX_MATCH));
         sink.copy(arena, length, distance);
-        let inside = arena.word(from + 2);
+        let inside = arena.word_after::<2>(from as u16);
         replace::<SIZE, LEAST>(arena, inside, from + 2);
         at = from + length;
         patience_ends = at + PATIENCE;
@@ -237,8 +256,9 @@ pub(crate) fn parse_two<const SIZE: usize, S: Sink>(
     let last_step = end.saturating_sub(STEP_ROOM);
     let mut patience_ends = at + PATIENCE;
     while at < last_step {
-        let word = arena.word(at);
-        let next = arena.word(at + 1);
+        let place = at as u16;
+        let word = arena.word_after::<0>(place);
+        let next = arena.word_after::<1>(place);
         let positions = replace_two::<SIZE>(arena, word, at);
         let next_positions = replace_two::<SIZE>(arena, next, at + 1);
         let here = positions.map(|position| Candidate::at(arena, word, position));
@@ -263,7 +283,7 @@ pub(crate) fn parse_two<const SIZE: usize, S: Sink>(
             sink.literal(arena, word);
         }
         sink.copy(arena, length, distance);
-        let inside = arena.word(from + 2);
+        let inside = arena.word_after::<2>(from as u16);
         replace_two::<SIZE>(arena, inside, from + 2);
         at = from + length;
         patience_ends = at + PATIENCE;
