@@ -263,23 +263,25 @@ pub(crate) fn parse_two<const SIZE: usize, S: Sink>(
         let next_positions = replace_two::<SIZE>(arena, next, at + 1);
         let here = positions.map(|position| Candidate::at(arena, word, position));
         let there = next_positions.map(|position| Candidate::at(arena, next, position));
-        // The order saves a misprediction; with two candidates, selecting costs more than it saves.
-        let (from, (length, distance)) = if here[0].is_long() | here[1].is_long() {
-            (at, longest(arena, here, at, end))
+        // The order is that of one candidate.
+        let (skipped, (length, distance)) = if here[0].is_long() | here[1].is_long() {
+            (false, longest(arena, here, at, end))
         } else if there[0].is_long() | there[1].is_long() {
-            (at + 1, longest(arena, there, at + 1, end))
+            (true, longest(arena, there, at + 1, end))
         } else if here[0].is_enough(LEAST_OF_TWO) | here[1].is_enough(LEAST_OF_TWO) {
-            (at, longer(here, at))
+            (false, longer(here, at))
         } else if there[0].is_enough(LEAST_OF_TWO) | there[1].is_enough(LEAST_OF_TWO) {
-            (at + 1, longer(there, at + 1))
+            (true, longer(there, at + 1))
         } else {
-            (at, (0, 0))
+            at = step_on(arena, at, end, patience_ends, &mut sink);
+            continue;
         };
+        let from = at + usize::from(skipped);
         if length < LEAST_OF_TWO {
             at = step_on(arena, at, end, patience_ends, &mut sink);
             continue;
         }
-        if from > at {
+        if skipped {
             sink.literal(arena, word);
         }
         sink.copy(arena, length, distance);
@@ -303,7 +305,7 @@ fn longest(arena: &Arena, candidates: [Candidate; 2], from: usize, end: usize) -
     for candidate in candidates {
         let distance = candidate.distance(from);
         if candidate.is_long() && distance <= WINDOW {
-            let length = arena.extend(from, usize::from(candidate.position), 8, limit);
+            let length = candidate.length(arena, from, limit);
             if length > best.0 {
                 best = (length, distance);
             }
@@ -315,14 +317,11 @@ fn longest(arena: &Arena, candidates: [Candidate; 2], from: usize, end: usize) -
 /// The longer of the copies of less than 8, if near enough: length and distance.
 #[inline(always)]
 fn longer(candidates: [Candidate; 2], from: usize) -> (usize, usize) {
-    let mut best = (0, 0);
-    for candidate in candidates {
-        let distance = candidate.distance(from);
-        if candidate.short_length() > best.0 && distance <= WINDOW {
-            best = (candidate.short_length(), distance);
-        }
-    }
-    best
+    let [newer, older] = candidates;
+    let (length, more) = (newer.short_length(), older.short_length());
+    let candidate = Candidate::select(more > length, older, newer);
+    let distance = candidate.distance(from);
+    if distance > WINDOW { (0, 0) } else { (length.max(more), distance) }
 }
 
 #[cfg(test)]
@@ -415,9 +414,13 @@ mod tests {
             let lengths: Vec<_> = positions.iter().map(|&position| self.equal(at, position, limit)).collect();
             lengths.iter().find(|&&length| length >= least)?;
             let near = |position: usize| position < at && at - position <= WINDOW;
+            let longest_short = lengths.iter().copied().max().filter(|_| least < 8);
             let mut best = None;
             for (&length, &position) in lengths.iter().zip(positions) {
-                if length >= least && near(position) && best.is_none_or(|(longest, _)| length > longest) {
+                if length >= longest_short.unwrap_or(least)
+                    && near(position)
+                    && best.is_none_or(|(longest, _)| length > longest)
+                {
                     best = Some((length, at - position));
                 }
             }
