@@ -11,19 +11,23 @@ use std::time::Duration;
 use weir_config::model::{Bind, Mode, Proto, Proxy};
 use weir_http::h1::{ParseError, ParseOptions};
 use weir_http::{Method, Request, proxy_protocol};
+use weir_net::connect::KeepAlive;
 use weir_net::timers::{Deadline, now_ms};
 use weir_net::{Address, Stream};
 use weir_rules::txn::ProxyName;
 use weir_rules::{Flow, Rule, Session, Txn, action};
 
+use crate::buffer::Buffer;
 use crate::counters::Counter;
 use crate::edge::h2::{H2Shared, Incoming};
 use crate::edge::{Edge, EdgeError, H1Edge};
 use crate::exchange::{self, Exchange, Stop};
+use crate::reverse::Reversed;
 use crate::server_tls::Acceptor;
+use crate::state::ListenerState;
 use crate::stick_track::{self, SessionEnd};
 use crate::worker::Worker;
-use crate::{finish, h2_settings, tcp};
+use crate::{finish, h2_settings, reverse, tcp};
 
 /// Grace for an idle connection when a soft stop begins: a request that is on its way is still answered.
 const STOP_GRACE: Duration = Duration::from_secs(1);
@@ -43,8 +47,16 @@ pub(crate) struct Entry {
     pub(crate) name: Arc<str>,
     pub(crate) tls: Option<Arc<Acceptor>>,
     pub(crate) parse: ParseOptions,
-    /// Connections on it, all threads.
-    pub(crate) current: Arc<crate::state::Level>,
+    /// Its state, shared by all threads.
+    pub(crate) state: Arc<ListenerState>,
+}
+
+impl Entry {
+    /// Counts for the frontend and the listener.
+    fn count(&self, worker: &Worker, counter: Counter) {
+        worker.count_front(self.front, counter, 1);
+        self.state.count(worker.thread, counter, 1);
+    }
 }
 
 /// Counts a connection in and out.
@@ -58,7 +70,7 @@ impl Presence {
     fn new(worker: &Rc<Worker>, entry: &Rc<Entry>) -> Self {
         worker.connections.set(worker.connections.get() + 1);
         worker.state(entry.front).front_current.enter();
-        entry.current.enter();
+        entry.state.current.enter();
         let tls = entry.tls.is_some();
         if tls {
             worker.shared.tls_connections.fetch_add(1, Relaxed);
@@ -72,7 +84,7 @@ impl Drop for Presence {
         let shared = &self.worker.shared;
         self.worker.connections.set(self.worker.connections.get() - 1);
         self.worker.state(self.entry.front).front_current.leave();
-        self.entry.current.leave();
+        self.entry.state.current.leave();
         if self.tls {
             shared.tls_connections.fetch_sub(1, Relaxed);
         }
@@ -129,11 +141,12 @@ async fn prepare(
     stream: Stream,
 ) -> Option<Box<H1Edge>> {
     let state = worker.state(entry.front);
-    let thread = worker.thread;
-    state.front.add(thread, Counter::Connections, 1);
+    entry.count(worker, Counter::Connections);
     state.connection_rate.hit(now_ms());
+    prepare_socket(front, &stream);
     let accepted = (session.src.get(), session.dst.get());
-    if !run_connection_rules(worker, &front.tcp_request_connection, session, Counter::DeniedConnections) {
+    if !run_connection_rules(worker, &front.tcp_request_connection, session) {
+        entry.count(worker, Counter::DeniedConnections);
         return None;
     }
     let ruled = (session.src.get(), session.dst.get());
@@ -144,7 +157,7 @@ async fn prepare(
     let mut edge = Box::new(H1Edge::new(stream, Rc::clone(worker)));
     edge.adjust_case = front.options.h1_case_adjust_bogus_client;
     if entry.bind.accept_proxy && !receive_proxy_header(&mut edge, session, &mut deadline).await {
-        state.front.add(thread, Counter::RequestErrors, 1);
+        entry.count(worker, Counter::RequestErrors);
         return None;
     }
     // What a rule set stays the connection's; the PROXY header's addresses are the session's then.
@@ -160,7 +173,7 @@ async fn prepare(
         let received = edge.take_input();
         let handshake = acceptor.accept(&mut edge.stream, &received);
         let Some(Ok(facts)) = with_deadline(&mut deadline, handshake).await else {
-            state.front.add(thread, Counter::RequestErrors, 1);
+            entry.count(worker, Counter::RequestErrors);
             return None;
         };
         if !facts.resumed() {
@@ -175,13 +188,61 @@ async fn prepare(
     if front.mode != Mode::Http {
         session.http_major = 0;
     }
-    if !run_connection_rules(worker, &front.tcp_request_session, session, Counter::DeniedSessions) {
+    if !run_connection_rules(worker, &front.tcp_request_session, session) {
+        entry.count(worker, Counter::DeniedSessions);
         return None;
     }
-    state.front.add(thread, Counter::Sessions, 1);
-    state.session_rate.hit(now_ms());
-    worker.shared.session_rate.hit(now_ms());
+    let attach = session.attach.take();
+    if let Some(attach) = attach {
+        reverse::attach(worker, front, session, &attach, edge).await;
+        return None;
+    }
+    count_session(worker, entry);
     Some(edge)
+}
+
+fn count_session(worker: &Worker, entry: &Entry) {
+    entry.count(worker, Counter::Sessions);
+    worker.state(entry.front).session_rate.hit(now_ms());
+    worker.shared.session_rate.hit(now_ms());
+}
+
+/// Serves an HTTP/2 connection that this process opened and over which the peer sends requests.
+pub(crate) async fn serve_reversed(worker: &Rc<Worker>, entry: &Rc<Entry>, reversed: Reversed) {
+    let Reversed { shared, stream, input, peer } = reversed;
+    worker.shared.connections.fetch_add(1, Relaxed);
+    worker.shared.total_connections.fetch_add(1, Relaxed);
+    let presence = Presence::new(worker, entry);
+    let front = Rc::clone(worker.proxy(entry.front));
+    entry.count(worker, Counter::Connections);
+    let mut session = new_session(worker, entry, &front, &stream, peer);
+    session.http_major = 2;
+    let rules = [
+        (&front.tcp_request_connection, Counter::DeniedConnections),
+        (&front.tcp_request_session, Counter::DeniedSessions),
+    ];
+    for (rules, denied) in rules {
+        if !run_connection_rules(worker, rules, &mut session) {
+            entry.count(worker, denied);
+            return;
+        }
+    }
+    count_session(worker, entry);
+    stick_track::session_begins(&worker.shared, &session);
+    let client_id = worker.next_client_id();
+    Box::pin(h2_streams(worker, entry, Rc::new(session), shared, (stream, input), client_id)).await;
+    worker.pool.forget_client(client_id);
+    drop(presence);
+}
+
+/// `option clitcpka`
+fn prepare_socket(front: &Proxy, stream: &Stream) {
+    if front.options.clitcpka {
+        let probes = &front.clitcpka;
+        let probes = KeepAlive { idle: probes.idle, interval: probes.interval, count: probes.count };
+        // Unix sockets have no probes and need none.
+        let _set = weir_net::connect::set_keepalive(stream, probes);
+    }
 }
 
 fn new_session(worker: &Worker, entry: &Entry, front: &Proxy, stream: &Stream, peer: Address) -> Session {
@@ -193,19 +254,18 @@ fn new_session(worker: &Worker, entry: &Entry, front: &Proxy, stream: &Stream, p
         dst: Cell::new(dst),
         listener_id: entry.bind.id,
         http_major: 1,
-        socket: Some(std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(stream))),
+        socket: Cell::new(Some(std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(stream)))),
         accept_us: worker.env.wall_us(),
         ..Session::new(name, Arc::clone(&entry.name))
     }
 }
 
 /// `tcp-request connection` or `session` rules; false closes the connection.
-fn run_connection_rules(worker: &Rc<Worker>, rules: &[Rule], session: &mut Session, denied: Counter) -> bool {
+fn run_connection_rules(worker: &Rc<Worker>, rules: &[Rule], session: &mut Session) -> bool {
     if rules.is_empty() {
         return true;
     }
     // Rules look at transactions; the connection lends itself to one for as long as they run.
-    let front = session.frontend.index;
     let lent = std::mem::replace(session, placeholder(session));
     let mut txn = Txn::new(Rc::new(lent), Rc::clone(&worker.env));
     let flow = action::run(rules, 0, &mut txn);
@@ -213,11 +273,7 @@ fn run_connection_rules(worker: &Rc<Worker>, rules: &[Rule], session: &mut Sessi
     if let Some(back) = Rc::into_inner(back) {
         *session = back;
     }
-    let passed = matches!(flow, Flow::Done | Flow::Allow);
-    if !passed {
-        worker.count_front(front, denied, 1);
-    }
-    passed
+    matches!(flow, Flow::Done | Flow::Allow)
 }
 
 /// Stands in for a session while rules hold the real one.
@@ -294,7 +350,7 @@ async fn h1(
     edge: Box<H1Edge>,
     client_id: u64,
 ) -> Option<(Rc<Session>, Box<H1Edge>)> {
-    worker.count_front(entry.front, Counter::H1Sessions, 1);
+    entry.count(worker, Counter::H1Sessions);
     let mut edge = Some(edge);
     let mut deadline = Deadline::new();
     let mut request = Request::default();
@@ -324,7 +380,8 @@ async fn h1(
         request = finished.request;
         let Edge::H1(client) = finished.client else { return None };
         if !finished.keep {
-            Box::pin(close(client, &mut deadline, finished.silent)).await;
+            let quick = worker.proxy(entry.front).options.nolinger;
+            Box::pin(close(client, &mut deadline, finished.silent, quick)).await;
             return None;
         }
         edge = Some(client);
@@ -391,12 +448,13 @@ async fn next_head(
         }
     }
     let started = now_ms();
+    let may_upgrade = first && !worker.proxy(entry.front).options.disable_h2_upgrade;
     arm(deadline, head_time);
     let head = poll_fn(|cx| {
         loop {
             if !edge.input.is_empty() {
                 let input = edge.input.unread();
-                if first && is_h2_preface(input) {
+                if may_upgrade && is_h2_preface(input) {
                     if input.len() >= H2_PREFACE.len() {
                         return Poll::Ready(Head::H2);
                     }
@@ -430,7 +488,7 @@ fn is_h2_preface(input: &[u8]) -> bool {
 
 /// Closes a client's connection so that the last answer is not lost: says that nothing follows and reads
 /// what the client still sends, for a while.
-async fn close(mut edge: Box<H1Edge>, deadline: &mut Deadline, silent: bool) {
+async fn close(mut edge: Box<H1Edge>, deadline: &mut Deadline, silent: bool, quick: bool) {
     if silent {
         // `silent-drop`: the client is left waiting; the kernel answers whatever it sends with a reset.
         edge.stream.set_no_linger();
@@ -448,6 +506,11 @@ async fn close(mut edge: Box<H1Edge>, deadline: &mut Deadline, silent: bool) {
         edge.stream.poll_shutdown_write(cx).map(|_| ())
     })
     .await;
+    if quick {
+        // `option nolinger`
+        edge.stream.set_no_linger();
+        return;
+    }
     if edge.read_closed || (edge.is_body_received() && edge.input.is_empty()) {
         return;
     }
@@ -473,11 +536,23 @@ async fn h2(worker: &Rc<Worker>, entry: &Rc<Entry>, session: Rc<Session>, edge: 
         2 => session,
         _ => Rc::new(upgraded(&session)),
     };
+    let shared = H2Shared::new(h2_settings::server(worker.config()));
+    h2_streams(worker, entry, session, shared, edge.into_parts(), client_id).await;
+}
+
+/// The requests of an HTTP/2 connection, until it is over.
+async fn h2_streams(
+    worker: &Rc<Worker>,
+    entry: &Rc<Entry>,
+    session: Rc<Session>,
+    shared: Rc<H2Shared>,
+    socket: (Stream, Buffer),
+    client_id: u64,
+) {
     // An upgraded session has taken over what the first one tracked.
     let _tracking = SessionEnd(Rc::clone(worker), Rc::clone(&session));
-    worker.count_front(entry.front, Counter::H2Sessions, 1);
-    let (mut stream, mut input) = edge.into_parts();
-    let shared = H2Shared::new(h2_settings::server(worker.config()));
+    entry.count(worker, Counter::H2Sessions);
+    let (mut stream, mut input) = socket;
     let timeouts = &worker.proxy(entry.front).timeouts;
     let idle_time = timeouts.http_keep_alive.or(timeouts.client);
     let mut deadline = Deadline::new();
@@ -522,6 +597,8 @@ async fn h2(worker: &Rc<Worker>, entry: &Rc<Entry>, session: Rc<Session>, edge: 
     })
     .await;
     shared.die();
+    // Requests may outlive the connection, whose number is another's then.
+    session.socket.set(None);
     if result.is_ok() {
         // The peer may not have read the last frames yet: an abrupt close could take them away from it.
         deadline.set_after(LINGER);
@@ -548,7 +625,7 @@ fn upgraded(session: &Session) -> Session {
     upgraded.tls.clone_from(&session.tls);
     upgraded.proxy_tlvs.clone_from(&session.proxy_tlvs);
     upgraded.proxy_header = session.proxy_header;
-    upgraded.socket = session.socket;
+    upgraded.socket.set(session.socket.get());
     upgraded.accept_us = session.accept_us;
     upgraded.vars = RefCell::new(session.vars.take());
     upgraded.tracked = RefCell::new(session.tracked.take());

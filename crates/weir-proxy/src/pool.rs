@@ -14,6 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_config::model::HttpReuse;
+use weir_http::h2;
+use weir_net::Stream;
 
 use crate::edge::h2::H2Shared;
 use crate::edge::{Edge, H1Edge};
@@ -163,18 +165,40 @@ impl Pool {
     }
 
     /// A multiplexed connection with room for another stream.
-    pub(crate) fn take_h2(&self, key: &PoolKey, asker: Asker) -> Option<SharedH2> {
+    pub(crate) fn take_h2(&self, key: &PoolKey, asker: Asker, thread: usize) -> Option<SharedH2> {
         let mut pools = self.h2.borrow_mut();
         let shared = pools.get_mut(key)?;
-        shared.retain(|c| !c.shared.dead.get());
+        forget_dead(shared, thread);
         shared
             .iter()
             .find(|c| asker.may_take(c.facts.owner, c.facts.proven) && c.shared.core.borrow().can_open() > 0)
             .cloned()
     }
 
+    /// Takes a multiplexed connection without requests off this thread, for another one.
+    pub(crate) fn remove_h2(
+        &self,
+        key: &PoolKey,
+        asker: Asker,
+        thread: usize,
+    ) -> Option<(SharedH2, Stream, h2::Connection)> {
+        let mut pools = self.h2.borrow_mut();
+        let shared = pools.get_mut(key)?;
+        // Beside this list only the driver holds it: nobody is about to open a stream.
+        let free = |c: &SharedH2| Rc::strong_count(&c.shared) <= 2;
+        let found = shared.iter().enumerate().find_map(|(at, c)| {
+            let wanted = asker.may_take(c.facts.owner, c.facts.proven) && free(c);
+            wanted.then(|| c.shared.take_away()).flatten().map(|(stream, core)| (at, stream, core))
+        });
+        let (at, stream, core) = found?;
+        let connection = shared.swap_remove(at);
+        connection.facts.server.shared_by_thread[thread].fetch_sub(1, Relaxed);
+        Some((connection, stream, core))
+    }
+
     /// Offers a multiplexed connection to further requests.
-    pub(crate) fn share_h2(&self, connection: SharedH2) {
+    pub(crate) fn share_h2(&self, connection: SharedH2, thread: usize) {
+        connection.facts.server.shared_by_thread[thread].fetch_add(1, Relaxed);
         self.h2.borrow_mut().entry(connection.facts.key.clone()).or_default().push(connection);
     }
 
@@ -197,7 +221,7 @@ impl Pool {
         });
         pools.retain(|_, idle| !idle.is_empty());
         let mut shared = self.h2.borrow_mut();
-        shared.values_mut().for_each(|connections| connections.retain(|c| !c.shared.dead.get()));
+        shared.values_mut().for_each(|connections| forget_dead(connections, thread));
         shared.retain(|_, connections| !connections.is_empty());
     }
 
@@ -207,6 +231,16 @@ impl Pool {
         self.h2.borrow_mut().clear();
         self.private.borrow_mut().clear();
     }
+}
+
+fn forget_dead(connections: &mut Vec<SharedH2>, thread: usize) {
+    connections.retain(|c| {
+        let dead = c.shared.dead.get();
+        if dead {
+            c.facts.server.shared_by_thread[thread].fetch_sub(1, Relaxed);
+        }
+        !dead
+    });
 }
 
 /// The edge of a pooled connection, ready for a request.

@@ -187,9 +187,7 @@ pub(crate) async fn stopped(x: &mut Exchange, proxy: &Proxy, flow: Flow, phase: 
             let services = std::sync::Arc::clone(&x.worker.services);
             Stop::Reply(Box::new(services.metrics(&x.worker.shared, &x.txn)))
         }
-        Flow::Done | Flow::Allow | Flow::Wait { .. } | Flow::SwitchToHttp | Flow::CloseServer => {
-            Stop::Drop { silent: false }
-        }
+        Flow::Done | Flow::Allow | Flow::Wait { .. } | Flow::CloseServer => Stop::Drop { silent: false },
     }
 }
 

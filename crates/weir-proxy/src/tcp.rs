@@ -56,6 +56,7 @@ async fn stages(x: &mut Exchange) -> Result<(), Stop> {
     let back = Rc::clone(x.worker.proxy(x.back));
     response_rules::stick(x, &server.held.server, &back);
     x.answered = true;
+    crate::log::as_soon_as_possible(x);
     forward::answer(x, server).await
 }
 
@@ -82,11 +83,7 @@ async fn inspect(x: &mut Exchange, index: usize) -> Result<(), Stop> {
                 x.terminated(b'P', b'R');
                 return Err(Stop::Drop { silent });
             }
-            Flow::Reply { .. }
-            | Flow::Tarpit(_)
-            | Flow::Service(_)
-            | Flow::SwitchToHttp
-            | Flow::CloseServer => {
+            Flow::Reply { .. } | Flow::Tarpit(_) | Flow::Service(_) | Flow::CloseServer => {
                 x.terminated(b'P', b'R');
                 return Err(Stop::Drop { silent: false });
             }

@@ -260,7 +260,6 @@ fn other_endings() {
     check(Phase::HttpRequest, "silent-drop", |f| matches!(f, Flow::Drop { silent: true }));
     check(Phase::HttpRequest, "use-service prometheus-exporter", |f| matches!(f, Flow::Service(_)));
     check(Phase::TcpRequestContent, "accept", |f| matches!(f, Flow::Allow));
-    check(Phase::TcpRequestContent, "switch-mode http", |f| matches!(f, Flow::SwitchToHttp));
     check(Phase::TcpResponseContent, "close", |f| matches!(f, Flow::CloseServer));
     check(Phase::HttpRequest, "redirect location '%[hdr(no)]' ignore-empty", |f| matches!(f, Flow::Done));
     check(Phase::HttpRequest, "normalize-uri percent-to-uppercase strict", |f| matches!(f, Flow::Done));

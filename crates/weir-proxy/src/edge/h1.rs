@@ -56,6 +56,10 @@ pub(crate) struct H1Edge {
     pub(crate) insecure_framing: bool,
     /// Field names to send in another letter case (`h1-case-adjust`).
     pub(crate) adjust_case: bool,
+    /// Responses may break rules that are safe to break (`accept-unsafe-violations-in-http-response`).
+    pub(crate) accept_unsafe: bool,
+    /// A server is not told that its connection ends with the response (`option http-pretend-keepalive`).
+    pub(crate) pretend_keep_alive: bool,
     /// Bytes sent and received on the socket.
     pub(crate) bytes_sent: u64,
     /// Bytes received on the socket.
@@ -99,6 +103,8 @@ impl H1Edge {
             head_sent: false,
             insecure_framing: false,
             adjust_case: false,
+            accept_unsafe: false,
+            pretend_keep_alive: false,
             bytes_sent: 0,
             bytes_received: 0,
         }
@@ -366,7 +372,8 @@ impl H1Edge {
             Framing::Chunked => Sending::Chunked,
         };
         self.method = request.method;
-        let connection = match (self.keep_alive, request.version == Version::Http10) {
+        let keep_alive = self.keep_alive || self.pretend_keep_alive;
+        let connection = match (keep_alive, request.version == Version::Http10) {
             (true, false) => Connection::Implied,
             (true, true) => Connection::KeepAlive,
             (false, _) => Connection::Close,
@@ -388,8 +395,9 @@ impl H1Edge {
     ) -> Poll<Result<(), EdgeError>> {
         loop {
             if !self.input.is_empty() {
-                let options = self.worker.response_options();
-                let parsed = h1::parse_response(self.input.unread(), response, self.method, options);
+                let accept_unsafe = self.accept_unsafe;
+                let options = ParseOptions { accept_unsafe, ..*self.worker.response_options() };
+                let parsed = h1::parse_response(self.input.unread(), response, self.method, &options);
                 if let Some(head) = parsed.map_err(EdgeError::Protocol)? {
                     self.input.consume(head.len);
                     self.start_body(head.framing);

@@ -28,6 +28,8 @@ pub(crate) struct H2Shared {
     driving: Cell<bool>,
     /// The connection is over: every stream on it fails.
     pub(crate) dead: Cell<bool>,
+    /// The socket and what was read from it, on connections to servers; they can be taken over by another thread.
+    socket: RefCell<Option<(Stream, Buffer)>>,
     /// Bytes moved, for statistics.
     pub(crate) bytes_received: Cell<u64>,
     /// Bytes moved, for statistics.
@@ -68,9 +70,41 @@ impl H2Shared {
             waiting: RefCell::default(),
             driving: Cell::new(false),
             dead: Cell::new(false),
+            socket: RefCell::default(),
             bytes_received: Cell::new(0),
             bytes_sent: Cell::new(0),
         })
+    }
+
+    /// Gives the connection its socket, for [`Self::poll_drive_own`].
+    pub(crate) fn set_socket(&self, stream: Stream, input: Buffer) {
+        self.socket.replace(Some((stream, input)));
+    }
+
+    /// Takes socket and protocol state off this thread; `None` while requests are on the connection.  Whoever
+    /// calls has made sure that nobody is about to open a stream.
+    pub(crate) fn take_away(&self) -> Option<(Stream, Connection)> {
+        let movable = {
+            let core = self.core.borrow();
+            !self.dead.get() && core.is_idle() && !core.is_closing()
+        };
+        let (stream, _) = self.socket.borrow_mut().take_if(|(_, input)| movable && input.is_empty())?;
+        self.dead.set(true);
+        // Nobody looks at this one's protocol state again.
+        let core = self.core.replace(Connection::client(weir_http::h2::Settings::default()));
+        if let Some(driver) = self.driver.take() {
+            driver.wake();
+        }
+        Some((stream, core))
+    }
+
+    /// Moves bytes between the connection's own socket and its core; ready when it is over or was taken away.
+    pub(crate) fn poll_drive_own(&self, cx: &mut Context<'_>, worker: &Worker) -> Poll<()> {
+        match &mut *self.socket.borrow_mut() {
+            // The end of the connection is the streams' to report; there is nobody else to tell.
+            Some((stream, input)) => self.poll_drive(cx, stream, input, worker, &mut |_, _| {}).map(|_| ()),
+            None => Poll::Ready(()),
+        }
     }
 
     /// Tells the driver that there is output, unless it will see by itself.

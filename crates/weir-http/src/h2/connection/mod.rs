@@ -242,6 +242,20 @@ impl Connection {
         }
     }
 
+    /// Changes roles with the peer (reverse HTTP): who was asked asks from now on, and the other way round.
+    ///
+    /// Both ends do so after the exchange of SETTINGS and before the first request; false when this end cannot.
+    pub fn reverse(&mut self) -> bool {
+        if !self.is_established() || self.is_closing() || self.last_stream != 0 {
+            return false;
+        }
+        self.role = match self.role {
+            Role::Server => Role::Client,
+            Role::Client => Role::Server,
+        };
+        true
+    }
+
     /// The next thing that happened.  Call it until it has nothing, after every [`receive`](Self::receive)
     /// and [`advance_output`](Self::advance_output).
     pub fn poll_event(&mut self) -> Option<Event> {

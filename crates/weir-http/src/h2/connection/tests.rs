@@ -1086,3 +1086,26 @@ fn idle_connections_are_small() {
     give(&mut server, &headers(101, GET, true));
     assert!(events(&mut server).starts_with("101 request"));
 }
+
+#[test]
+fn ends_change_roles() {
+    let pass = |from: &mut Connection, to: &mut Connection| {
+        let bytes = from.output().to_vec();
+        from.advance_output(bytes.len());
+        give(to, &bytes);
+    };
+    let (mut dialler, mut reached) =
+        (Connection::client(Settings::default()), Connection::server(Settings::default()));
+    assert!(!dialler.reverse() && !reached.reverse(), "SETTINGS have not come yet");
+    pass(&mut dialler, &mut reached);
+    pass(&mut reached, &mut dialler);
+    pass(&mut dialler, &mut reached);
+    assert!(dialler.reverse() && reached.reverse());
+    let stream = reached.send_request(&request("/over"), true).unwrap();
+    pass(&mut reached, &mut dialler);
+    assert_eq!(events(&mut dialler), "1 request GET https://h/over [host: h] end\n");
+    dialler.send_response(stream, &Response::new(204, ""), true).unwrap();
+    pass(&mut dialler, &mut reached);
+    assert_eq!(events(&mut reached), "1 response 204 end\n");
+    assert!(!reached.reverse(), "a request has gone over it");
+}
