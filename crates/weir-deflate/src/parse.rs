@@ -14,8 +14,6 @@ use crate::symbols::MAX_MATCH;
 pub(crate) trait Sink {
     /// The lowest byte is a literal.
     fn literal(&mut self, arena: &mut Arena, word: u64);
-    /// The lowest byte is a literal, if so.
-    fn maybe_literal(&mut self, arena: &mut Arena, word: u64, so: bool);
     /// The lowest two bytes are literals.
     fn two_literals(&mut self, arena: &mut Arena, word: u64);
     /// A copy.
@@ -46,7 +44,7 @@ const SKIP_STEP: usize = 64;
 const MAX_SKIP: usize = 32;
 /// What a step may need ahead of it: a step begins only where a copy of this length is possible.
 const STEP_ROOM: usize = 8;
-/// Lengths below this are found without a branch.
+/// Lengths below this are found without a loop.
 const SHORT: usize = 24;
 
 #[inline(always)]
@@ -134,8 +132,7 @@ impl Candidate {
         equal_bytes(self.differing)
     }
 
-    /// How many bytes are the same, up to `limit`. Branches, unlike selections, let the next step begin before the
-    /// bytes compared here have arrived.
+    /// How many bytes are the same, up to `limit`.
     #[inline(always)]
     fn length(self, arena: &Arena, from: usize, limit: usize) -> usize {
         if !self.is_long() {
@@ -187,8 +184,9 @@ fn literals<S: Sink>(arena: &mut Arena, start: usize, end: usize, sink: &mut S) 
 
 /// Turns the loaded bytes from `start` to `end` into literals and copies, with one candidate for each position.
 ///
-/// Two positions are looked at together, so that their loads overlap. What is unpredictable in the data is selected
-/// instead of branched on, but for where the next copy begins.
+/// Two positions are looked at together, so that their loads overlap. A step begins only when it is known where the
+/// one before ended, so what follows a copy waits for its length: branches let the processor go on with what it expects,
+/// selections would make it wait for the bytes that are compared.
 #[inline(always)]
 pub(crate) fn parse<const SIZE: usize, const LEAST: usize, S: Sink>(
     arena: &mut Arena,
@@ -345,12 +343,6 @@ mod tests {
     impl Sink for Record {
         fn literal(&mut self, _: &mut Arena, word: u64) {
             self.0.push(Found::Literal(word as u8));
-        }
-
-        fn maybe_literal(&mut self, arena: &mut Arena, word: u64, so: bool) {
-            if so {
-                self.literal(arena, word);
-            }
         }
 
         fn two_literals(&mut self, arena: &mut Arena, word: u64) {

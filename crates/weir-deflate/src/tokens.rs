@@ -48,15 +48,6 @@ impl Sink for Collect {
     }
 
     #[inline(always)]
-    fn maybe_literal(&mut self, arena: &mut Arena, word: u64, so: bool) {
-        let byte = word as u8;
-        arena.frequencies.first[usize::from(byte)] += u32::from(so);
-        // Written in any case, and written over if it is none.
-        arena.set_token(self.count, u32::from(byte) | (NO_SECOND as u32) << PART);
-        self.count += usize::from(so);
-    }
-
-    #[inline(always)]
     fn two_literals(&mut self, arena: &mut Arena, word: u64) {
         let (byte, second) = (word as u8, (word >> 8) as u8);
         arena.frequencies.first[usize::from(byte)] += 1;
@@ -93,13 +84,6 @@ impl Sink for Write<'_> {
     fn literal(&mut self, arena: &mut Arena, word: u64) {
         let (bits, count) = self.first(word);
         self.writer.put(arena.stage(), bits, count);
-    }
-
-    #[inline(always)]
-    fn maybe_literal(&mut self, _: &mut Arena, word: u64, so: bool) {
-        // No bits if it is none; a copy's bits still fit before the store.
-        let (bits, count) = self.first(word);
-        self.writer.add(bits & u64::from(so).wrapping_neg(), count & u32::from(so).wrapping_neg());
     }
 
     #[inline(always)]
