@@ -13,10 +13,10 @@ use crate::tokens::above_extra;
 
 /// In a token and in [`Code::first`]: 0..256 are literals, from here on the lengths from 3 on.
 pub(crate) const FIRST_COPY: usize = 256;
-/// In a token's second part and in [`Code::second`]: 0..30 are distance symbols, this is nothing at all.
-pub(crate) const NO_SECOND: usize = 30;
-/// From here on the second part is a literal.
-pub(crate) const SECOND_LITERAL: usize = 32;
+/// In a token's second part and in [`Code::second`]: 0..256 are literals, from here on distance symbols.
+pub(crate) const FIRST_DISTANCE: usize = 256;
+/// There is nothing at all in the second part.
+pub(crate) const NO_SECOND: usize = FIRST_DISTANCE + DISTANCES;
 /// Entries of either table: 9 bits of a token.
 pub(crate) const ENTRIES: usize = 512;
 
@@ -53,10 +53,10 @@ impl Code {
             *entry = u32::from(bits);
         }
         self.first_count[..FIRST_COPY].copy_from_slice(&lengths.literals[..FIRST_COPY]);
-        for (entry, &bits) in self.second[SECOND_LITERAL..][..FIRST_COPY].iter_mut().zip(&code) {
+        for (entry, &bits) in self.second[..FIRST_COPY].iter_mut().zip(&code) {
             *entry = u32::from(bits);
         }
-        self.second_count[SECOND_LITERAL..][..FIRST_COPY].copy_from_slice(&lengths.literals[..FIRST_COPY]);
+        self.second_count[..FIRST_COPY].copy_from_slice(&lengths.literals[..FIRST_COPY]);
         let mut length_code = [(0u32, 0u8, 0u8); 32];
         for (symbol, &extra) in LENGTH_EXTRA.iter().enumerate() {
             let length = lengths.literals[FIRST_LENGTH + symbol];
@@ -70,11 +70,12 @@ impl Code {
         self.end = (code[END_OF_BLOCK], lengths.literals[END_OF_BLOCK]);
         let mut distance_code = [0u16; 32];
         codes(&lengths.distances, &lengths.distance_counts, &mut distance_code);
-        self.second_length[..DISTANCES].copy_from_slice(&lengths.distances[..DISTANCES]);
+        self.second_length[FIRST_DISTANCE..][..DISTANCES].copy_from_slice(&lengths.distances[..DISTANCES]);
         for (symbol, &extra) in DISTANCE_EXTRA.iter().enumerate() {
             let length = lengths.distances[symbol];
-            self.second[symbol] = u32::from(distance_code[symbol]) ^ above_extra(symbol) << (length & 15);
-            self.second_count[symbol] = length + extra;
+            self.second[FIRST_DISTANCE + symbol] =
+                u32::from(distance_code[symbol]) ^ above_extra(symbol) << (length & 15);
+            self.second_count[FIRST_DISTANCE + symbol] = length + extra;
         }
         self.second[NO_SECOND] = 0;
         self.second_count[NO_SECOND] = 0;

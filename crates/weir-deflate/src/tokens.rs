@@ -2,7 +2,7 @@
 
 use crate::arena::Arena;
 use crate::bits::BitWriter;
-use crate::code::{Code, ENTRIES, FIRST_COPY, NO_SECOND, SECOND_LITERAL};
+use crate::code::{Code, ENTRIES, FIRST_COPY, FIRST_DISTANCE, NO_SECOND};
 use crate::parse::Sink;
 use crate::symbols::{DISTANCE_EXTRA, MIN_MATCH, distance_symbol};
 
@@ -13,7 +13,8 @@ const PART_MASK: u32 = (1 << PART) - 1;
 
 #[inline(always)]
 fn copy_token(first: usize, symbol: u32, distance: usize) -> u32 {
-    first as u32 | symbol << PART | (distance as u32 - 1) << (2 * PART)
+    let second = FIRST_DISTANCE as u32 + symbol;
+    first as u32 | second << PART | (distance as u32 - 1) << (2 * PART)
 }
 
 /// What a token of this distance symbol says above the extra bits: the rest of the distance less one, as far as there
@@ -52,7 +53,7 @@ impl Sink for Collect {
         let (byte, second) = (word as u8, (word >> 8) as u8);
         arena.frequencies.first[usize::from(byte)] += 1;
         arena.frequencies.first[usize::from(second)] += 1;
-        self.push(arena, u32::from(byte) | (SECOND_LITERAL as u32 + u32::from(second)) << PART);
+        self.push(arena, u32::from(byte) | u32::from(second) << PART);
     }
 
     #[inline(always)]
