@@ -1,5 +1,6 @@
 //! One request's life, from its head to its log line: the stages in order.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -180,7 +181,8 @@ impl Exchange {
 /// Runs an exchange to its log line.
 pub(crate) async fn run(mut exchange: Box<Exchange>) -> Finished {
     let watch = exchange.place.watch();
-    let stop = match watch.unless_ended(stages(&mut exchange)).await {
+    let outcome = watch.unless_ended(pin!(stages(&mut exchange))).await;
+    let stop = match outcome {
         Ok(outcome) => outcome.err(),
         Err(end) => Some(exchange.ended(end)),
     };

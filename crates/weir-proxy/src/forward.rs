@@ -242,10 +242,16 @@ fn finish_upload(
 /// Sends the request's body and receives the response's head; interim responses pass on the way.
 pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Result<Response, Fault> {
     let abort = x.worker.proxy(x.back).options.abortonclose;
-    let mut response = Response::default();
+    let fields = x.worker.fields.borrow_mut().take();
+    let mut response = Response { fields, ..Response::default() };
     arm_for_upload(x);
+    let mut informed = false;
     loop {
         poll_fn(|cx| {
+            // The client may wait for it: with 100, before it sends the body that this waits for.
+            if informed && x.client.poll_flush(cx).map_err(Fault::Client)?.is_ready() {
+                informed = false;
+            }
             let was_done = x.upload.done;
             let upload_pending = match poll_upload(x, server, cx) {
                 Poll::Ready(Ok(())) => false,
@@ -279,6 +285,7 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
             return Ok(response);
         }
         interim(x, &response).map_err(Fault::Client)?;
+        informed = true;
     }
 }
 

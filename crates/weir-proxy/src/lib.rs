@@ -57,6 +57,10 @@ mod edge;
 
 mod buffer;
 
+mod fields_pool;
+
+mod number_hash;
+
 mod h2_settings;
 
 mod proxy_header;
