@@ -69,7 +69,7 @@ fn replace_two<const SIZE: usize>(arena: &mut Arena, word: u64, at: usize) -> [u
 }
 
 /// Each so many positions of the window are in the table: copies are long, so that most are found a little later.
-const WINDOW_STEP: usize = 2;
+const WINDOW_STEP: usize = 3;
 
 /// Puts the positions of the bytes before the input in the table.
 pub(crate) fn insert_window<const SIZE: usize, const TWO: bool, const LEAST: usize>(
@@ -234,9 +234,11 @@ pub(crate) fn parse<const SIZE: usize, const LEAST: usize, S: Sink>(
         replace::<SIZE, LEAST>(arena, inside, from + 2);
         at = from + length;
         patience_ends = at + PATIENCE;
-        let tail = arena.word(at - 2);
+        let tail_place = (at - 2) as u16;
+        let tail = arena.word_after::<0>(tail_place);
+        let last = arena.word_after::<1>(tail_place);
         replace::<SIZE, LEAST>(arena, tail, at - 2);
-        replace::<SIZE, LEAST>(arena, tail >> 8, at - 1);
+        replace::<SIZE, LEAST>(arena, last, at - 1);
     }
     literals(arena, at, end, &mut sink);
     sink
