@@ -7,6 +7,8 @@ pub mod result;
 
 pub mod histogram;
 
+pub mod report;
+
 pub mod url;
 
 pub mod request;
