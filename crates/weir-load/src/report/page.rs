@@ -309,7 +309,7 @@ fn latency_over_time(runs: &[RunResult], names: &[String]) -> String {
     let least = lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y).fold(f64::INFINITY, f64::min);
     let y = Axis::log("Latency", Unit::Time, least, highest_point(&lines));
     let plot = Plot { description: "Latency over time".to_owned(), x: elapsed(runs), y, lines };
-    let caption = "Of each second of the run, on a logarithmic scale.";
+    let caption = "Of each interval of the run, on a logarithmic scale.";
     figure("Latency over time", caption, &plot)
 }
 
