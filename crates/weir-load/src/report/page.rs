@@ -16,7 +16,7 @@ pub const MAX_RUNS: usize = COLORS;
 const CURVE_TICKS: u32 = 12;
 
 /// Pixels of the plots, for a desk and for a phone.
-const WIDE: (u32, u32) = (1040, 400);
+const WIDE: (u32, u32) = (960, 380);
 const NARROW: (u32, u32) = (400, 330);
 
 /// From this ratio of the longest to the median on, percentiles are shown on a logarithmic scale at first.
