@@ -48,6 +48,8 @@ pub mod result;
 
 pub mod histogram;
 
+pub mod report;
+
 pub use run::run;
 
 pub use setup::Setup;
