@@ -200,7 +200,8 @@ impl<'a> Thread<'a> {
             lane.begin(self.share.schedule(&lane.plan, pace, times.end_ns));
         }
         let mut cpu = Cpu::now();
-        let mut begun_ns = self.now_ns();
+        // Requests are due from the moment that all threads were told, however late this one has got to it.
+        let mut begun_ns = part.begin_ns;
         let mut interval_ns = begun_ns;
         let (mut warm_up, mut number) = (true, 0);
         loop {
@@ -214,14 +215,15 @@ impl<'a> Thread<'a> {
                         figures.add(&lane.end_warm_up());
                     }
                     if part.warm_up > Duration::ZERO {
-                        reports.send(interval(true, number, now_ns - interval_ns, figures)).ok();
+                        reports.send(interval(true, number, now_ns.saturating_sub(interval_ns), figures)).ok();
                     }
                     (warm_up, number) = (false, 0);
-                    (begun_ns, interval_ns, cpu) = (now_ns, now_ns, Cpu::now());
+                    begun_ns = part.begin_ns + u64::try_from(part.warm_up.as_nanos()).unwrap_or(0);
+                    (interval_ns, cpu) = (begun_ns, Cpu::now());
                 }
                 Event::Interval => {
                     let figures = self.take_figures();
-                    reports.send(interval(warm_up, number, now_ns - interval_ns, figures)).ok();
+                    reports.send(interval(warm_up, number, now_ns.saturating_sub(interval_ns), figures)).ok();
                     (interval_ns, number) = (now_ns, number + 1);
                 }
                 Event::End => break,
@@ -246,7 +248,7 @@ impl<'a> Thread<'a> {
         let now_ns = self.now_ns();
         let (warm_up, number, interval_ns) = open;
         let figures = self.take_figures();
-        let seconds = (now_ns - interval_ns) as f64 / 1e9;
+        let seconds = now_ns.saturating_sub(interval_ns) as f64 / 1e9;
         let mut waiting = Figures::default();
         for lane in &self.lanes {
             waiting.add(&lane.end(now_ns));
@@ -255,7 +257,7 @@ impl<'a> Thread<'a> {
         PartReport {
             last: Some(IntervalReport { warm_up, number, seconds, figures }),
             waiting,
-            seconds: (now_ns - begun_ns) as f64 / 1e9,
+            seconds: now_ns.saturating_sub(begun_ns) as f64 / 1e9,
             cpu_seconds: used.total,
             user_seconds: used.user,
             system_seconds: used.system,
