@@ -186,6 +186,12 @@ impl Setup {
         }
     }
 
+    /// What is asked for, before it is known which version of HTTP a server agrees on.
+    #[must_use]
+    pub fn expected_plan(&self) -> Plan {
+        self.plan(expected(self.http))
+    }
+
     /// What was asked for, for the result.
     pub(crate) fn plan(&self, protocol: Protocol) -> Plan {
         /// A log has too many different requests to list them.

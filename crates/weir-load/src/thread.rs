@@ -215,7 +215,9 @@ impl<'a> Thread<'a> {
                         figures.add(&lane.end_warm_up());
                     }
                     if part.warm_up > Duration::ZERO {
-                        reports.send(interval(true, number, now_ns.saturating_sub(interval_ns), figures)).ok();
+                        reports
+                            .send(interval(true, number, now_ns.saturating_sub(interval_ns), figures))
+                            .ok();
                     }
                     (warm_up, number) = (false, 0);
                     begun_ns = part.begin_ns + u64::try_from(part.warm_up.as_nanos()).unwrap_or(0);
