@@ -126,7 +126,8 @@ impl Axis {
         let (first, last) = (least.log10().floor() as i32, most.log10().ceil() as i32);
         let marked = |marks: usize| {
             let marks = [1.0, 2.0, 5.0].into_iter().take(marks);
-            let all = (first..=last).flat_map(move |power| marks.clone().map(move |mark| mark * 10f64.powi(power)));
+            let all =
+                (first..=last).flat_map(move |power| marks.clone().map(move |mark| mark * 10f64.powi(power)));
             all.collect::<Vec<f64>>()
         };
         let all = marked(3);
@@ -324,7 +325,8 @@ impl Plot {
         if self.x.scale != Scale::Linear || self.x.ticks.len() < 2 {
             return 1;
         }
-        let longest = self.x.ticks.iter().map(|tick| self.x.unit.label(*tick).chars().count()).max().unwrap_or(0);
+        let longest =
+            self.x.ticks.iter().map(|tick| self.x.unit.label(*tick).chars().count()).max().unwrap_or(0);
         let apart = width * (self.x.share(self.x.ticks[1]) - self.x.share(self.x.ticks[0]));
         ((longest as f64 * DIGIT + 8.0) / apart.max(1.0)).ceil().max(1.0) as usize
     }
@@ -442,10 +444,7 @@ mod tests {
             &Axis::log("", Unit::Time, 0.000_3, 0.04),
             "200 \u{b5}s | 500 \u{b5}s | 1 ms | 2 ms | 5 ms | 10 ms | 20 ms | 50 ms",
         );
-        check(
-            &Axis::log("", Unit::Time, 0.000_03, 3.0),
-            "100 \u{b5}s | 1 ms | 10 ms | 100 ms | 1 s",
-        );
+        check(&Axis::log("", Unit::Time, 0.000_03, 3.0), "100 \u{b5}s | 1 ms | 10 ms | 100 ms | 1 s");
         check(&Axis::log("", Unit::Time, 0.001, 0.001), "1 ms | 2 ms");
         check(&Axis::log("", Unit::Time, 0.0, f64::INFINITY), "10 ns | 20 ns | 50 ns | 100 ns");
         check(
