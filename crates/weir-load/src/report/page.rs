@@ -16,7 +16,7 @@ pub const MAX_RUNS: usize = COLORS;
 const CURVE_TICKS: u32 = 12;
 
 /// Pixels of the plots, for a desk and for a phone.
-const WIDE: (u32, u32) = (1040, 400);
+const WIDE: (u32, u32) = (960, 380);
 const NARROW: (u32, u32) = (400, 330);
 
 /// From this ratio of the longest to the median on, percentiles are shown on a logarithmic scale at first.
@@ -153,7 +153,7 @@ fn overview(html: &mut String, runs: &[RunResult], names: &[String]) {
     let at = |percent: f64| move |run: &RunResult| units::time(seconds(run.times.latency(), percent));
     let mut rows = vec![row("answers/s", &|run| units::rate(rate_of(run)))];
     if runs.iter().any(|run| run.best_rate.is_some()) {
-        rows.push(row("best rate", &|run| run.best_rate.map_or("none".to_owned(), units::rate)));
+        rows.push(row("best rate", &|run| run.best_rate.map_or_else(|| "none".to_owned(), units::rate)));
     }
     rows.extend(PERCENTILES.iter().map(|(name, percent)| row(name, &at(*percent))));
     rows.push(row("longest", &|run| units::time(run.times.latency().max().as_secs_f64())));

@@ -12,7 +12,7 @@ pub const COLORS: usize = 8;
 pub const MAX_POINTS: usize = 1000;
 
 /// Width of a digit in the page's font at the size of tick labels, in pixels.
-const DIGIT: f64 = 7.2;
+const DIGIT: f64 = 7.6;
 
 /// How values become distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,13 +103,15 @@ impl Axis {
         Self { title: title.to_owned(), scale: Scale::Linear, unit, low: 0.0, high: steps * step, ticks }
     }
 
-    /// From 0 to `most` exactly: for the time of a run.
+    /// From 0 to `most` and no further than a mark close behind it: for the time of a run.
     #[must_use]
     pub fn exact(title: &str, unit: Unit, most: f64, wanted: usize) -> Self {
+        /// A mark that is so close to the end belongs to it.
+        const NEAR: f64 = 1.02;
         let mut axis = Self::linear(title, unit, most, wanted);
         if most.is_finite() && most > 0.0 {
-            axis.high = most;
-            axis.ticks.retain(|tick| *tick <= most * 1.000_001);
+            axis.ticks.retain(|tick| *tick <= most * NEAR);
+            axis.high = axis.ticks.last().map_or(most, |last| last.max(most));
         }
         axis
     }
@@ -440,6 +442,7 @@ mod tests {
         check(&Axis::linear("", Unit::Rate, 0.0, 5), "0 | 0.2 | 0.4 | 0.6 | 0.8 | 1");
         check(&Axis::linear("", Unit::Number, f64::NAN, 1), "0 | 1");
         check(&Axis::exact("", Unit::Time, 31.0, 6), "0 | 10 s | 20 s | 30 s");
+        check(&Axis::exact("", Unit::Time, 9.99, 2), "0 | 5 s | 10 s");
         check(
             &Axis::log("", Unit::Time, 0.000_3, 0.04),
             "200 \u{b5}s | 500 \u{b5}s | 1 ms | 2 ms | 5 ms | 10 ms | 20 ms | 50 ms",

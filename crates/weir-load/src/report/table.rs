@@ -55,8 +55,10 @@ fn rates(text: &mut String, result: &RunResult) {
             each(sent)
         ),
     );
-    if let Some(best) = result.best_rate {
-        row(text, "best rate", &format!("{} requests/s held the goal", units::rate(best)));
+    match result.best_rate {
+        Some(best) => row(text, "best rate", &format!("{} requests/s held the goal", units::rate(best))),
+        None if !result.steps.is_empty() => row(text, "best rate", "none held the goal"),
+        None => {}
     }
     text.push('\n');
 }
@@ -73,7 +75,7 @@ fn latencies(text: &mut String, result: &RunResult) {
     let corrected = (!times.corrected.is_empty()).then_some(&times.corrected);
     let columns: Vec<(&str, &Histogram)> = match corrected {
         Some(corrected) => vec![("corrected", corrected), ("uncorrected", &times.uncorrected)],
-        None => vec![("", &times.uncorrected)],
+        None => vec![("uncorrected", &times.uncorrected)],
     };
     let columns = columns.into_iter().chain([("first byte", &times.first_byte)]);
     let columns: Vec<_> = columns.filter(|(_, times)| !times.is_empty()).collect();
@@ -212,4 +214,83 @@ fn generator(text: &mut String, result: &RunResult) {
 /// Text of others on a terminal: no control characters, not too much of it.
 pub(super) fn printable(text: &str) -> String {
     text.chars().take(MAX_SHOWN).map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    fn check(result: &RunResult, there: &[&str], missing: &[&str]) {
+        let text = table(result);
+        for part in there {
+            assert!(text.contains(part), "{part:?} is missing in\n{text}");
+        }
+        for part in missing {
+            assert!(!text.contains(part), "{part:?} is in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_closed_loop() {
+        check(
+            &fixture::closed(),
+            &[
+                "GET http://127.0.0.1:8000/bytes/60\n  HTTP/1.1, 2 threads, 10 connections, as fast as answers come, for 10 s\n\n",
+                "  rate         1,000 answers/s\n",
+                "  bytes        2.48 MiB received (254 KiB/s), 879 KiB sent (87.9 KiB/s)\n",
+                "  latency        uncorrected   first byte\n        50 %         1.02 ms       918 \u{b5}s\n",
+                "  answers      10,000: 2xx 10,000\n  errors       none\n  connections  10 opened, connect p50",
+                "  server       weir-origin\n",
+                "busiest thread 25 %\n               The generator was not the bottleneck",
+            ],
+            &["  corrected", "best rate", "steps", "TLS", "at the end", "warm-up"],
+        );
+    }
+
+    #[test]
+    fn a_rate_with_errors() {
+        check(
+            &fixture::paced(),
+            &[
+                "HTTP/2, 2 threads, 10 connections with 10 requests at once on each, 1,000 requests/s, for 10 s after 2 s of warm-up\n",
+                "  rate         1,000 answers/s of 1,000 asked for\n",
+                "  latency          corrected  uncorrected   first byte\n",
+                "         max          121 ms       101 ms      91.0 ms\n",
+                "  answers      10,000: 2xx 9,900, 3xx 20, 4xx 30, 5xx 50\n",
+                "  errors       connect 1, TLS 2, timeout 3, reset 4, protocol 5, bad status 80\n               such as: connect: refused\n",
+                "  at the end   3 waited for their answer, 5 were due and not sent\n",
+                "  TLS          10 handshakes, 4 resumed, time p50",
+                "  server       nginx/1.22, TLSv1.3, TLS_AES_128_GCM_SHA256\n",
+                ", p99 of its lag ",
+            ],
+            &["best rate"],
+        );
+    }
+
+    #[test]
+    fn a_ramp() {
+        let mut result = fixture::ramp();
+        let step = "       2,000        2,000      3.96 ms       102 ms  p99 6.1 ms, goal 5 ms\n";
+        check(&result, &["  best rate    1,000 requests/s held the goal\n", step, "  held\n"], &[]);
+        result.best_rate = None;
+        check(&result, &["  best rate    none held the goal\n"], &[]);
+    }
+
+    /// A wrong latency is worse than none.
+    #[test]
+    fn a_starved_generator_shows_no_latency() {
+        check(
+            &fixture::starved(),
+            &["  latency      not shown, for it would be the generator's own.\n", "99 % of a core"],
+            &["99.9 %", "was not the bottleneck"],
+        );
+    }
+
+    #[test]
+    fn text_of_servers_moves_no_cursor() {
+        let mut result = fixture::paced();
+        result.totals.errors.examples = vec!["bad \u{1b}[2J\r\n status".to_owned()];
+        check(&result, &["such as: bad \u{fffd}[2J\u{fffd}\u{fffd} status\n"], &["\u{1b}", "\r"]);
+    }
 }
