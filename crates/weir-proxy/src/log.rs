@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::Write;
 use std::net::UdpSocket;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixDatagram;
 use std::rc::Rc;
 
@@ -40,6 +41,8 @@ pub(crate) struct Logger {
     udp: RefCell<[Option<UdpSocket>; 2]>,
     unix: RefCell<Option<UnixDatagram>>,
     tcp: RefCell<HashMap<LogAddress, mpsc::Sender<Vec<u8>>>>,
+    /// Standard output and error never wait for their reader.
+    unblocked: RefCell<[bool; 2]>,
     /// Formatted time of the second it belongs to.
     second: Cell<i64>,
     stamp: RefCell<String>,
@@ -61,6 +64,7 @@ impl Logger {
             udp: RefCell::default(),
             unix: RefCell::default(),
             tcp: RefCell::default(),
+            unblocked: RefCell::default(),
             second: Cell::new(i64::MIN),
             stamp: RefCell::default(),
             line: RefCell::default(),
@@ -159,10 +163,12 @@ impl Logger {
                 }
                 socket.as_ref().map(|s| s.send_to(line, path))
             }
-            LogAddress::Stdout => Some(std::io::stdout().lock().write(line)),
-            LogAddress::Stderr => Some(std::io::stderr().lock().write(line)),
-            LogAddress::Fd(1) => Some(std::io::stdout().lock().write(line)),
-            LogAddress::Fd(2) => Some(std::io::stderr().lock().write(line)),
+            LogAddress::Stdout | LogAddress::Fd(1) => {
+                Some(self.write_stream(0, rustix::stdio::stdout(), line))
+            }
+            LogAddress::Stderr | LogAddress::Fd(2) => {
+                Some(self.write_stream(1, rustix::stdio::stderr(), line))
+            }
             LogAddress::Tcp(_) => {
                 self.deliver_tcp(address, line);
                 None
@@ -175,6 +181,16 @@ impl Logger {
             }
             LogAddress::Fd(_) | LogAddress::Ring(_) | LogAddress::Backend(_) => None,
         };
+    }
+
+    /// One write for one line. Whoever reads the other end of a pipe may have stopped: traffic does not wait.
+    fn write_stream(&self, index: usize, stream: BorrowedFd<'_>, line: &[u8]) -> std::io::Result<usize> {
+        if !self.unblocked.borrow_mut()[index] && !rustix::termios::isatty(stream) {
+            let flags = rustix::fs::fcntl_getfl(stream)?;
+            rustix::fs::fcntl_setfl(stream, flags | rustix::fs::OFlags::NONBLOCK)?;
+        }
+        self.unblocked.borrow_mut()[index] = true;
+        Ok(rustix::io::write(stream, line)?)
     }
 
     /// Lines to a TCP server go through a task that reconnects; a full queue drops them.
