@@ -36,6 +36,8 @@ mod cookie;
 
 mod connect;
 
+mod socks4;
+
 mod forward;
 
 mod response_inspection;
@@ -95,7 +97,7 @@ pub mod peers;
 
 mod stick_rules;
 
-mod load;
+pub mod load;
 
 mod worker;
 
@@ -109,5 +111,5 @@ pub mod process_vars;
 
 mod resolve;
 
-pub use process::{Process, Services, StartError};
+pub use process::{Process, Services, StartError, Terms};
 pub use state::Shared;

@@ -25,7 +25,7 @@ use crate::process::Services;
 use crate::sessions::Sessions;
 use crate::state::{ProxyState, Shared};
 
-/// The filters between two proxies; `None` where there are none.
+/// The filters between a frontend and a backend, if there are any.
 type Filters = Option<Rc<Plan>>;
 
 /// A proxy's settings with a count of its own on this thread: taking one touches no memory of other threads.
@@ -100,9 +100,12 @@ impl Worker {
             response_options: ParseOptions {
                 max_head: tune.bufsize,
                 max_fields: tune.http_maxhdr,
+                accept_payload_with_any_method: config.global.h1_accept_payload_with_any_method,
                 ..ParseOptions::default()
             },
-            compression_scratch: RefCell::default(),
+            compression_scratch: RefCell::new(weir_compress::Scratch::with_window_memory(
+                tune.comp_window_memory / shared.threads.max(1),
+            )),
             throttle: RefCell::new(Throttle::new(filter::limits(&shared))),
             pieces: Pieces::default(),
             filters: RefCell::default(),
