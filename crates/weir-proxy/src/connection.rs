@@ -13,6 +13,7 @@ use weir_config::model::{Bind, Mode, Proto, Proxy};
 use weir_http::h1::{ParseError, ParseOptions};
 use weir_http::{Method, Request, proxy_protocol};
 use weir_net::connect::KeepAlive;
+use weir_net::listen::Accepted;
 use weir_net::timers::{ClockHeld, Deadline, now_ms};
 use weir_net::{Address, Stream};
 use weir_rules::txn::ProxyName;
@@ -95,19 +96,17 @@ impl Drop for Presence {
 
 /// Serves a connection from accept to close.  The accepting side has counted it in `Shared::connections`.
 ///
-/// What an idle HTTP/1 client needs is small: everything else is on the heap while it lasts, what the connection
-/// was opened with included.
+/// What an idle HTTP/1 client needs is small: everything else is on the heap while it lasts, what was accepted
+/// included.
 pub(crate) fn serve(
     worker: Rc<Worker>,
     entry: Rc<Entry>,
-    stream: Stream,
-    peer: Address,
+    accepted: Box<Accepted>,
 ) -> impl Future<Output = ()> {
     let presence = Presence::new(&worker, &entry);
-    let opening = Box::pin(open(worker, entry, stream, peer));
     async move {
         // Bound first: what stands in a condition lives as long as what depends on it.
-        let opened = opening.await;
+        let opened = Box::pin(open(&presence.worker, &presence.entry, *accepted)).await;
         if let Some((session, edge)) = opened {
             requests(&presence.worker, &presence.entry, session, edge).await;
         }
@@ -137,14 +136,14 @@ async fn requests(worker: &Rc<Worker>, entry: &Rc<Entry>, session: Rc<Session>, 
 
 /// Everything before the first request: rules on the connection, PROXY header, TLS, rules on the session.
 async fn open(
-    worker: Rc<Worker>,
-    entry: Rc<Entry>,
-    stream: Stream,
-    peer: Address,
+    worker: &Rc<Worker>,
+    entry: &Rc<Entry>,
+    accepted: Accepted,
 ) -> Option<(Rc<Session>, Box<H1Edge>)> {
+    let Accepted { stream, peer } = accepted;
     let front = Rc::clone(worker.proxy(entry.front));
-    let mut session = new_session(&worker, &entry, &front, &stream, peer);
-    let Some(edge) = prepare(&worker, &entry, &front, &mut session, stream).await else {
+    let mut session = new_session(worker, entry, &front, &stream, peer);
+    let Some(edge) = prepare(worker, entry, &front, &mut session, stream).await else {
         stick_track::session_ends(&worker.shared, &session);
         return None;
     };
@@ -752,7 +751,7 @@ fn start_stream(
 mod tests {
     use super::*;
 
-    fn size_of_future<F: Future>(_: impl Fn(Rc<Worker>, Rc<Entry>, Stream, Address) -> F) -> usize {
+    fn size_of_future<F: Future>(_: impl Fn(Rc<Worker>, Rc<Entry>, Box<Accepted>) -> F) -> usize {
         size_of::<F>()
     }
 
