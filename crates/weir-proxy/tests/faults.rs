@@ -13,6 +13,8 @@ use rustix::net::sockopt::set_socket_linger;
 use weir_config::model::AdminLevel;
 use weir_net::Stream;
 use weir_net::handover::Inheritance;
+use weir_net::tls::certificate::CertificateStore;
+use weir_net::tls::server::{CertificateSource, ServerOptions, TlsServer};
 use weir_proxy::listeners::bind_all;
 use weir_proxy::{Process, Services, Shared};
 use weir_rules::{Reply, Txn, reply};
@@ -211,6 +213,7 @@ fn patiently(expected: &str, play: impl Fn(u32) -> String) {
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const GET_CLOSE: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 const HEAD_END: &[u8] = b"\r\n\r\n";
+const CERTIFICATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../weir-net/tests/version1/good.pem");
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
 fn status(answer: &[u8]) -> u16 {
@@ -606,8 +609,7 @@ fn http2_servers_that_fail_after_every_frame() {
 
 #[test]
 fn handshakes_that_fail() {
-    let certificate = concat!(env!("CARGO_MANIFEST_DIR"), "/../weir-net/tests/version1/good.pem");
-    let lines = |more: &str| format!("{more} bind 127.0.0.1:0 ssl crt {certificate}");
+    let lines = |more: &str| format!("{more} bind 127.0.0.1:0 ssl crt {CERTIFICATE}");
     let bench = Bench::before(&[Drain], &lines(""));
     let hello = client_hello();
     let client = |script: &[Do]| play(TcpStream::connect(bench.others[0]).unwrap(), script);
@@ -657,6 +659,44 @@ fn handshakes_with_servers_that_fail() {
     // Never complete.
     check(&[say(&[22, 3, 3, 64, 0, 2]), Drain], "503 sC");
     check(&[Drain], "503 sC");
+}
+
+/// An origin over TLS that ends its answer with the connection, and says so or not.
+fn tls_origin(says_so: bool) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let options = ServerOptions {
+            certificates: vec![CertificateSource::Crt(CERTIFICATE.into())],
+            ..ServerOptions::default()
+        };
+        let (server, _) = TlsServer::new(&options, &CertificateStore::default()).unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        runtime.block_on(async {
+            let mut stream = Stream::from_tcp(socket).unwrap();
+            stream.start_server_tls(&server, &[]);
+            let mut request = Vec::new();
+            while !request.ends_with(HEAD_END) && stream.read(&mut request, 4096).await.unwrap() > 0 {}
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nall of it").await.unwrap();
+            if says_so {
+                stream.shutdown_write().await.unwrap();
+            }
+        });
+    });
+    address
+}
+
+#[test]
+fn a_body_that_ends_with_a_tls_connection_is_whole_when_the_server_says_so() {
+    for (says_so, logged) in [(true, "200 --"), (false, "200 SD")] {
+        let bench = Bench::new(&format!(" server s {} ssl verify none", tls_origin(says_so)));
+        let got = bench.client(&[say(GET_CLOSE), Drain]);
+        assert!(got.ends_with(b"\r\n\r\nall of it"), "{}", String::from_utf8_lossy(&got));
+        assert_eq!(bench.logged(), logged);
+        bench.settles();
+    }
 }
 
 /// A hello for TLS 1.2 with what a server needs to go on.
