@@ -9,7 +9,7 @@ use weir_balance::Status;
 use weir_config::model::{Bind, BindAddr, Proxy};
 use weir_net::timers::now_ms;
 use weir_proxy::Shared;
-use weir_proxy::state::{ProxyState, ServerState};
+use weir_proxy::state::{ListenerState, ProxyState, ServerState};
 
 /// One line of the statistics.
 pub(crate) struct Object<'a> {
@@ -177,6 +177,14 @@ impl Object<'_> {
             Part::Listener(_) => Kind::Listener,
             Part::Server(_) => Kind::Server,
             Part::Backend => Kind::Backend,
+        }
+    }
+
+    /// The state of the listener, when it is one.
+    pub(crate) fn listener(&self) -> Option<&ListenerState> {
+        match &self.part {
+            Part::Listener(bind) => self.state.listener(bind.id).map(|state| &**state),
+            Part::Frontend | Part::Server(_) | Part::Backend => None,
         }
     }
 

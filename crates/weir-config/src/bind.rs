@@ -76,6 +76,9 @@ fn expand(word: &Word) -> Parsed<Vec<Bind>> {
             (Host::Abstract(name), _) => add(BindAddr::Abstract(name.clone())),
             (Host::Fd(fd), _) => add(BindAddr::Fd(*fd)),
             (Host::Sockpair(fd), _) => add(BindAddr::Sockpair(*fd)),
+            (Host::Reverse(name), _) if name.split_once('/').is_none() => {
+                return fail(word.pos, format!("'{text}' names no server: rhttp@BACKEND/SERVER is expected"));
+            }
             (Host::Reverse(name), _) => add(BindAddr::Reverse(name.clone())),
         }
         if found.len() > MOST_SOCKETS {

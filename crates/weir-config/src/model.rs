@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::status_set::StatusSet;
-use weir_rules::auth::UserList;
 use weir_rules::pattern::PatternFiles;
 use weir_rules::{Condition, Expr, LogFormat, Pos, Rule};
 
@@ -23,8 +22,6 @@ pub struct Config {
     pub sources: Vec<Arc<str>>,
     /// Frontends, backends and listens in their order; `default_backend` and the like are indexes into it.
     pub proxies: Vec<Arc<Proxy>>,
-    /// `userlist` sections by name.
-    pub userlists: BTreeMap<String, Arc<UserList>>,
     /// Maps and ACL files by name, shared with the rules that use them; changed at run time.
     pub patterns: Arc<PatternFiles>,
     /// `cache` sections by name.
@@ -39,8 +36,6 @@ pub struct Config {
     pub log_forwards: Vec<LogForward>,
     /// `mailers` sections by name: mailers with their addresses.
     pub mailers: BTreeMap<String, Vec<(String, SocketAddr)>>,
-    /// `fcgi-app` sections by name.
-    pub fcgi_apps: BTreeMap<String, Arc<FcgiApp>>,
     /// `crt-store` sections: certificates that `crt @store/name` names.
     pub crt_stores: Vec<CrtStore>,
 }
@@ -141,24 +136,6 @@ pub struct LogForward {
     pub timeout_client: Option<Duration>,
     pub assume_rfc6587_ntf: bool,
     pub dont_parse_log: bool,
-}
-
-/// `fcgi-app NAME`
-#[derive(Debug, Default)]
-#[allow(missing_docs, reason = "each field is the fcgi-app keyword of the same name")]
-pub struct FcgiApp {
-    pub name: String,
-    pub pos: Pos,
-    pub docroot: Vec<u8>,
-    pub index: Option<Vec<u8>>,
-    pub logs: Vec<LogTarget>,
-    pub pass_headers: Vec<(Vec<u8>, Option<Condition>)>,
-    pub path_info: Option<regex::bytes::Regex>,
-    pub get_values: bool,
-    pub keep_conn: bool,
-    pub max_reqs: u32,
-    pub mpxs_conns: bool,
-    pub set_params: Vec<(Vec<u8>, LogFormat, Option<Condition>)>,
 }
 
 /// `crt-store [NAME]`
@@ -416,7 +393,6 @@ pub struct Proxy {
     pub balance: Balance,
     pub hash: HashType,
     pub cookie: Option<CookiePersistence>,
-    pub dispatch: Option<SocketAddr>,
     pub fullconn: usize,
     pub retries: u32,
     pub retry_on: RetryOn,
@@ -442,14 +418,16 @@ pub struct Proxy {
     pub errors: BTreeMap<u16, ErrorReply>,
     pub stats: Option<Stats>,
     pub compression: Option<Compression>,
-    /// Filters in their order (`filter trace`, `filter compression`).
+    /// Filters in the order of their lines.
     pub filters: Vec<Filter>,
+    /// `filter-sequence request` and `response`: names of filters in the order they work, where it is not that of
+    /// their lines.
+    pub filter_sequence: [Option<Vec<String>>; 2],
     pub forwardfor: Option<ForwardFor>,
     pub originalto: Option<ForwardFor>,
     pub stick_table: Option<StickTable>,
     pub stick_rules: Vec<StickRule>,
 
-    pub guid: Option<String>,
     /// Name of the defaults section it starts from; empty for one without a name or without any.
     pub defaults: String,
     pub hash_preserve_affinity: HashPreserveAffinity,
@@ -464,8 +442,6 @@ pub struct Proxy {
     pub srvtcpka: KeepAliveProbes,
     pub external_check_command: Option<String>,
     pub external_check_path: Option<String>,
-    /// `use-fcgi-app NAME`
-    pub fcgi_app: Option<String>,
     /// `dynamic-cookie-key`
     pub dynamic_cookie_key: Option<Vec<u8>>,
     /// `source ... usesrc` and `source ... interface` of the proxy.
@@ -930,7 +906,6 @@ pub struct RetryOn {
     pub empty_response: bool,
     pub junk_response: bool,
     pub response_timeout: bool,
-    pub early_data_rejected: bool,
     pub statuses: Vec<u16>,
 }
 
@@ -983,11 +958,7 @@ pub struct Options {
     pub abortonclose: bool,
     pub http_buffer_request: bool,
     pub http_ignore_probes: bool,
-    pub http_use_htx: bool,
-    pub http_no_delay: bool,
     pub http_pretend_keepalive: bool,
-    pub http_proxy: bool,
-    pub http_use_proxy_header: bool,
     pub http_drop_request_trailers: bool,
     pub http_drop_response_trailers: bool,
     pub h1_case_adjust_bogus_client: bool,
@@ -999,16 +970,9 @@ pub struct Options {
     pub persist: bool,
     pub prefer_last_server: bool,
     pub allbackups: bool,
-    pub independent_streams: bool,
     pub nolinger: bool,
     pub clitcpka: bool,
     pub srvtcpka: bool,
-    pub splice_request: bool,
-    pub splice_response: bool,
-    pub splice_auto: bool,
-    pub tcp_smart_accept: bool,
-    pub tcp_smart_connect: bool,
-    pub transparent: bool,
     pub contstats: bool,
     pub socket_stats: bool,
     pub checkcache: bool,
@@ -1122,7 +1086,6 @@ pub struct Stats {
     pub show_legends: bool,
     pub show_node: Option<String>,
     pub show_desc: Option<String>,
-    pub show_modules: bool,
     pub scope: Vec<String>,
     /// `stats admin if ...`
     pub admin: Arc<Vec<Condition>>,
@@ -1146,12 +1109,50 @@ pub struct Compression {
 }
 
 /// `filter ...`
-#[derive(Debug, Clone)]
-#[allow(missing_docs, reason = "the filter keyword's kinds")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
+    /// `filter compression`: whichever direction the `compression` lines name.
     Compression,
-    Trace { name: String, random_forwarding: bool, hexdump: bool },
+    /// `filter comp-req`
+    CompressRequests,
+    /// `filter comp-res`
+    CompressResponses,
+    /// `filter trace`
+    Trace(TraceFilter),
+    /// `filter cache NAME`
     Cache(String),
+}
+
+impl Filter {
+    /// The word after `filter`, as `filter-sequence` says it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Compression => "compression",
+            Self::CompressRequests => "comp-req",
+            Self::CompressResponses => "comp-res",
+            Self::Trace(_) => "trace",
+            Self::Cache(_) => "cache",
+        }
+    }
+
+    /// Whether it compresses.
+    #[must_use]
+    pub const fn compresses(&self) -> bool {
+        matches!(self, Self::Compression | Self::CompressRequests | Self::CompressResponses)
+    }
+}
+
+/// `filter trace`
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the filter's words")]
+pub struct TraceFilter {
+    pub name: String,
+    pub quiet: bool,
+    pub random_forwarding: bool,
+    /// `max-fwd`: 0 for no limit.
+    pub max_forward_bytes: usize,
+    pub hexdump: bool,
 }
 
 /// `option httpchk` with its `http-check` lines.  The steps are complete: they start with a connection (after set-var),
@@ -1300,8 +1301,6 @@ pub struct StickTable {
     pub peers: Option<String>,
     /// `srvkey addr`: servers are stored by address instead of by name.
     pub srvkey_addr: bool,
-    pub write_to: Option<String>,
-    pub recv_only: bool,
     pub brates_factor: u32,
     pub pos: Pos,
 }

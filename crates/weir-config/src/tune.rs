@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use weir_rules::{Diagnostic, Level};
+
 use crate::args::{Args, Parsed};
 use crate::global::GlobalDraft;
 use crate::keywords::{How, Keyword, Places, keyword};
@@ -56,6 +58,16 @@ fn window(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
 
 fn streams(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
     number(draft, args, |t| &mut t.h2_max_concurrent_streams, 0..=i32::MAX as u32)
+}
+
+/// There is no zlib: its settings are read and have no effect, which is said.
+fn zlib(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>, range: std::ops::RangeInclusive<u8>) -> Parsed {
+    args.number(range)?;
+    let message =
+        format!("'{}' has no effect: the encoder keeps no memory of its own for a stream", args.keyword);
+    let notice = Diagnostic { level: Level::Notice, ..Diagnostic::warning(args.keyword_pos, message) };
+    draft.scope.warnings.push(notice);
+    args.end()
 }
 
 /// Kept by name for those who ask.
@@ -567,16 +579,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     entry("tune.quic.reorder-ratio", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
     entry("tune.quic.retry-threshold", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
     entry("tune.quic.socket-owner", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
-    entry(
-        "tune.zlib.memlevel",
-        "<number>",
-        "Memory of zlib",
-        How::NoEffect("the built-in compressor has one size"),
-    ),
-    entry(
-        "tune.zlib.windowsize",
-        "<number>",
-        "Window of zlib",
-        How::NoEffect("the built-in compressor has one size"),
-    ),
+    entry("tune.zlib.memlevel", "<number>", "Memory of zlib", How::Global(|d, a| zlib(d, a, 1..=9))),
+    entry("tune.zlib.windowsize", "<number>", "Window of zlib", How::Global(|d, a| zlib(d, a, 8..=15))),
 ];

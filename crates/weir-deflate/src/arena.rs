@@ -6,7 +6,7 @@
 use crate::code::Frequencies;
 
 /// The farthest distance of a match (RFC 1951 section 3.2.5).
-pub(crate) const WINDOW: usize = 1 << 15;
+pub const WINDOW: usize = 1 << 15;
 /// Half is the window, half is being read.
 const RING: usize = 2 * WINDOW;
 /// The first bytes again after the last, for loads across the end.
@@ -43,13 +43,13 @@ impl Arena {
         stage: [0; STAGE + STORE],
     };
 
-    /// Puts the input's bytes from position `at`, a multiple of [`WINDOW`], into their half.
-    pub(crate) fn load(&mut self, at: usize, half: &[u8]) {
+    /// Puts bytes in their place, which must not reach across a multiple of [`WINDOW`].
+    pub(crate) fn load(&mut self, at: usize, bytes: &[u8]) {
         let start = at & (RING - 1);
-        self.ring[start..start + half.len()].copy_from_slice(half);
-        if start == 0 {
-            let again = half.len().min(SLACK);
-            self.ring[RING..RING + again].copy_from_slice(&half[..again]);
+        self.ring[start..start + bytes.len()].copy_from_slice(bytes);
+        if start < SLACK {
+            let again = bytes.len().min(SLACK - start);
+            self.ring[RING + start..RING + start + again].copy_from_slice(&bytes[..again]);
         }
     }
 

@@ -70,6 +70,24 @@ fn replace_two<const SIZE: usize>(arena: &mut Arena, word: u64, at: usize) -> [u
     [before as u16, (before >> 16) as u16]
 }
 
+/// Each so many positions of the window are in the table: copies are long, so that most are found a little later.
+const WINDOW_STEP: usize = 2;
+
+/// Puts the positions of the bytes before the input in the table.
+pub(crate) fn insert_window<const SIZE: usize, const TWO: bool, const LEAST: usize>(
+    arena: &mut Arena,
+    end: usize,
+) {
+    for at in (0..end).step_by(WINDOW_STEP) {
+        let word = arena.word(at);
+        if TWO {
+            replace_two::<SIZE>(arena, word, at);
+        } else {
+            replace::<SIZE, LEAST>(arena, word, at);
+        }
+    }
+}
+
 /// A place that may have the same bytes.
 #[derive(Clone, Copy)]
 struct Candidate {

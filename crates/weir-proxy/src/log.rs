@@ -27,6 +27,9 @@ pub(crate) mod level {
     pub(crate) const SILENT: u8 = 8;
 }
 
+/// No structured data (RFC 5424 section 6.3).
+const NO_DATA: &[u8] = b"-";
+
 /// Lines that wait for a slow TCP log server; further ones are dropped, as with UDP.
 const MAX_QUEUED_LINES: usize = 1024;
 
@@ -72,6 +75,11 @@ impl Logger {
 
     /// Sends a message to every target that wants its level.
     pub(crate) fn send(&self, targets: &[LogTarget], level: u8, tag: Option<&str>, message: &[u8]) {
+        self.send_with(targets, level, tag, NO_DATA, message);
+    }
+
+    /// The same with structured data, for targets in the format of RFC 5424.
+    fn send_with(&self, targets: &[LogTarget], level: u8, tag: Option<&str>, data: &[u8], message: &[u8]) {
         for (index, target) in targets.iter().enumerate() {
             if level > target.level || !self.is_sampled(index, target) {
                 continue;
@@ -80,6 +88,10 @@ impl Logger {
             let mut line = self.line.borrow_mut();
             line.clear();
             self.header(target, level, tag.unwrap_or(&self.tag), &mut line);
+            if target.format == LogWire::Rfc5424 {
+                line.extend_from_slice(data);
+                line.push(b' ');
+            }
             line.extend_from_slice(message);
             line.truncate(target.max_len.saturating_sub(1));
             while line.last() == Some(&b'\n') {
@@ -113,7 +125,7 @@ impl Logger {
             },
             LogWire::Rfc5424 => {
                 let name = hostname.unwrap_or("-");
-                write!(out, "<{priority}>1 {} {name} {tag} {pid} - - ", iso_time())
+                write!(out, "<{priority}>1 {} {name} {tag} {pid} - ", iso_time())
             }
             LogWire::Priority => write!(out, "<{priority}>"),
             LogWire::Short => write!(out, "<{level}>"),
@@ -245,6 +257,9 @@ fn iso_time() -> String {
 
 /// Logs an exchange that is over.
 pub(crate) fn exchange(x: &mut Exchange) {
+    if x.logged {
+        return;
+    }
     let front = Rc::clone(x.worker.proxy(x.front));
     if x.txn.status == 0 && x.txn.termination == *b"----" && x.txn.bytes_out == 0 && front.options.dontlognull
     {
@@ -276,7 +291,26 @@ pub(crate) fn transaction(logger: &Logger, front: &Proxy, txn: &Txn) {
         Some(format) => format.render(txn, &mut message),
         None => plain(front, txn, &mut message),
     }
-    logger.send(&front.logs, level, front.log_tag.as_deref(), &message);
+    let mut data = Vec::new();
+    if let Some(format) = &front.log_format_sd {
+        format.render(txn, &mut data);
+    }
+    let data = if data.is_empty() { NO_DATA } else { &data[..] };
+    logger.send_with(&front.logs, level, front.log_tag.as_deref(), data, &message);
+}
+
+/// `option logasap`: the line is written when the server has answered; what only the end shows is marked with `+`.
+pub(crate) fn as_soon_as_possible(x: &mut Exchange) {
+    let front = Rc::clone(x.worker.proxy(x.front));
+    if !front.options.logasap || x.logged {
+        return;
+    }
+    x.logged = true;
+    x.txn.log_asap = true;
+    let total = x.elapsed_ms();
+    x.txn.timers.total_ms = Some(total);
+    x.txn.timers.active_ms = Some(total);
+    transaction(&x.worker.logger, &front, &x.txn);
 }
 
 /// The format chosen by `option httplog` and its like.

@@ -18,9 +18,9 @@ use weir_rules::{Reply, Txn};
 use crate::connection::Entry;
 use crate::listeners::{Listening, Role};
 use crate::server_tls::{Acceptor, described};
-use crate::state::{Level, Shared};
+use crate::state::Shared;
 use crate::worker::Worker;
-use crate::{accept, check, peers, process_vars, resolve, server_tls, sessions, takeover};
+use crate::{accept, check, peers, process_vars, resolve, reverse, server_tls, sessions, takeover};
 
 /// What the data plane asks of the administrative side.
 pub trait Services: Send + Sync {
@@ -53,8 +53,8 @@ pub struct Prepared {
     listening: Vec<Place>,
 }
 
-/// A listening socket with its certificates and its connections' count.
-type Place = (Listening, Option<Arc<Acceptor>>, Arc<Level>);
+/// A listening socket with its certificates.
+type Place = (Listening, Option<Arc<Acceptor>>);
 
 /// Why the data plane cannot start.
 #[derive(Debug)]
@@ -189,7 +189,7 @@ fn with_tls(config: &Config, listening: Vec<Listening>) -> Result<Vec<Place>, St
     let mut done = Vec::new();
     for one in listening {
         let acceptor = one.bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
-        done.push((one, acceptor, Arc::new(Level::default())));
+        done.push((one, acceptor));
     }
     certificates.verdict().map(|()| done)
 }
@@ -236,7 +236,13 @@ impl Certificates {
 /// A worker thread, from its event loop's start to its end.
 fn run_thread(plan: &Plan, listening: Vec<Place>, thread: usize) {
     pin_thread(&plan.shared.config, thread);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build();
+    let (parks, unparks) = (Arc::clone(&plan.shared), Arc::clone(&plan.shared));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .event_interval(31)
+        .on_thread_park(move || parks.load.waits(thread))
+        .on_thread_unpark(move || unparks.load.works(thread))
+        .build();
     let Ok(runtime) = runtime else {
         // Without an event loop nothing can be served; the process reports that it is stopping.
         plan.shared.stop();
@@ -263,8 +269,8 @@ async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
     if thread == 0 {
         worker.peers.replace(peers::start(&worker));
     }
-    for (listening, tls, level) in &listening {
-        listen(plan, &worker, listening, tls.as_ref(), level);
+    for (listening, tls) in &listening {
+        listen(plan, &worker, listening, tls.as_ref());
     }
     // Each thread has its own end now.  Nobody may keep the sockets open beyond a soft stop: connections
     // would go on arriving in a queue that is never served.
@@ -272,6 +278,7 @@ async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
     tokio::task::spawn_local(maintain(Rc::clone(&worker)));
     tokio::task::spawn_local(takeover::serve(Rc::clone(&worker)));
     tokio::task::spawn_local(sessions::serve(Rc::clone(&worker)));
+    reverse::start(&worker);
     check::start(&worker);
     let mut hard = shared.hard_stop.subscribe();
     tokio::select! {
@@ -283,13 +290,7 @@ async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
 }
 
 /// Puts one thread's end of a socket to work.
-fn listen(
-    plan: &Plan,
-    worker: &Rc<Worker>,
-    listening: &Listening,
-    tls: Option<&Arc<Acceptor>>,
-    level: &Arc<Level>,
-) {
+fn listen(plan: &Plan, worker: &Rc<Worker>, listening: &Listening, tls: Option<&Arc<Acceptor>>) {
     let threads = &listening.bind.threads;
     if !threads.is_empty() && !threads.contains(&worker.thread) {
         return;
@@ -298,13 +299,14 @@ fn listen(
         Role::Frontend(front) => {
             let Ok(acceptor) = listening.listener.acceptor() else { return };
             let proxy = worker.proxy(front);
+            let Some(state) = worker.state(front).listener(listening.bind.id) else { return };
             let entry = Entry {
                 front,
                 bind: listening.bind.clone(),
                 name: listening.bind.name.clone().unwrap_or_else(|| "".into()),
                 tls: tls.cloned(),
                 parse: worker.request_options(proxy),
-                current: Arc::clone(level),
+                state: Arc::clone(state),
             };
             tokio::task::spawn_local(accept::run(Rc::clone(worker), Rc::new(entry), acceptor));
         }
@@ -348,7 +350,7 @@ async fn maintain(worker: Rc<Worker>) {
         loop {
             tokio::time::sleep(PURGE_INTERVAL).await;
             worker.pool.purge(now_ms(), worker.thread);
-            worker.shared.load.measure(worker.thread);
+            worker.measure_load(now_ms());
             if worker.thread == 0 {
                 worker.shared.tables.purge();
             }

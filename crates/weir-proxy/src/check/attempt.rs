@@ -18,6 +18,7 @@ use weir_rules::{Environment, Session, Txn, Value};
 use super::script::{Connect, Layer, Next, Run, Script};
 use super::standing::ms;
 use super::status::{Outcome, Status};
+use crate::connect::socket_options;
 use crate::server_tls;
 use crate::state::ServerState;
 use crate::worker::Worker;
@@ -101,7 +102,7 @@ pub(crate) async fn ask_agent(worker: &Rc<Worker>, server: &Arc<ServerState>) ->
         _ => {}
     }
     let Some(address) = address else { return Err(Outcome::new(Status::SocketError, "")) };
-    let options = options(server, &proxy);
+    let options = check_options(server, &proxy);
     let asked = async {
         let stream = connect(&address, &options).await?;
         layer.set(Layer::Established);
@@ -252,7 +253,7 @@ impl<'a> Plan<'a> {
         Ok(Self {
             server,
             address,
-            options: options(server, proxy),
+            options: check_options(server, proxy),
             socks4: config.socks4.filter(|_| socks4),
             send_proxy: send_proxy.then(|| config.send_proxy.clone().unwrap_or_default()),
             tls,
@@ -285,12 +286,9 @@ impl<'a> Plan<'a> {
     }
 }
 
-fn options(server: &ServerState, proxy: &Proxy) -> ConnectOptions {
-    ConnectOptions {
-        source: server.config.source.or(proxy.source),
-        interface: server.config.interface.clone(),
-        ..ConnectOptions::default()
-    }
+/// A check's socket: lingering is the script's to say, and the first write is not worth a cookie.
+fn check_options(server: &ServerState, proxy: &Proxy) -> ConnectOptions {
+    ConnectOptions { no_linger: false, fast_open: false, ..socket_options(proxy, server) }
 }
 
 /// The step's address and port, else the check's, else the server's.
