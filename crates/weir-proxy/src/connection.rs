@@ -582,7 +582,8 @@ async fn close(mut edge: Box<H1Edge>, deadline: &mut Deadline, silent: bool, qui
         if deadline.poll_expired(cx).is_ready() {
             return Poll::Ready(());
         }
-        if ready!(edge.poll_flush(cx)).is_err() {
+        // A body that was cut short must not look whole: over TLS an end that is said would say so.
+        if ready!(edge.poll_flush(cx)).is_err() || !edge.is_body_sent() {
             return Poll::Ready(());
         }
         edge.stream.poll_shutdown_write(cx).map(|_| ())
@@ -593,7 +594,7 @@ async fn close(mut edge: Box<H1Edge>, deadline: &mut Deadline, silent: bool, qui
         edge.stream.set_no_linger();
         return;
     }
-    if edge.read_closed || (edge.is_body_received() && edge.input.is_empty()) {
+    if edge.read_closed || !edge.is_body_sent() || (edge.is_body_received() && edge.input.is_empty()) {
         return;
     }
     let mut dropped = 0;
