@@ -1025,6 +1025,8 @@ pub enum ErrorReply {
 pub struct LogTarget {
     pub address: LogAddress,
     pub format: LogWire,
+    /// The line says `format`; without, messages that are forwarded keep theirs.
+    pub own_format: bool,
     pub max_len: usize,
     pub facility: u8,
     /// Least important level sent (0 emerg .. 7 debug).

@@ -93,6 +93,13 @@ impl Filter {
         Ok(sent)
     }
 
+    /// Encodes a whole body that is there already.
+    pub(crate) fn encode(mut self: Box<Self>, worker: &Worker, body: &[u8]) -> Vec<u8> {
+        let scratch = &mut worker.compression_scratch.borrow_mut();
+        self.encoder.push_and_finish(body, &mut self.output, scratch);
+        self.output
+    }
+
     /// Adds to the statistics.
     pub(crate) fn count(&self, x: &Exchange) {
         for add in [Exchange::count_front, Exchange::count_back] {

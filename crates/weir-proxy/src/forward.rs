@@ -12,7 +12,7 @@ use crate::connect::{self, ServerConnection};
 use crate::counters::Counter;
 use crate::edge::{Body, BodyLength, Edge, EdgeError};
 use crate::exchange::{Exchange, Stop};
-use crate::finish;
+use crate::{cache, finish};
 use crate::state::ServerState;
 
 /// The request body's way to the server.
@@ -412,6 +412,7 @@ impl Download {
             Some(filter) => filter.push(&x.worker, kept),
             None => x.client.send_data(kept).map_err(Fault::Client)?,
         };
+        cache::body(&mut x.storing, &kept[..sent]);
         self.sent_kept += sent;
         self.moved += sent as u64;
         Ok(true)
@@ -423,17 +424,15 @@ impl Download {
         server: &mut Edge,
         filter: &mut Option<Box<Filter>>,
     ) -> Result<(), Fault> {
-        let client = &mut x.client;
-        let worker = &x.worker;
-        let sent = server.with_data(|data| match filter.as_mut() {
-            Some(filter) => {
-                let taken = filter.push(worker, data);
-                (taken, Ok(taken))
-            }
-            None => match client.send_data(data) {
-                Ok(taken) => (taken, Ok(taken)),
-                Err(error) => (0, Err(Fault::Client(error))),
-            },
+        let (client, storing, worker) = (&mut x.client, &mut x.storing, &x.worker);
+        let sent = server.with_data(|data| {
+            let sent = match filter.as_mut() {
+                Some(filter) => Ok(filter.push(worker, data)),
+                None => client.send_data(data).map_err(Fault::Client),
+            };
+            let taken = *sent.as_ref().unwrap_or(&0);
+            cache::body(storing, &data[..taken]);
+            (taken, sent)
         })?;
         self.moved += sent as u64;
         x.txn.bytes_out += sent as u64;
@@ -454,6 +453,9 @@ impl Download {
         let drop = x.worker.proxy(x.back).options.http_drop_response_trailers;
         let trailers = server.take_trailers().filter(|_| !drop);
         x.client.finish(trailers.as_ref()).map_err(Fault::Client)?;
+        if let Some(storing) = x.storing.take() {
+            storing.finish(x);
+        }
         self.ended = true;
         Ok(())
     }

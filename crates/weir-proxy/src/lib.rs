@@ -26,6 +26,8 @@ mod route;
 
 mod services;
 
+pub mod cache;
+
 mod request_head;
 
 mod pick;
@@ -47,7 +49,7 @@ mod finish;
 
 mod errors;
 
-mod log;
+pub mod log;
 
 mod tcp;
 

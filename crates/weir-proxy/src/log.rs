@@ -1,19 +1,27 @@
 //! Log lines: when one is due, in which format, and how it gets to its targets.
 
+pub(crate) mod forwarder;
+pub mod hub;
+mod message;
+
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::Write;
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use jiff::{Timestamp, tz::TimeZone};
 use tokio::sync::mpsc;
 use weir_config::model::{Config, LogAddress, LogTarget, LogWire, Proxy};
+use weir_net::Address;
 use weir_rules::{LogFormat, Txn, log_format};
 
 use crate::exchange::Exchange;
 use crate::state::Shared;
+use hub::LogHub;
+use message::Message;
 
 /// Syslog levels by the names of the `log` keyword.
 pub(crate) mod level {
@@ -37,8 +45,8 @@ pub(crate) struct Logger {
     tag: String,
     hostname: Option<String>,
     pid: u32,
-    udp: RefCell<[Option<UdpSocket>; 2]>,
-    unix: RefCell<Option<UnixDatagram>>,
+    datagrams: RefCell<Datagrams>,
+    hub: Arc<LogHub>,
     tcp: RefCell<HashMap<LogAddress, mpsc::Sender<Vec<u8>>>>,
     /// Formatted time of the second it belongs to.
     second: Cell<i64>,
@@ -58,8 +66,8 @@ impl Logger {
             tag: global.log_tag.clone().unwrap_or(base),
             hostname: global.log_send_hostname.clone(),
             pid: shared.pid,
-            udp: RefCell::default(),
-            unix: RefCell::default(),
+            datagrams: RefCell::default(),
+            hub: Arc::clone(&shared.logs),
             tcp: RefCell::default(),
             second: Cell::new(i64::MIN),
             stamp: RefCell::default(),
@@ -76,8 +84,8 @@ impl Logger {
 
     /// The same with structured data, for targets in the format of RFC 5424.
     fn send_with(&self, targets: &[LogTarget], level: u8, tag: Option<&str>, data: &[u8], message: &[u8]) {
-        for (index, target) in targets.iter().enumerate() {
-            if level > target.level || !self.is_sampled(index, target) {
+        for target in targets {
+            if level > target.level || !self.is_sampled(target) {
                 continue;
             }
             let level = level.max(target.min_level);
@@ -89,20 +97,94 @@ impl Logger {
                 line.push(b' ');
             }
             line.extend_from_slice(message);
-            line.truncate(target.max_len.saturating_sub(1));
-            while line.last() == Some(&b'\n') {
-                line.pop();
-            }
-            line.push(b'\n');
-            self.deliver(&target.address, &line);
+            self.finish(target, &mut line);
         }
     }
 
+    /// Sends a message of another program on; what its header said is kept.
+    pub(crate) fn relay(&self, targets: &[LogTarget], message: &Message<'_>, from: Option<IpAddr>) {
+        /// Level of messages that have none (`notice`).
+        const DEFAULT_LEVEL: u8 = level::NOTICE;
+        for target in targets {
+            let level = message.priority.map_or(DEFAULT_LEVEL, |priority| priority & 7);
+            if level > target.level || !self.is_sampled(target) {
+                continue;
+            }
+            // Manual, section 12.6: the target's facility is for messages without one.
+            let facility = message.priority.map_or(target.facility, |priority| priority >> 3);
+            let priority = u16::from(facility) * 8 + u16::from(level.max(target.min_level));
+            let format = if target.own_format { target.format } else { message.format };
+            let mut line = self.line.borrow_mut();
+            line.clear();
+            self.relayed_header(format, priority, message, from, &mut line);
+            line.extend_from_slice(message.text);
+            self.finish(target, &mut line);
+        }
+    }
+
+    /// The header of a message of another program.
+    fn relayed_header(
+        &self,
+        format: LogWire,
+        priority: u16,
+        message: &Message<'_>,
+        from: Option<IpAddr>,
+        out: &mut Vec<u8>,
+    ) {
+        let same = format == message.format;
+        let is_bsd = |format| matches!(format, LogWire::Local | LogWire::Rfc3164);
+        let bsd = || match is_bsd(message.format) && !message.time.is_empty() {
+            true => message.time.to_vec(),
+            false => self.bsd_time().into_bytes(),
+        };
+        let iso = || match message.format == LogWire::Rfc5424 && !message.time.is_empty() {
+            true => message.time.to_vec(),
+            false => iso_time().into_bytes(),
+        };
+        // Manual, `option host fill`, which is the default: a missing host is the sender.
+        let host = match (message.host, from) {
+            (b"", Some(from)) => from.to_canonical().to_string().into_bytes(),
+            (b"", None) => if format == LogWire::Rfc3164 { b"localhost".to_vec() } else { b"-".to_vec() },
+            (host, _) => host.to_vec(),
+        };
+        let nil = |part: &[u8]| if part.is_empty() { b"-".to_vec() } else { part.to_vec() };
+        let number = || priority.to_string().into_bytes();
+        let level = || (priority & 7).to_string().into_bytes();
+        let parts: Vec<Vec<u8>> = match format {
+            LogWire::Raw => vec![],
+            LogWire::Priority => vec![b"<".to_vec(), number(), b">".to_vec()],
+            LogWire::Short => vec![b"<".to_vec(), level(), b">".to_vec()],
+            LogWire::Timed => vec![b"<".to_vec(), level(), b">".to_vec(), iso(), b" ".to_vec()],
+            LogWire::Iso => vec![iso(), b" ".to_vec()],
+            LogWire::Local if same => vec![b"<".to_vec(), number(), b">".to_vec(), bsd(), b" ".to_vec(), tag_of(message)],
+            LogWire::Local | LogWire::Rfc3164 => {
+                let host = if format == LogWire::Rfc3164 { [&host[..], b" "].concat() } else { vec![] };
+                vec![b"<".to_vec(), number(), b">".to_vec(), bsd(), b" ".to_vec(), host, tag_of(message)]
+            }
+            LogWire::Rfc5424 => {
+                let words = [iso(), host, nil(message.tag), nil(message.pid), nil(message.id), nil(message.data)];
+                vec![b"<".to_vec(), number(), b">1 ".to_vec(), words.join(&b" "[..]), b" ".to_vec()]
+            }
+        };
+        out.extend(parts.into_iter().flatten());
+    }
+
+    /// Cuts a line to its target's length, ends it and sends it.
+    fn finish(&self, target: &LogTarget, line: &mut Vec<u8>) {
+        line.truncate(target.max_len.saturating_sub(1));
+        while line.last() == Some(&b'\n') {
+            line.pop();
+        }
+        line.push(b'\n');
+        self.deliver(&target.address, line);
+    }
+
     /// `sample RANGES:SIZE`: whether this line's turn is in the ranges.
-    fn is_sampled(&self, index: usize, target: &LogTarget) -> bool {
+    fn is_sampled(&self, target: &LogTarget) -> bool {
         let Some((ranges, size)) = &target.sample else { return true };
         let mut samples = self.samples.borrow_mut();
-        let turn = samples.entry(index).or_default();
+        // Targets stay where they are for as long as the configuration is in force.
+        let turn = samples.entry(std::ptr::from_ref(target) as usize).or_default();
         *turn = *turn % size + 1;
         ranges.iter().any(|(low, high)| (*low..=*high).contains(turn))
     }
@@ -145,19 +227,20 @@ impl Logger {
         // A log server that is away must not disturb traffic: a line that cannot be sent is lost, as over UDP.
         let _sent = match address {
             LogAddress::Udp(to) => {
-                let mut sockets = self.udp.borrow_mut();
-                let socket = &mut sockets[usize::from(to.is_ipv6())];
-                if socket.is_none() {
-                    *socket = bind_udp(to.is_ipv6()).ok();
-                }
-                socket.as_ref().map(|s| s.send_to(line, to))
+                self.datagrams.borrow_mut().send(&Address::Ip(*to), line);
+                None
             }
             LogAddress::Unix(path) => {
-                let mut socket = self.unix.borrow_mut();
-                if socket.is_none() {
-                    *socket = UnixDatagram::unbound().and_then(|s| s.set_nonblocking(true).map(|()| s)).ok();
-                }
-                socket.as_ref().map(|s| s.send_to(line, path))
+                self.datagrams.borrow_mut().send(&Address::Unix(path.clone()), line);
+                None
+            }
+            LogAddress::Ring(name) => {
+                self.hub.to_ring(name, line);
+                None
+            }
+            LogAddress::Backend(name) => {
+                self.hub.to_backend(name, line);
+                None
             }
             LogAddress::Stdout => Some(std::io::stdout().lock().write(line)),
             LogAddress::Stderr => Some(std::io::stderr().lock().write(line)),
@@ -173,7 +256,7 @@ impl Logger {
                 }
                 None
             }
-            LogAddress::Fd(_) | LogAddress::Ring(_) | LogAddress::Backend(_) => None,
+            LogAddress::Fd(_) => None,
         };
     }
 
@@ -188,6 +271,36 @@ impl Logger {
             sender
         });
         let _queued_or_dropped = sender.try_send(line.to_vec());
+    }
+}
+
+/// Sockets that datagrams are sent from, opened when there is something to send.
+#[derive(Default)]
+struct Datagrams {
+    udp: [Option<UdpSocket>; 2],
+    unix: Option<UnixDatagram>,
+}
+
+impl Datagrams {
+    /// Sends a datagram; one that the system does not take now is lost.
+    fn send(&mut self, to: &Address, bytes: &[u8]) {
+        let _sent = match to {
+            Address::Ip(to) => {
+                let socket = &mut self.udp[usize::from(to.is_ipv6())];
+                if socket.is_none() {
+                    *socket = bind_udp(to.is_ipv6()).ok();
+                }
+                socket.as_ref().map(|socket| socket.send_to(bytes, to))
+            }
+            Address::Unix(path) => {
+                if self.unix.is_none() {
+                    let unbound = UnixDatagram::unbound();
+                    self.unix = unbound.and_then(|s| s.set_nonblocking(true).map(|()| s)).ok();
+                }
+                self.unix.as_ref().map(|socket| socket.send_to(bytes, path))
+            }
+            Address::Abstract(_) | Address::Unnamed => None,
+        };
     }
 }
 
@@ -226,6 +339,15 @@ async fn write_tcp(to: std::net::SocketAddr, mut lines: mpsc::Receiver<Vec<u8>>)
         {
             stream = None;
         }
+    }
+}
+
+/// `TAG[PID]: `
+fn tag_of(message: &Message<'_>) -> Vec<u8> {
+    match (message.tag, message.pid) {
+        (b"", _) => vec![],
+        (tag, b"") => [tag, b": "].concat(),
+        (tag, pid) => [tag, b"[", pid, b"]: "].concat(),
     }
 }
 

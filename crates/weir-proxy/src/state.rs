@@ -17,11 +17,13 @@ use tokio::sync::{Notify, watch};
 use weir_config::model::{self, Config};
 use weir_net::tls::client::TlsClient;
 
+use crate::cache::Caches;
 use crate::check::{Hub, Standing};
 use crate::counters::{Counter, Counters, Rate, Times};
 use crate::farm::{Farm, Layout, NEVER, Picker};
 use crate::listeners;
 use crate::load::ProcessLoad;
+use crate::log::hub::LogHub;
 use crate::peers::{self, Remotes};
 use crate::pick::Held;
 pub use crate::queue::Queue;
@@ -37,6 +39,10 @@ pub struct Shared {
     pub proxies: Vec<ProxyState>,
     /// Stick tables.
     pub tables: StickTables,
+    /// Log lines on their way through rings and backends.
+    pub logs: Arc<LogHub>,
+    /// Caches.
+    pub caches: Caches,
     /// Other processes of each `peers` section.
     pub peers: Vec<Remotes>,
     /// Worker threads.
@@ -575,7 +581,7 @@ impl ServerState {
             IpAddr::V4(ip) => bytes.extend_from_slice(&ip.octets()),
             IpAddr::V6(ip) => bytes.extend_from_slice(&ip.octets()),
         }
-        bytes.extend_from_slice(&u32::from(address.port()).to_ne_bytes());
+        bytes.extend_from_slice(&u32::from(address.port()).to_be_bytes());
         Some(Cow::Owned(format!("{:016x}", xxhash_rust::xxh64::xxh64(&bytes, 0)).into_bytes()))
     }
 
@@ -764,6 +770,8 @@ impl Shared {
         Arc::new(Self {
             proxies,
             tables: StickTables::new(&config),
+            logs: Arc::new(LogHub::new(&config, threads)),
+            caches: Caches::new(&config),
             peers: peers::remotes(&config, threads),
             threads,
             stopping: AtomicBool::new(false),
