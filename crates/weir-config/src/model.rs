@@ -397,7 +397,7 @@ pub struct Proxy {
     /// Checks by other protocols: `ssl-hello-chk`, `mysql-check`, ...
     pub other_check: Option<OtherCheck>,
     pub source: Option<SocketAddr>,
-    pub load_server_state: bool,
+    pub load_server_state: Option<StateOrigin>,
     pub hash_balance_factor: u32,
 
     // both
@@ -440,6 +440,14 @@ pub struct Proxy {
     pub dynamic_cookie_key: Option<Vec<u8>>,
     /// `source ... usesrc` and `source ... interface` of the proxy.
     pub source_interface: Option<String>,
+}
+
+/// `load-server-state-from-file`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the keyword's values")]
+pub enum StateOrigin {
+    Global,
+    Local,
 }
 
 /// `hash-preserve-affinity`

@@ -217,7 +217,9 @@ pub(crate) fn response(x: &mut Exchange, body: BodyLength) {
     let settings = &cache.settings;
     let now = control::now_s();
     let Some(lifetime) = control::lifetime(&x.txn.request, &head, settings.max_age, now) else { return };
-    let Some(variant) = Variant::of(&x.txn.request.fields, &head.fields, settings.process_vary) else { return };
+    let Some(variant) = Variant::of(&x.txn.request.fields, &head.fields, settings.process_vary) else {
+        return;
+    };
     for name in [FieldName::ContentLength, FieldName::TransferEncoding, FieldName::Connection] {
         head.fields.remove(name);
     }

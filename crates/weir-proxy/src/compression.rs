@@ -94,7 +94,7 @@ impl Filter {
     }
 
     /// Encodes a whole body that is there already.
-    pub(crate) fn encode(mut self: Box<Self>, worker: &Worker, body: &[u8]) -> Vec<u8> {
+    pub(crate) fn encode(mut self, worker: &Worker, body: &[u8]) -> Vec<u8> {
         let scratch = &mut worker.compression_scratch.borrow_mut();
         self.encoder.push_and_finish(body, &mut self.output, scratch);
         self.output

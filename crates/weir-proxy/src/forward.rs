@@ -12,8 +12,8 @@ use crate::connect::{self, ServerConnection};
 use crate::counters::Counter;
 use crate::edge::{Body, BodyLength, Edge, EdgeError};
 use crate::exchange::{Exchange, Stop};
-use crate::{cache, finish};
 use crate::state::ServerState;
+use crate::{cache, finish};
 
 /// The request body's way to the server.
 #[derive(Debug)]

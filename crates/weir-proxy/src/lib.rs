@@ -107,5 +107,7 @@ pub mod process_vars;
 
 mod resolve;
 
+mod saved_state;
+
 pub use process::{Process, Services, StartError};
 pub use state::Shared;

@@ -4,7 +4,7 @@ pub(crate) mod forwarder;
 pub mod hub;
 mod message;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::io::Write;
 use std::net::{IpAddr, UdpSocket};
@@ -16,11 +16,12 @@ use jiff::{Timestamp, tz::TimeZone};
 use tokio::sync::mpsc;
 use weir_config::model::{Config, LogAddress, LogTarget, LogWire, Proxy};
 use weir_net::Address;
+use weir_rules::txn::Environment;
 use weir_rules::{LogFormat, Txn, log_format};
 
 use crate::exchange::Exchange;
-use crate::state::Shared;
-use hub::LogHub;
+use crate::state::{ServerState, Shared};
+use hub::{Chooser, LogHub};
 use message::Message;
 
 /// Syslog levels by the names of the `log` keyword.
@@ -47,6 +48,8 @@ pub(crate) struct Logger {
     pid: u32,
     datagrams: RefCell<Datagrams>,
     hub: Arc<LogHub>,
+    /// Chooses servers of log backends; only on a worker's own thread.
+    chooser: OnceCell<Chooser>,
     tcp: RefCell<HashMap<LogAddress, mpsc::Sender<Vec<u8>>>>,
     /// Formatted time of the second it belongs to.
     second: Cell<i64>,
@@ -68,6 +71,7 @@ impl Logger {
             pid: shared.pid,
             datagrams: RefCell::default(),
             hub: Arc::clone(&shared.logs),
+            chooser: OnceCell::new(),
             tcp: RefCell::default(),
             second: Cell::new(i64::MIN),
             stamp: RefCell::default(),
@@ -75,6 +79,13 @@ impl Logger {
             names: resolve_names(&shared.config),
             samples: RefCell::default(),
         }
+    }
+
+    /// Lets it choose servers of log backends by itself.
+    pub(crate) fn attach(&self, shared: &Arc<Shared>, env: &Rc<dyn Environment>) {
+        let chooser = Chooser { shared: Arc::clone(shared), env: Rc::clone(env) };
+        // Attached once, by its worker.
+        let _attached = self.chooser.set(chooser);
     }
 
     /// Sends a message to every target that wants its level.
@@ -144,7 +155,13 @@ impl Logger {
         // Manual, `option host fill`, which is the default: a missing host is the sender.
         let host = match (message.host, from) {
             (b"", Some(from)) => from.to_canonical().to_string().into_bytes(),
-            (b"", None) => if format == LogWire::Rfc3164 { b"localhost".to_vec() } else { b"-".to_vec() },
+            (b"", None) => {
+                if format == LogWire::Rfc3164 {
+                    b"localhost".to_vec()
+                } else {
+                    b"-".to_vec()
+                }
+            }
             (host, _) => host.to_vec(),
         };
         let nil = |part: &[u8]| if part.is_empty() { b"-".to_vec() } else { part.to_vec() };
@@ -156,13 +173,16 @@ impl Logger {
             LogWire::Short => vec![b"<".to_vec(), level(), b">".to_vec()],
             LogWire::Timed => vec![b"<".to_vec(), level(), b">".to_vec(), iso(), b" ".to_vec()],
             LogWire::Iso => vec![iso(), b" ".to_vec()],
-            LogWire::Local if same => vec![b"<".to_vec(), number(), b">".to_vec(), bsd(), b" ".to_vec(), tag_of(message)],
+            LogWire::Local if same => {
+                vec![b"<".to_vec(), number(), b">".to_vec(), bsd(), b" ".to_vec(), tag_of(message)]
+            }
             LogWire::Local | LogWire::Rfc3164 => {
                 let host = if format == LogWire::Rfc3164 { [&host[..], b" "].concat() } else { vec![] };
                 vec![b"<".to_vec(), number(), b">".to_vec(), bsd(), b" ".to_vec(), host, tag_of(message)]
             }
             LogWire::Rfc5424 => {
-                let words = [iso(), host, nil(message.tag), nil(message.pid), nil(message.id), nil(message.data)];
+                let words =
+                    [iso(), host, nil(message.tag), nil(message.pid), nil(message.id), nil(message.data)];
                 vec![b"<".to_vec(), number(), b">1 ".to_vec(), words.join(&b" "[..]), b" ".to_vec()]
             }
         };
@@ -239,7 +259,7 @@ impl Logger {
                 None
             }
             LogAddress::Backend(name) => {
-                self.hub.to_backend(name, line);
+                self.deliver_to_backend(name, line);
                 None
             }
             LogAddress::Stdout => Some(std::io::stdout().lock().write(line)),
@@ -258,6 +278,17 @@ impl Logger {
             }
             LogAddress::Fd(_) => None,
         };
+    }
+
+    fn deliver_to_backend(&self, name: &str, line: &[u8]) {
+        let (Some(chooser), Some(index)) = (self.chooser.get(), self.hub.backend(name)) else {
+            return self.hub.to_backend(name, line);
+        };
+        match chooser.choose(index, line) {
+            Some(server) if server.config.datagram => self.datagrams.borrow_mut().send_to(&server, line),
+            Some(server) => self.hub.to_server(server, line),
+            None => {}
+        }
     }
 
     /// Lines to a TCP server go through a task that reconnects; a full queue drops them.
@@ -282,6 +313,12 @@ struct Datagrams {
 }
 
 impl Datagrams {
+    fn send_to(&mut self, server: &ServerState, bytes: &[u8]) {
+        if let Some(address) = &server.addr.load().address {
+            self.send(address, bytes);
+        }
+    }
+
     /// Sends a datagram; one that the system does not take now is lost.
     fn send(&mut self, to: &Address, bytes: &[u8]) {
         let _sent = match to {

@@ -20,6 +20,7 @@ use crate::connection::Entry;
 use crate::listeners::{Listening, Role};
 use crate::log::forwarder::{self, Datagram};
 use crate::log::hub;
+use crate::saved_state::SavedStates;
 use crate::server_tls::{Acceptor, described};
 use crate::state::Shared;
 use crate::worker::Worker;
@@ -77,7 +78,9 @@ impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::System(error) => write!(f, "cannot start the worker threads: {error}"),
-            Self::Tls(errors) | Self::Servers(errors) | Self::Sockets(errors) => f.write_str(&errors.join("\n")),
+            Self::Tls(errors) | Self::Servers(errors) | Self::Sockets(errors) => {
+                f.write_str(&errors.join("\n"))
+            }
         }
     }
 }
@@ -106,7 +109,9 @@ impl Process {
         let available = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = config.global.nbthread.unwrap_or(available).max(1);
         let shared = Shared::new(Arc::clone(&config), threads, hostname());
-        resolve::at_start(&shared).map_err(StartError::Servers)?;
+        let saved = SavedStates::read(&shared);
+        resolve::at_start(&shared, &saved).map_err(StartError::Servers)?;
+        saved.apply(&shared);
         check::prepare(&shared).map_err(StartError::Servers)?;
         server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
         process_vars::set_at_start(&shared);

@@ -325,6 +325,8 @@ pub struct ServerState {
     pub addr: ArcSwap<ServerTarget>,
     /// TLS towards it, when its line says `ssl`.
     pub tls: ArcSwapOption<TlsClient>,
+    /// Its place in the order in which the servers became usable.
+    pub(crate) arrival: AtomicU64,
     /// What [`Self::changed`] knew last: running, usable.
     known: Mutex<(bool, bool)>,
     /// Counters.
@@ -451,6 +453,7 @@ impl ServerState {
             last_change_ms: AtomicU64::new(0),
             down_time_s: AtomicU64::new(0),
             observed_errors: AtomicU32::new(0),
+            arrival: AtomicU64::new(0),
             dynamic: false,
             config: config.clone(),
         };
@@ -462,7 +465,10 @@ impl ServerState {
     fn count_usable(&self, usable: bool, before: bool) {
         let count = if self.config.backup { &self.farm.backups } else { &self.farm.active };
         match (before, usable) {
-            (false, true) => count.fetch_add(1, SeqCst),
+            (false, true) => {
+                self.arrival.store(self.farm.arrivals.fetch_add(1, SeqCst), SeqCst);
+                count.fetch_add(1, SeqCst)
+            }
             (true, false) => count.fetch_sub(1, SeqCst),
             _ => 0,
         };

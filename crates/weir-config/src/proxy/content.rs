@@ -140,7 +140,7 @@ fn trace(a: &mut Args<'_>) -> Parsed<TraceFilter> {
             b"random-forwarding" => trace.random_forwarding = true,
             b"max-fwd" => {
                 trace.max_forward_bytes =
-                    args::number(a.value_of(word, "a number of bytes")?, 0..=usize::MAX)?
+                    args::number(a.value_of(word, "a number of bytes")?, 0..=usize::MAX)?;
             }
             b"hexdump" => trace.hexdump = true,
             b"quiet" => trace.quiet = true,

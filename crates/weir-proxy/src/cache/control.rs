@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use weir_http::{FieldName, Fields, Method, Request, Response, Version};
 
 /// Directives of all Cache-Control lines: name, argument without its quotes.
-fn directives<'a>(fields: &'a Fields) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + Clone {
+fn directives(fields: &Fields) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> + Clone {
     let parts = fields.all(FieldName::CacheControl).flat_map(|line| line.split(|b| *b == b','));
     parts.map(|part| {
         let part = part.trim_ascii();
@@ -42,10 +42,12 @@ fn number(text: &[u8]) -> Option<u64> {
 /// A date in one of the three forms of RFC 9110 section 5.6.7, seconds since 1970.
 pub(super) fn date(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?.trim();
-    ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"].iter().find_map(|form| {
-        let parsed = jiff::fmt::strtime::parse(form, text).ok()?.to_datetime().ok()?;
-        Some(parsed.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second())
-    })
+    ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"].iter().find_map(
+        |form| {
+            let parsed = jiff::fmt::strtime::parse(form, text).ok()?.to_datetime().ok()?;
+            Some(parsed.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second())
+        },
+    )
 }
 
 /// Whether a request may be answered from a cache at all, by a response of this age.
@@ -53,7 +55,8 @@ pub(super) fn may_be_answered(request: &Request, age: Duration) -> bool {
     let fields = &request.fields;
     let refuses = has(fields, "no-cache")
         || has(fields, "no-store")
-        || seconds(fields, "max-age").is_some_and(|most| most <= age.as_secs() && (most == 0 || most < age.as_secs()));
+        || seconds(fields, "max-age")
+            .is_some_and(|most| most <= age.as_secs() && (most == 0 || most < age.as_secs()));
     // RFC 9111 section 5.4: Pragma counts where there is no Cache-Control.
     let pragma = !fields.has(FieldName::CacheControl)
         && fields.get_all(b"pragma").any(|value| value.eq_ignore_ascii_case(b"no-cache"));
@@ -77,7 +80,12 @@ pub(super) fn invalidates(request: &Request, status: u16) -> bool {
 ///
 /// Manual, section 6.1: it is a 200 with an explicit lifetime, or with a validator, which lives for `max_age`.  One
 /// that sets a cookie is never stored: the cookie would be everybody's.
-pub(super) fn lifetime(request: &Request, response: &Response, max_age: Duration, now_s: i64) -> Option<Lifetime> {
+pub(super) fn lifetime(
+    request: &Request,
+    response: &Response,
+    max_age: Duration,
+    now_s: i64,
+) -> Option<Lifetime> {
     let fields = &response.fields;
     let forbidden = ["no-store", "no-cache", "private"].iter().any(|name| has(fields, name));
     let pragma = !fields.has(FieldName::CacheControl)
@@ -137,9 +145,8 @@ pub(crate) fn leaks_cookie(method: Method, response: &Response) -> bool {
         name.eq_ignore_ascii_case(b"no-cache") && names.trim_ascii().eq_ignore_ascii_case(b"set-cookie")
     });
     let kept_out = ["private", "no-store"].iter().any(|name| has(fields, name))
-        || directives(fields).any(|(name, argument)| {
-            name.eq_ignore_ascii_case(b"no-cache") && argument.is_none()
-        })
+        || directives(fields)
+            .any(|(name, argument)| name.eq_ignore_ascii_case(b"no-cache") && argument.is_none())
         || of_cookie
         || zero("max-age")
         || zero("s-maxage")

@@ -87,7 +87,8 @@ fn joined(fields: &Fields, name: &[u8]) -> Box<[u8]> {
 fn codings(response: &Fields) -> Option<Vec<Box<[u8]>>> {
     let parts = response.all(FieldName::ContentEncoding).flat_map(|line| line.split(|b| *b == b','));
     let mut found = Vec::new();
-    for coding in parts.map(|part| part.trim_ascii().to_ascii_lowercase()).filter(|coding| !coding.is_empty()) {
+    for coding in parts.map(|part| part.trim_ascii().to_ascii_lowercase()).filter(|coding| !coding.is_empty())
+    {
         if !CODINGS.iter().any(|known| known.as_bytes() == coding) {
             return None;
         }

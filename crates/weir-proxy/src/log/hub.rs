@@ -1,22 +1,24 @@
 //! Log lines that other sections take further: rings, and backends in `mode log`.
 //!
-//! Any thread hands lines over; the first one delivers them.  Everything here is bounded: what a slow log server does not
+//! The thread that logs chooses the server; datagrams it sends itself, and streams are the first thread's.  Everything here is bounded: what a slow log server does not
 //! take in time is lost, the oldest first, as a datagram would be.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 use weir_balance::Algorithm;
 use weir_config::model::{self, Balance, Config, Mode};
-use weir_net::connect::connect;
 use weir_net::Stream;
-use weir_rules::txn::ProxyName;
+use weir_net::connect::connect;
+use weir_rules::txn::{Environment, ProxyName};
 use weir_rules::{Session, Txn};
 
 use super::{Datagrams, MAX_QUEUED_LINES};
+use crate::counters::Counter;
 use crate::farm::Farm;
 use crate::state::{ProxyState, ServerState, Shared};
 use crate::worker::Worker;
@@ -31,9 +33,16 @@ pub struct LogHub {
     rings: BTreeMap<String, Arc<Ring>>,
     /// Backends in `mode log`: index of the proxy.
     backends: BTreeMap<String, usize>,
-    /// Lines for backends.
-    waiting: Mutex<VecDeque<(usize, Vec<u8>)>>,
+    /// Lines that the first thread delivers.
+    waiting: Mutex<VecDeque<(Target, Vec<u8>)>>,
     arrived: Notify,
+}
+
+/// Whom a line is for.
+enum Target {
+    /// Any server of the backend with this index.
+    Backend(usize),
+    Server(Arc<ServerState>),
 }
 
 /// A `ring` section: the last lines, for its servers and for whoever looks.
@@ -64,7 +73,8 @@ impl LogHub {
         let farm = Arc::new(Farm::new(&model::Proxy::default()));
         let ring = |(name, ring): (&String, &model::Ring)| {
             let servers = ring.servers.iter().enumerate();
-            let servers = servers.map(|(at, server)| Arc::new(ServerState::new(server, 0, at, threads, &farm)));
+            let servers =
+                servers.map(|(at, server)| Arc::new(ServerState::new(server, 0, at, threads, &farm)));
             let description = ring.description.clone().unwrap_or_else(|| name.clone());
             let ring = Ring {
                 size: ring.size,
@@ -78,7 +88,8 @@ impl LogHub {
             };
             (name.clone(), Arc::new(ring))
         };
-        let logging = config.proxies.iter().enumerate().filter(|(_, proxy)| proxy.mode == Mode::Log && proxy.backend);
+        let logging =
+            config.proxies.iter().enumerate().filter(|(_, proxy)| proxy.mode == Mode::Log && proxy.backend);
         Self {
             rings: config.rings.iter().map(ring).collect(),
             backends: logging.map(|(at, proxy)| (proxy.name.to_string(), at)).collect(),
@@ -107,17 +118,33 @@ impl LogHub {
         }
     }
 
+    /// The backend of this name.
+    pub(super) fn backend(&self, name: &str) -> Option<usize> {
+        self.backends.get(name).copied()
+    }
+
+    /// A line for a backend, from somebody who cannot choose a server.
     pub(super) fn to_backend(&self, name: &str, line: &[u8]) {
-        let Some(index) = self.backends.get(name) else { return };
+        if let Some(index) = self.backend(name) {
+            self.wait(Target::Backend(index), line);
+        }
+    }
+
+    /// A line for a server that is reached over a stream.
+    pub(super) fn to_server(&self, server: Arc<ServerState>, line: &[u8]) {
+        self.wait(Target::Server(server), line);
+    }
+
+    fn wait(&self, target: Target, line: &[u8]) {
         let mut waiting = self.waiting();
         if waiting.len() < MAX_QUEUED_LINES {
-            waiting.push_back((*index, line.to_vec()));
+            waiting.push_back((target, line.to_vec()));
             drop(waiting);
             self.arrived.notify_one();
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<(usize, Vec<u8>)>> {
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<(Target, Vec<u8>)>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -238,70 +265,70 @@ async fn send(stream: &mut Stream, server: &ServerState, line: &[u8]) -> std::io
     stream.flush().await
 }
 
-/// Sends the lines that wait for backends.
+/// Delivers the lines that wait.
 async fn distribute(worker: Rc<Worker>) {
     let shared = Arc::clone(&worker.shared);
-    let mut outlets = Outlets { worker, datagrams: Datagrams::default(), streams: BTreeMap::new(), sticky: BTreeMap::new() };
+    let chooser = Chooser { shared: Arc::clone(&shared), env: Rc::clone(&worker.env) };
+    let mut datagrams = Datagrams::default();
+    let mut streams: BTreeMap<(usize, usize), mpsc::Sender<Vec<u8>>> = BTreeMap::new();
     loop {
         let next = shared.logs.waiting().pop_front();
-        match next {
-            Some((index, line)) => outlets.deliver(&shared, index, line),
-            None => shared.logs.arrived.notified().await,
-        }
-    }
-}
-
-/// Ways to the servers of log backends.
-struct Outlets {
-    worker: Rc<Worker>,
-    datagrams: Datagrams,
-    /// Streams by backend and server.
-    streams: BTreeMap<(usize, usize), mpsc::Sender<Vec<u8>>>,
-    /// Servers of `balance sticky` backends in the order of their turns, by number.
-    sticky: BTreeMap<usize, Vec<u32>>,
-}
-
-impl Outlets {
-    fn deliver(&mut self, shared: &Arc<Shared>, index: usize, line: Vec<u8>) {
-        let Some(server) = self.choose(shared, index, &line) else { return };
-        server.count(self.worker.thread, crate::counters::Counter::Sessions, 1);
-        if server.config.datagram {
-            if let Some(address) = &server.addr.load().address {
-                self.datagrams.send(address, &line);
+        let (server, line) = match next {
+            None => {
+                shared.logs.arrived.notified().await;
+                continue;
             }
-            return;
+            Some((Target::Server(server), line)) => (Some(server), line),
+            Some((Target::Backend(index), line)) => (chooser.choose(index, &line), line),
+        };
+        let Some(server) = server else { continue };
+        if server.config.datagram {
+            datagrams.send_to(&server, &line);
+            continue;
         }
-        let worker = &self.worker;
-        let stream = self.streams.entry((index, server.index)).or_insert_with(|| {
+        let stream = streams.entry((server.proxy, server.index)).or_insert_with(|| {
             let (sender, receiver) = mpsc::channel(MAX_QUEUED_LINES);
-            tokio::task::spawn_local(write(Rc::clone(worker), Arc::clone(&server), receiver));
+            tokio::task::spawn_local(write(Rc::clone(&worker), Arc::clone(&server), receiver));
             sender
         });
         // A full queue drops the line, as with datagrams.
         let _queued = stream.try_send(line);
     }
+}
 
-    fn choose(&mut self, shared: &Arc<Shared>, index: usize, line: &[u8]) -> Option<Arc<ServerState>> {
-        let (state, proxy) = (&shared.proxies[index], &shared.config.proxies[index]);
-        if matches!(proxy.balance, Balance::Sticky) {
-            return stuck(self.sticky.entry(index).or_default(), state);
-        }
-        let settings = state.picker.settings();
-        let hash = match settings.algorithm {
-            Algorithm::Hash => {
-                let txn = self.transaction(proxy, index, line);
-                balance_key::hash(&proxy.balance, settings.hash_type, &txn)
+/// Chooses servers of log backends, on one thread.
+pub(super) struct Chooser {
+    pub(super) shared: Arc<Shared>,
+    pub(super) env: Rc<dyn Environment>,
+}
+
+impl Chooser {
+    /// The server for a line.
+    pub(super) fn choose(&self, index: usize, line: &[u8]) -> Option<Arc<ServerState>> {
+        let (state, proxy) = (&self.shared.proxies[index], &self.shared.config.proxies[index]);
+        let server = match proxy.balance {
+            Balance::Sticky => stuck(state),
+            _ => {
+                let settings = state.picker.settings();
+                let hash = match settings.algorithm {
+                    Algorithm::Hash => {
+                        let txn = self.transaction(proxy, index, line);
+                        balance_key::hash(&proxy.balance, settings.hash_type, &txn)
+                    }
+                    _ => None,
+                };
+                pick::server(state, hash, self.env.random())
             }
-            _ => None,
-        };
-        pick::server(state, hash, self.worker.env.random())
+        }?;
+        server.count(self.env.thread() as usize, Counter::Sessions, 1);
+        Some(server)
     }
 
     /// The message as what a client sent.
     fn transaction(&self, proxy: &model::Proxy, index: usize, line: &[u8]) -> Txn {
         let name = ProxyName { name: Arc::clone(&proxy.name), id: proxy.id, index };
         let session = Session::new(name.clone(), "".into());
-        let mut txn = Txn::new(Rc::new(session), Rc::clone(&self.worker.env));
+        let mut txn = Txn::new(Rc::new(session), Rc::clone(&self.env));
         txn.backend = Some(name);
         txn.request_body = line.to_vec();
         txn.request_body_complete = true;
@@ -310,19 +337,10 @@ impl Outlets {
 }
 
 /// Manual, `balance sticky`: the first in line as long as it is up; who comes up goes to the end.
-fn stuck(line: &mut Vec<u32>, state: &ProxyState) -> Option<Arc<ServerState>> {
-    use std::sync::atomic::Ordering::Relaxed;
+fn stuck(state: &ProxyState) -> Option<Arc<ServerState>> {
     let layout = state.fresh_layout();
-    let servers = &layout.members.servers;
-    let mut usable: Vec<&Arc<ServerState>> = layout.picker.servers().map(|at| &servers[at]).collect();
-    line.retain(|id| usable.iter().any(|server| server.config.id == *id));
-    usable.sort_by_key(|server| (server.last_change_ms.load(Relaxed), server.index));
-    for server in usable {
-        if !line.contains(&server.config.id) {
-            line.push(server.config.id);
-        }
-    }
-    layout.members.numbered(*line.first()?).cloned()
+    let usable = layout.picker.servers().map(|at| &layout.members.servers[at]);
+    usable.min_by_key(|server| server.arrival.load(Relaxed)).cloned()
 }
 
 /// Sends lines to a server over a connection that is opened when there is something to send.
@@ -374,16 +392,17 @@ mod tests {
     fn sticky_servers_take_turns_only_when_they_fail() {
         use crate::state::Health;
         let servers = ["a", "b", "c"].map(|name| format!(" server {name} udp@127.0.0.1:1\n")).concat();
-        let shared = shared(&format!("backend l\n mode log\n balance sticky\n{servers} server d udp@127.0.0.1:1 backup"));
+        let shared = shared(&format!(
+            "backend l\n mode log\n balance sticky\n{servers} server d udp@127.0.0.1:1 backup"
+        ));
         let state = &shared.proxies[0];
-        let mut line = Vec::new();
-        let mut check = |changes: &[(&str, Health)], expected: &str| {
+        let check = |changes: &[(&str, Health)], expected: &str| {
             for (name, health) in changes {
                 let server = server(state, name);
                 server.set_health(*health);
                 server.changed();
             }
-            let found = stuck(&mut line, state).map(|server| server.config.name.to_string());
+            let found = stuck(state).map(|server| server.config.name.to_string());
             assert_eq!(found.as_deref(), Some(expected), "{changes:?}");
         };
         check(&[], "a");

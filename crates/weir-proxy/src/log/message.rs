@@ -199,7 +199,7 @@ mod tests {
             let m = Message::parse(bytes.as_bytes());
             let part = |bytes| String::from_utf8_lossy(bytes).into_owned();
             let parts = [m.time, m.host, m.tag, m.pid, m.data, m.text].map(part);
-            let priority = m.priority.map_or("-".to_owned(), |p| p.to_string());
+            let priority = m.priority.map_or_else(|| "-".to_owned(), |p| p.to_string());
             assert_eq!(format!("{:?}|{priority}|{}", m.format, parts.join("|")), expected, "{bytes}");
         };
         check("<134>Nov 21 22:00:00 haproxy[12]: a b\n", "Local|134|Nov 21 22:00:00||haproxy|12||a b");
@@ -219,7 +219,8 @@ mod tests {
 
     #[test]
     fn streams_are_cut_into_messages() {
-        let check = |bytes: &str, lines_only, expected| assert_eq!(frame(bytes.as_bytes(), lines_only), expected);
+        let check =
+            |bytes: &str, lines_only, expected| assert_eq!(frame(bytes.as_bytes(), lines_only), expected);
         check("<1>a\n<2>b", false, Frame::Message(0..4, 5));
         check("5 <1>ab<2>", false, Frame::Message(2..7, 7));
         check("5 <1>", false, Frame::Partial);
