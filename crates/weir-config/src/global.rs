@@ -1253,7 +1253,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Statuses that count as errors of clients",
         How::Global(|d, a| {
             d.global.http_err_codes =
-                Some(statuses(d.global.http_err_codes.unwrap_or_else(StatusSet::errors), a)?);
+                Some(statuses(d.global.http_err_codes.unwrap_or(StatusSet::ERRORS), a)?);
             Ok(())
         }),
     ),
@@ -1263,7 +1263,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Statuses that count as failures of servers",
         How::Global(|d, a| {
             d.global.http_fail_codes =
-                Some(statuses(d.global.http_fail_codes.unwrap_or_else(StatusSet::failures), a)?);
+                Some(statuses(d.global.http_fail_codes.unwrap_or(StatusSet::FAILURES), a)?);
             Ok(())
         }),
     ),

@@ -20,7 +20,8 @@ use weir_rules::Reply;
 use crate::counters::Counter;
 use crate::edge::BodyLength;
 use crate::exchange::{Exchange, Stop};
-use crate::{compression, response_rules};
+use crate::filter::{self, Owner};
+use crate::response_rules;
 use memory::{Entry, Memory};
 use vary::Variant;
 
@@ -127,10 +128,10 @@ async fn deliver(x: &mut Exchange, entry: &Entry, age: Duration) -> Stop {
         return stop;
     }
     let mut length = BodyLength::Exact(body.len() as u64);
-    compression::request(x);
-    compression::response(x, &mut length, false);
-    if let Some(filter) = x.filter.take() {
-        body = filter.encode(&x.worker, &body).into();
+    filter::request(x);
+    filter::response(x, &mut length, false);
+    if let Some(filters) = x.filters.take() {
+        body = filters.whole(Owner::of(x), &body).into();
     }
     let response = x.txn.response.take().unwrap_or_default();
     Stop::Reply(Box::new(Reply { response, body }))

@@ -29,12 +29,12 @@ use crate::pool::{Asker, ConnectionFacts, IdleH1, PoolKey, SharedH2, reopen};
 use crate::state::ServerState;
 use crate::takeover::{self, Found};
 use crate::worker::Worker;
-use crate::{proxy_header, request_head, server_tls};
+use crate::{filter, proxy_header, request_head, server_tls};
 
 /// A connection to a server that carries this exchange's request.
 pub(crate) struct ServerConnection {
     pub(crate) edge: Edge,
-    pub(crate) facts: ConnectionFacts,
+    pub(crate) facts: Box<ConnectionFacts>,
     pub(crate) tls: Option<Rc<dyn TlsFacts>>,
     /// It came from the pool.
     pub(crate) reused: bool,
@@ -128,6 +128,7 @@ async fn ask(
 ) -> Result<(ServerConnection, Response), Failure> {
     let reused = connection.reused;
     x.upload.restart(retries_responses(proxy) || reused);
+    x.upload.filters = filter::request_body(x);
     let length = x.upload.length();
     let fail = |fault| Failure::Response { fault, reused };
     if !x.txn.request.protocol.is_empty() {
@@ -361,7 +362,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
             let edge = Edge::H2(shared.shared.open(None, false));
             return Ok(established(x, edge, shared.facts, shared.tls, held, true, started));
         }
-        if let Some(found) = takeover::take(&x.worker, &server, &key, asker).await {
+        if let Some(found) = Box::pin(takeover::take(&x.worker, &server, &key, asker)).await {
             let (edge, facts, tls) = match found {
                 Found::H1(idle) => reopen(idle),
                 Found::H2(shared) => (Edge::H2(shared.shared.open(None, false)), shared.facts, shared.tls),
@@ -376,7 +377,8 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         None => x.deadline.clear(),
     }
     let opened = {
-        let mut opening = std::pin::pin!(open(x.txn.dst(), &server, &identity));
+        // On the heap: a request that finds an idle connection needs none of its state.
+        let mut opening = Box::pin(open(x.txn.dst(), &server, &identity));
         let (deadline, client) = (&mut x.deadline, &mut x.client);
         let abort = proxy.options.abortonclose;
         std::future::poll_fn(|cx| {
@@ -394,7 +396,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         .await?
     };
     observe(&x.worker.shared, &server, Seen::Connected);
-    let facts = ConnectionFacts {
+    let facts = Box::new(ConnectionFacts {
         server: Arc::clone(&server),
         requests: 0,
         owner: x.client_id,
@@ -403,7 +405,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         local: opened.local,
         remote: opened.remote,
         key,
-    };
+    });
     // In TCP mode whatever was negotiated is spoken by the ends.
     let edge = match opened.h2 && !x.tunnel {
         true => start_h2(x, opened.stream, &facts, opened.tls.clone()),
@@ -421,7 +423,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
 fn established(
     x: &mut Exchange,
     mut edge: Edge,
-    facts: ConnectionFacts,
+    facts: Box<ConnectionFacts>,
     tls: Option<Rc<dyn TlsFacts>>,
     held: Held,
     reused: bool,
@@ -634,7 +636,13 @@ fn start_h2(x: &Exchange, stream: Stream, facts: &ConnectionFacts, tls: Option<R
     let shared = H2Shared::new(crate::h2_settings::client(worker.config()));
     let edge = shared.open(None, false);
     let reusable = worker.proxy(x.back).options.keep_alive == KeepAlive::KeepAlive;
-    multiplex(worker, SharedH2 { shared, tls, facts: facts.clone() }, stream, Buffer::default(), reusable);
+    multiplex(
+        worker,
+        SharedH2 { shared, tls, facts: Box::new(facts.clone()) },
+        stream,
+        Buffer::default(),
+        reusable,
+    );
     Edge::H2(edge)
 }
 

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,7 +13,7 @@ use weir_config::model::{Bind, Mode, Proto, Proxy};
 use weir_http::h1::{ParseError, ParseOptions};
 use weir_http::{Method, Request, proxy_protocol};
 use weir_net::connect::KeepAlive;
-use weir_net::timers::{Deadline, now_ms};
+use weir_net::timers::{ClockHeld, Deadline, now_ms};
 use weir_net::{Address, Stream};
 use weir_rules::txn::ProxyName;
 use weir_rules::{Flow, Rule, Session, Txn, action};
@@ -93,38 +94,57 @@ impl Drop for Presence {
 }
 
 /// Serves a connection from accept to close.  The accepting side has counted it in `Shared::connections`.
-pub(crate) async fn serve(worker: Rc<Worker>, entry: Rc<Entry>, stream: Stream, peer: Address) {
+///
+/// What an idle HTTP/1 client needs is small: everything else is on the heap while it lasts, what the connection
+/// was opened with included.
+pub(crate) fn serve(
+    worker: Rc<Worker>,
+    entry: Rc<Entry>,
+    stream: Stream,
+    peer: Address,
+) -> impl Future<Output = ()> {
     let presence = Presence::new(&worker, &entry);
-    let Some((session, edge)) = Box::pin(open(&worker, &entry, stream, peer)).await else { return };
+    let opening = Box::pin(open(worker, entry, stream, peer));
+    async move {
+        // Bound first: what stands in a condition lives as long as what depends on it.
+        let opened = opening.await;
+        if let Some((session, edge)) = opened {
+            requests(&presence.worker, &presence.entry, session, edge).await;
+        }
+        drop(presence);
+    }
+}
+
+/// Everything behind the handshakes.
+async fn requests(worker: &Rc<Worker>, entry: &Rc<Entry>, session: Rc<Session>, edge: Box<H1Edge>) {
     let client_id = worker.next_client_id();
-    let tracking = SessionEnd(Rc::clone(&worker), Rc::clone(&session));
-    // What an idle HTTP/1 client needs is small; the other protocols' larger states are on the heap while they last.
+    let tracking = SessionEnd(Rc::clone(worker), Rc::clone(&session));
     match worker.proxy(entry.front).mode {
         Mode::Http if session.http_major == 2 => {
-            Box::pin(h2(&worker, &entry, session, edge, client_id)).await;
+            ClockHeld(Box::pin(h2(worker, entry, session, edge, client_id))).await;
         }
         Mode::Http => {
-            if let Some((session, edge)) = h1(&worker, &entry, session, edge, client_id).await {
-                Box::pin(h2(&worker, &entry, session, edge, client_id)).await;
+            let upgraded = h1(worker, entry, session, edge, client_id).await;
+            if let Some((session, edge)) = upgraded {
+                ClockHeld(Box::pin(h2(worker, entry, session, edge, client_id))).await;
             }
         }
-        _ => Box::pin(tcp::serve(&worker, &entry, session, edge, client_id)).await,
+        _ => Box::pin(tcp::serve(worker, entry, session, edge, client_id)).await,
     }
-    worker.pool.forget_client(client_id);
+    worker.forget_client(client_id);
     drop(tracking);
-    drop(presence);
 }
 
 /// Everything before the first request: rules on the connection, PROXY header, TLS, rules on the session.
 async fn open(
-    worker: &Rc<Worker>,
-    entry: &Rc<Entry>,
+    worker: Rc<Worker>,
+    entry: Rc<Entry>,
     stream: Stream,
     peer: Address,
 ) -> Option<(Rc<Session>, Box<H1Edge>)> {
     let front = Rc::clone(worker.proxy(entry.front));
-    let mut session = new_session(worker, entry, &front, &stream, peer);
-    let Some(edge) = prepare(worker, entry, &front, &mut session, stream).await else {
+    let mut session = new_session(&worker, &entry, &front, &stream, peer);
+    let Some(edge) = prepare(&worker, &entry, &front, &mut session, stream).await else {
         stick_track::session_ends(&worker.shared, &session);
         return None;
     };
@@ -230,8 +250,9 @@ pub(crate) async fn serve_reversed(worker: &Rc<Worker>, entry: &Rc<Entry>, rever
     count_session(worker, entry);
     stick_track::session_begins(&worker.shared, &session);
     let client_id = worker.next_client_id();
-    Box::pin(h2_streams(worker, entry, Rc::new(session), shared, (stream, input), client_id)).await;
-    worker.pool.forget_client(client_id);
+    ClockHeld(Box::pin(h2_streams(worker, entry, Rc::new(session), shared, (stream, input), client_id)))
+        .await;
+    worker.forget_client(client_id);
     drop(presence);
 }
 
@@ -328,7 +349,64 @@ async fn receive_proxy_header(edge: &mut H1Edge, session: &mut Session, deadline
     true
 }
 
-/// What a wait for a request's head ended with.
+/// HTTP/1 requests one after another; gives the edge back when the client turns out to speak HTTP/2.
+async fn h1(
+    worker: &Rc<Worker>,
+    entry: &Rc<Entry>,
+    session: Rc<Session>,
+    mut edge: Box<H1Edge>,
+    client_id: u64,
+) -> Option<(Rc<Session>, Box<H1Edge>)> {
+    entry.count(worker, Counter::H1Sessions);
+    let deadline = Deadline::new();
+    let mut client = Client { worker, entry, session, client_id, deadline };
+    loop {
+        let idle = client.idle(&mut edge).await;
+        match idle {
+            Idle::Arrived => {}
+            Idle::Closed => return None,
+            Idle::Timeout => {
+                Box::pin(client.refuse(edge, b'c', 408, now_ms())).await;
+                return None;
+            }
+        }
+        match ClockHeld(Box::pin(client.next(edge))).await {
+            Next::Kept(kept) => edge = kept,
+            Next::H2(edge) => return Some((client.session, edge)),
+            Next::Ended => return None,
+        }
+    }
+}
+
+/// A client that speaks HTTP/1, apart from its edge.
+struct Client<'a> {
+    worker: &'a Rc<Worker>,
+    entry: &'a Rc<Entry>,
+    session: Rc<Session>,
+    client_id: u64,
+    /// Of the wait for a head; an exchange has its own.
+    deadline: Deadline,
+}
+
+/// How the wait for a request's first byte ended.
+enum Idle {
+    Arrived,
+    /// Nothing came, and nobody is told.
+    Closed,
+    /// Not even the first request came.
+    Timeout,
+}
+
+/// What a request leaves behind.
+enum Next {
+    /// The connection, for another one.
+    Kept(Box<H1Edge>),
+    /// It was none: the client opens an HTTP/2 connection.
+    H2(Box<H1Edge>),
+    Ended,
+}
+
+/// What the wait for a request's head ended with.
 enum Head {
     Request,
     /// The client opens an HTTP/2 connection instead.
@@ -342,49 +420,131 @@ enum Head {
     Malformed(ParseError),
 }
 
-/// HTTP/1 requests one after another; gives the edge back when the client turns out to speak HTTP/2.
-async fn h1(
-    worker: &Rc<Worker>,
-    entry: &Rc<Entry>,
-    session: Rc<Session>,
-    edge: Box<H1Edge>,
-    client_id: u64,
-) -> Option<(Rc<Session>, Box<H1Edge>)> {
-    entry.count(worker, Counter::H1Sessions);
-    let mut edge = Some(edge);
-    let mut deadline = Deadline::new();
-    let mut request = Request::default();
-    loop {
-        let client = edge.as_mut()?;
-        let first = session.requests.get() == 0;
-        let (head, started_ms) = next_head(worker, entry, client, &mut request, &mut deadline, first).await;
-        let refuse = match head {
-            Head::Request => None,
-            Head::H2 => return edge.take().map(|edge| (session, edge)),
-            Head::Closed => return None,
-            Head::Timeout => Some((b'c', 408)),
-            Head::Aborted => Some((b'C', 400)),
-            Head::Malformed(error) => {
-                // What was read of it is nothing that may be logged or looked at.
-                request.clear();
-                Some((b'P', error.status()))
-            }
-        };
-        let client = Edge::H1(edge.take()?);
-        let taken = std::mem::take(&mut request);
-        let x = Exchange::new(worker, &session, client, taken, client_id, started_ms);
-        let finished = match refuse {
-            None => Box::pin(exchange::run(x)).await,
-            Some((cause, status)) => Box::pin(refused(x, cause, status)).await,
-        };
-        request = finished.request;
-        let Edge::H1(client) = finished.client else { return None };
-        if !finished.keep {
-            let quick = worker.proxy(entry.front).options.nolinger;
-            Box::pin(close(client, &mut deadline, finished.silent, quick)).await;
-            return None;
+impl Client<'_> {
+    fn is_new(&self) -> bool {
+        self.session.requests.get() == 0
+    }
+
+    /// The time for a head.
+    fn head_time(&self) -> Option<Duration> {
+        let timeouts = &self.worker.proxy(self.entry.front).timeouts;
+        timeouts.http_request.or(timeouts.client)
+    }
+
+    fn arm(&self, time: Option<Duration>) {
+        match time {
+            Some(time) => self.deadline.set_after(time),
+            None => self.deadline.clear(),
         }
-        edge = Some(client);
+    }
+
+    /// Waits for a request's first byte.
+    async fn idle(&mut self, edge: &mut H1Edge) -> Idle {
+        if !edge.input.is_empty() {
+            return Idle::Arrived;
+        }
+        let keep_alive = self.worker.proxy(self.entry.front).timeouts.http_keep_alive;
+        let is_new = self.is_new();
+        self.arm(keep_alive.filter(|_| !is_new).or_else(|| self.head_time()));
+        let mut stop_seen = false;
+        poll_fn(|cx| {
+            if let Poll::Ready(ready) = edge.poll_idle(cx) {
+                return Poll::Ready(if ready.is_ok() { Idle::Arrived } else { Idle::Closed });
+            }
+            if self.worker.shared.is_stopping() && !is_new {
+                if !stop_seen {
+                    stop_seen = true;
+                    self.deadline.set_after(STOP_GRACE);
+                }
+            } else if !stop_seen {
+                self.worker.on_stop(self.client_id, cx.waker());
+            }
+            if self.deadline.poll_expired(cx).is_ready() {
+                let quiet = !is_new || stop_seen;
+                return Poll::Ready(if quiet { Idle::Closed } else { Idle::Timeout });
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Receives a request that has begun and serves it.
+    async fn next(&mut self, mut edge: Box<H1Edge>) -> Next {
+        let started_ms = now_ms();
+        let fields = self.worker.fields.borrow_mut().take();
+        let mut request = Request { fields, ..Request::default() };
+        let head = self.head(&mut edge, &mut request).await;
+        let (cause, status) = match head {
+            Head::Request => {
+                let x = self.exchange(edge, request, started_ms);
+                let finished = exchange::run(x).await;
+                return self.after(finished).await;
+            }
+            Head::H2 => return Next::H2(edge),
+            Head::Closed => return Next::Ended,
+            Head::Timeout => (b'c', 408),
+            Head::Aborted => (b'C', 400),
+            Head::Malformed(error) => (b'P', error.status()),
+        };
+        self.refuse(edge, cause, status, started_ms).await;
+        Next::Ended
+    }
+
+    /// Waits for the rest of a request's head.
+    async fn head(&mut self, edge: &mut H1Edge, request: &mut Request) -> Head {
+        self.arm(self.head_time());
+        let may_upgrade = self.is_new() && !self.worker.proxy(self.entry.front).options.disable_h2_upgrade;
+        poll_fn(|cx| {
+            loop {
+                if !edge.input.is_empty() {
+                    let input = edge.input.unread();
+                    if may_upgrade && is_h2_preface(input) {
+                        if input.len() >= H2_PREFACE.len() {
+                            return Poll::Ready(Head::H2);
+                        }
+                    } else {
+                        match edge.parse_request(request, &self.entry.parse) {
+                            Ok(Some(_)) => return Poll::Ready(Head::Request),
+                            Ok(None) => {}
+                            Err(error) => return Poll::Ready(Head::Malformed(error)),
+                        }
+                    }
+                }
+                if self.deadline.poll_expired(cx).is_ready() {
+                    return Poll::Ready(Head::Timeout);
+                }
+                match ready!(edge.poll_fill(cx)) {
+                    Ok(0) if edge.input.is_empty() => return Poll::Ready(Head::Closed),
+                    Ok(0) => return Poll::Ready(Head::Aborted),
+                    Ok(_) => {}
+                    Err(_) => return Poll::Ready(Head::Closed),
+                }
+            }
+        })
+        .await
+    }
+
+    fn exchange(&self, edge: Box<H1Edge>, request: Request, started_ms: u64) -> Box<Exchange> {
+        Exchange::new(self.worker, &self.session, Edge::H1(edge), request, self.client_id, started_ms)
+    }
+
+    /// Answers what is not a request.  What was read of it is nothing that may be logged or looked at.
+    async fn refuse(&mut self, edge: Box<H1Edge>, cause: u8, status: u16, started_ms: u64) {
+        let x = self.exchange(edge, Request::default(), started_ms);
+        let finished = refused(x, cause, status).await;
+        self.after(finished).await;
+    }
+
+    /// Keeps the connection for the next request, or closes it.
+    async fn after(&mut self, finished: exchange::Finished) -> Next {
+        self.worker.fields.borrow_mut().give(finished.request.fields);
+        let Edge::H1(edge) = finished.client else { return Next::Ended };
+        if finished.keep {
+            return Next::Kept(edge);
+        }
+        let quick = self.worker.proxy(self.entry.front).options.nolinger;
+        Box::pin(close(edge, &mut self.deadline, finished.silent, quick)).await;
+        Next::Ended
     }
 }
 
@@ -403,82 +563,6 @@ async fn refused(mut x: Box<Exchange>, cause: u8, status: u16) -> exchange::Fini
         x.txn.log_level = Some(crate::log::level::SILENT);
     }
     finish::finish(x, Some(stop)).await
-}
-
-/// Waits for the next request's head; also says when its first byte came.
-async fn next_head(
-    worker: &Rc<Worker>,
-    entry: &Rc<Entry>,
-    edge: &mut H1Edge,
-    request: &mut Request,
-    deadline: &mut Deadline,
-    first: bool,
-) -> (Head, u64) {
-    let timeouts = &worker.proxy(entry.front).timeouts;
-    let head_time = timeouts.http_request.or(timeouts.client);
-    let idle_time = if first { head_time } else { timeouts.http_keep_alive.or(head_time) };
-    let arm = |deadline: &Deadline, time: Option<Duration>| match time {
-        Some(time) => deadline.set_after(time),
-        None => deadline.clear(),
-    };
-    let mut stop_seen = false;
-    if edge.input.is_empty() {
-        arm(deadline, idle_time);
-        let idle = poll_fn(|cx| {
-            if let Poll::Ready(ready) = edge.poll_idle(cx) {
-                return Poll::Ready(if ready.is_ok() { None } else { Some(Head::Closed) });
-            }
-            if worker.shared.is_stopping() && !first {
-                if !stop_seen {
-                    stop_seen = true;
-                    deadline.set_after(STOP_GRACE);
-                }
-            } else if !stop_seen {
-                worker.on_stop(cx.waker());
-            }
-            if deadline.poll_expired(cx).is_ready() {
-                let quiet = !first || stop_seen;
-                return Poll::Ready(Some(if quiet { Head::Closed } else { Head::Timeout }));
-            }
-            Poll::Pending
-        })
-        .await;
-        if let Some(ended) = idle {
-            return (ended, now_ms());
-        }
-    }
-    let started = now_ms();
-    let may_upgrade = first && !worker.proxy(entry.front).options.disable_h2_upgrade;
-    arm(deadline, head_time);
-    let head = poll_fn(|cx| {
-        loop {
-            if !edge.input.is_empty() {
-                let input = edge.input.unread();
-                if may_upgrade && is_h2_preface(input) {
-                    if input.len() >= H2_PREFACE.len() {
-                        return Poll::Ready(Head::H2);
-                    }
-                } else {
-                    match edge.parse_request(request, &entry.parse) {
-                        Ok(Some(_)) => return Poll::Ready(Head::Request),
-                        Ok(None) => {}
-                        Err(error) => return Poll::Ready(Head::Malformed(error)),
-                    }
-                }
-            }
-            if deadline.poll_expired(cx).is_ready() {
-                return Poll::Ready(Head::Timeout);
-            }
-            match ready!(edge.poll_fill(cx)) {
-                Ok(0) if edge.input.is_empty() => return Poll::Ready(Head::Closed),
-                Ok(0) => return Poll::Ready(Head::Aborted),
-                Ok(_) => {}
-                Err(_) => return Poll::Ready(Head::Closed),
-            }
-        }
-    })
-    .await;
-    (head, started)
 }
 
 fn is_h2_preface(input: &[u8]) -> bool {
@@ -576,7 +660,7 @@ async fn h2_streams(
             break;
         }
         if !told_stop {
-            worker.on_stop(cx.waker());
+            worker.on_stop(client_id, cx.waker());
         }
         let idle = shared.core.borrow().is_idle();
         match (idle, armed, idle_time) {
@@ -652,15 +736,30 @@ fn start_stream(
         edge.set_body_length(length.and_then(|l| std::str::from_utf8(l).ok()?.parse().ok()));
     }
     let x = Exchange::new(worker, session, Edge::H2(edge), request, client_id, now_ms());
-    let mut running = Box::pin(async move {
+    let mut running = ClockHeld(Box::pin(async move {
         match refuse {
             None => exchange::run(x).await,
             Some(status) => refused(x, b'P', status).await,
         }
-    });
-    if let Poll::Ready(finished) = running.as_mut().poll(cx) {
+    }));
+    if let Poll::Ready(finished) = Pin::new(&mut running).poll(cx) {
         shared.core.borrow_mut().recycle_request(finished.request);
         return;
     }
     tokio::task::spawn_local(running);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<F: Future>(_: impl Fn(Rc<Worker>, Rc<Entry>, Stream, Address) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn what_waits_for_a_request_is_small() {
+        // With what the runtime adds it has to fit into 512 bytes: there is one for each idle client.
+        assert!(size_of_future(serve) <= 400, "{}", size_of_future(serve));
+    }
 }

@@ -208,6 +208,39 @@ impl Rate {
     }
 }
 
+/// Bytes per second over a sliding second. Shared by all threads; two that turn the page at once may lose a piece.
+#[derive(Debug, Default)]
+pub struct ByteRate {
+    second: AtomicU64,
+    current: AtomicU64,
+    previous: AtomicU64,
+}
+
+impl ByteRate {
+    /// Counts bytes at `now_ms`.
+    pub fn add(&self, bytes: u64, now_ms: u64) {
+        let second = now_ms / 1000;
+        let page = self.second.load(Relaxed);
+        if page != second && self.second.compare_exchange(page, second, Relaxed, Relaxed).is_ok() {
+            let last = self.current.swap(0, Relaxed);
+            self.previous.store(if page + 1 == second { last } else { 0 }, Relaxed);
+        }
+        self.current.fetch_add(bytes, Relaxed);
+    }
+
+    /// Bytes in the last second, the elapsed part of the previous one weighed out.
+    #[must_use]
+    pub fn per_second(&self, now_ms: u64) -> u64 {
+        let left = |bytes: u64| bytes / 1000 * (1000 - now_ms % 1000);
+        let current = self.current.load(Relaxed);
+        match (now_ms / 1000).wrapping_sub(self.second.load(Relaxed)) {
+            0 => current + left(self.previous.load(Relaxed)),
+            1 => left(current),
+            _ => 0,
+        }
+    }
+}
+
 /// Requests that an average looks back on.
 const AVERAGE_SAMPLES: u64 = 1024;
 
@@ -313,6 +346,18 @@ mod tests {
         assert_eq!(counters.sum(Counter::Requests), 5);
         counters.clear();
         assert_eq!(counters.sum(Counter::Requests), 0);
+    }
+
+    #[test]
+    fn byte_rate_slides() {
+        let rate = ByteRate::default();
+        rate.add(6_000, 5_000);
+        rate.add(4_000, 5_900);
+        assert_eq!(rate.per_second(5_999), 10_000);
+        assert_eq!(rate.per_second(6_500), 5_000);
+        rate.add(100, 6_500);
+        assert_eq!(rate.per_second(6_500), 5_100);
+        assert_eq!(rate.per_second(9_000), 0);
     }
 
     #[test]

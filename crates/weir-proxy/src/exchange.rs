@@ -1,5 +1,6 @@
 //! One request's life, from its head to its log line: the stages in order.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -45,9 +46,9 @@ pub(crate) struct Exchange {
     /// Keys to be stuck to the server once it has answered.
     pub(crate) stick: crate::stick_rules::Stores,
     /// What compression may do, decided from the request.
-    pub(crate) compression: Option<crate::compression::Offer>,
-    /// The encoder on the response's way, when there is one.
-    pub(crate) filter: Option<Box<crate::compression::Filter>>,
+    pub(crate) compression: Option<crate::filter::Offer>,
+    /// The filters on the response body's way, when there are some.
+    pub(crate) filters: Option<Box<crate::filter::Chain>>,
     /// Its place in the thread's list.
     pub(crate) place: Entered,
     /// Bytes both ways without framing, after 101 or CONNECT.
@@ -134,7 +135,7 @@ impl Exchange {
             cookie: crate::cookie::Found::default(),
             stick: crate::stick_rules::Stores::new(),
             compression: None,
-            filter: None,
+            filters: None,
             tunnel: false,
             unread: false,
             body_aborted: false,
@@ -183,7 +184,8 @@ impl Exchange {
 /// Runs an exchange to its log line.
 pub(crate) async fn run(mut exchange: Box<Exchange>) -> Finished {
     let watch = exchange.place.watch();
-    let stop = match watch.unless_ended(stages(&mut exchange)).await {
+    let outcome = watch.unless_ended(pin!(stages(&mut exchange))).await;
+    let stop = match outcome {
         Ok(outcome) => outcome.err(),
         Err(end) => Some(exchange.ended(end)),
     };

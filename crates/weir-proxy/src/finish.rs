@@ -46,6 +46,9 @@ pub(crate) async fn finish(mut x: Box<Exchange>, stop: Option<Stop>) -> Finished
     stick_track::count_outcome(&x.worker.shared, &x.txn);
     crate::log::exchange(&mut x);
     stick_track::transaction_ends(&x.worker.shared, &mut x.txn);
+    if let Some(response) = x.txn.response.take() {
+        x.worker.fields.borrow_mut().give(response.fields);
+    }
     let keep = !x.close_client && !silent && client_can_go_on(&x);
     Finished { keep, silent, client: x.client, request: x.txn.request }
 }

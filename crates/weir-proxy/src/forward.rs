@@ -4,16 +4,17 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use weir_compress::Ending;
 use weir_http::Response;
 use weir_net::timers::now_ms;
 
-use crate::compression::Filter;
 use crate::connect::{self, ServerConnection};
 use crate::counters::Counter;
 use crate::edge::{Body, BodyLength, Edge, EdgeError};
 use crate::exchange::{Exchange, Stop};
+use crate::filter::{Chain, GATHER_BYTES, Owner};
 use crate::state::ServerState;
-use crate::{cache, finish};
+use crate::{cache, filter, finish};
 
 /// The request body's way to the server.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub(crate) struct Upload {
     lost: bool,
     /// All of it was handed to the server's edge.
     done: bool,
+    /// The filters on its way, made anew for each try.
+    pub(crate) filters: Option<Box<Chain>>,
 }
 
 /// How often a long transfer is counted with `option contstats`, milliseconds.
@@ -49,7 +52,7 @@ impl Upload {
     pub(crate) fn new(announced: BodyLength) -> Self {
         // Without a body there is nothing to wait for.
         let done = announced == BodyLength::None;
-        Self { announced, sent_kept: 0, keep: false, lost: false, done }
+        Self { announced, sent_kept: 0, keep: false, lost: false, done, filters: None }
     }
 
     /// Starts again on another connection.
@@ -57,6 +60,11 @@ impl Upload {
         self.sent_kept = 0;
         self.keep = keep;
         self.done = self.announced == BodyLength::None;
+    }
+
+    /// A filter changes it: where it ends is told in its framing.
+    pub(crate) fn changes_length(&mut self) {
+        self.announced = BodyLength::Unknown;
     }
 
     /// Another try can send the same body.
@@ -75,6 +83,7 @@ impl Upload {
         self.done = false;
         self.keep = false;
         self.lost = true;
+        self.filters = None;
     }
 
     /// The length the server is told.
@@ -93,6 +102,11 @@ pub(crate) fn poll_upload(
     server: &mut Edge,
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), Fault>> {
+    if let Some(mut filters) = x.upload.filters.take() {
+        let sent = poll_filtered_upload(x, server, &mut filters, cx);
+        x.upload.filters = Some(filters);
+        return sent;
+    }
     while !x.upload.done {
         ready!(server.poll_writable(cx)).map_err(Fault::Server)?;
         if let Some(kept) = x.txn.request_body.get(x.upload.sent_kept..).filter(|kept| !kept.is_empty()) {
@@ -117,6 +131,79 @@ pub(crate) fn poll_upload(
         }
     }
     server.poll_flush(cx).map_err(Fault::Server)
+}
+
+/// The same with filters on the way.
+fn poll_filtered_upload(
+    x: &mut Exchange,
+    server: &mut Edge,
+    filters: &mut Chain,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), Fault>> {
+    while !x.upload.done {
+        ready!(server.poll_writable(cx)).map_err(Fault::Server)?;
+        if filters.send_waiting(server).map_err(Fault::Server)? {
+            continue;
+        }
+        if filters.is_finished() {
+            let trailers = x.client.take_trailers();
+            finish_upload(x, server, trailers)?;
+            break;
+        }
+        let mut piece = x.worker.pieces.take();
+        let gathered = gather_upload(x, &mut piece, cx);
+        let passed = match gathered {
+            Ok(Ending::Flush) if piece.is_empty() => Ok(false),
+            Ok(ending) => {
+                filters.pass(Owner::of(x), &piece, ending, server).map(|()| true).map_err(Fault::Server)
+            }
+            Err(fault) => Err(fault),
+        };
+        x.worker.pieces.give(piece);
+        if !passed? {
+            let _sent_later = server.poll_flush(cx).map_err(Fault::Server)?;
+            return Poll::Pending;
+        }
+    }
+    server.poll_flush(cx).map_err(Fault::Server)
+}
+
+/// Gathers what there is of the request's body into `piece`.
+fn gather_upload(x: &mut Exchange, piece: &mut Vec<u8>, cx: &mut Context<'_>) -> Result<Ending, Fault> {
+    let limit = x.worker.config().global.tune.bufsize;
+    loop {
+        let room = GATHER_BYTES - piece.len();
+        if room == 0 {
+            return Ok(Ending::Open);
+        }
+        let (upload, txn) = (&mut x.upload, &mut x.txn);
+        if let Some(kept) = txn.request_body.get(upload.sent_kept..).filter(|kept| !kept.is_empty()) {
+            let kept = &kept[..kept.len().min(room)];
+            piece.extend_from_slice(kept);
+            upload.sent_kept += kept.len();
+            continue;
+        }
+        if txn.request_body_complete {
+            return Ok(Ending::Finish);
+        }
+        match x.client.poll_body(cx).map_err(Fault::Client)? {
+            Poll::Ready(Body::Data) => {
+                txn.bytes_in += x.client.with_data(|data| {
+                    let data = &data[..data.len().min(room)];
+                    piece.extend_from_slice(data);
+                    if upload.keep && !upload.lost && txn.request_body.len() + data.len() <= limit {
+                        txn.request_body.extend_from_slice(data);
+                        upload.sent_kept += data.len();
+                    } else {
+                        upload.lost = true;
+                    }
+                    (data.len(), data.len() as u64)
+                });
+            }
+            Poll::Ready(Body::End) => return Ok(Ending::Finish),
+            Poll::Pending => return Ok(Ending::Flush),
+        }
+    }
 }
 
 /// Moves the bytes the client's edge has.
@@ -155,7 +242,8 @@ fn finish_upload(
 /// Sends the request's body and receives the response's head; interim responses pass on the way.
 pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Result<Response, Fault> {
     let abort = x.worker.proxy(x.back).options.abortonclose;
-    let mut response = Response::default();
+    let fields = x.worker.fields.borrow_mut().take();
+    let mut response = Response { fields, ..Response::default() };
     arm_for_upload(x);
     loop {
         poll_fn(|cx| {
@@ -260,7 +348,7 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge, state: &ServerState) -> 
     let tunnel = x.tunnel;
     let continuously = x.worker.proxy(x.front).options.contstats;
     let mut counted_ms = now_ms();
-    let mut filter = x.filter.take();
+    let mut filters = x.filters.take();
     let mut download = Download::default();
     arm_for_download(x, &download);
     let mut progress_ms = now_ms();
@@ -274,7 +362,10 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge, state: &ServerState) -> 
         if let Poll::Ready(Err(fault)) = upload {
             return Poll::Ready(Err(fault));
         }
-        let download_done = download.poll(x, server, &mut filter, cx)?;
+        let download_done = match &mut filters {
+            Some(filters) => download.poll_filtered(x, server, filters, cx)?,
+            None => download.poll(x, server, cx)?,
+        };
         if download_done.is_ready() && (!tunnel || x.upload.done) {
             return Poll::Ready(Ok(()));
         }
@@ -292,9 +383,7 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge, state: &ServerState) -> 
         Poll::Pending
     })
     .await;
-    if let Some(filter) = filter {
-        filter.count(x);
-    }
+    filter::count_bypassed(x, download.moved);
     outcome
 }
 
@@ -366,35 +455,18 @@ struct Download {
 
 impl Download {
     /// Hands bytes from the server to the client until there are none for now; ready when all have left.
-    fn poll(
-        &mut self,
-        x: &mut Exchange,
-        server: &mut Edge,
-        filter: &mut Option<Box<Filter>>,
-        cx: &mut Context<'_>,
-    ) -> Result<Poll<()>, Fault> {
+    fn poll(&mut self, x: &mut Exchange, server: &mut Edge, cx: &mut Context<'_>) -> Result<Poll<()>, Fault> {
         while !self.ended {
             if x.client.poll_writable(cx).map_err(Fault::Client)?.is_pending() {
                 return Ok(Poll::Pending);
             }
-            if let Some(filter) = filter.as_mut()
-                && filter.has_output()
-            {
-                self.moved += filter.drain(&mut x.client).map_err(Fault::Client)? as u64;
-                continue;
-            }
-            if self.send_kept(x, filter)? {
+            if self.send_kept(x)? {
                 continue;
             }
             match server.poll_body(cx).map_err(Fault::Server)? {
-                Poll::Ready(Body::Data) => self.send(x, server, filter)?,
-                Poll::Ready(Body::End) => self.end(x, server, filter)?,
+                Poll::Ready(Body::Data) => self.send(x, server)?,
+                Poll::Ready(Body::End) => self.end(x, server)?,
                 Poll::Pending => {
-                    if let Some(filter) = filter.as_mut()
-                        && filter.flush(&x.worker)
-                    {
-                        continue;
-                    }
                     let _sent_later = x.client.poll_flush(cx).map_err(Fault::Client)?;
                     return Ok(Poll::Pending);
                 }
@@ -403,53 +475,109 @@ impl Download {
         Ok(x.client.poll_flush(cx).map_err(Fault::Client)?)
     }
 
+    /// The same with filters on the way. Nothing waits in front of them when this returns: what is gathered is
+    /// passed at once, and only while the client takes what comes out.
+    fn poll_filtered(
+        &mut self,
+        x: &mut Exchange,
+        server: &mut Edge,
+        filters: &mut Chain,
+        cx: &mut Context<'_>,
+    ) -> Result<Poll<()>, Fault> {
+        while !self.ended {
+            if x.client.poll_writable(cx).map_err(Fault::Client)?.is_pending() {
+                return Ok(Poll::Pending);
+            }
+            if filters.send_waiting(&mut x.client).map_err(Fault::Client)? {
+                continue;
+            }
+            if filters.is_finished() {
+                self.end(x, server)?;
+                break;
+            }
+            let mut piece = x.worker.pieces.take();
+            let gathered = self.gather(x, server, &mut piece, cx);
+            cache::body(&mut x.storing, &piece);
+            let passed = match gathered {
+                Ok(Ending::Flush) if piece.is_empty() => Ok(false),
+                Ok(ending) => {
+                    let owner = Owner { worker: &x.worker, front: x.front, back: x.back };
+                    filters.pass(owner, &piece, ending, &mut x.client).map(|()| true).map_err(Fault::Client)
+                }
+                Err(fault) => Err(fault),
+            };
+            x.worker.pieces.give(piece);
+            if !passed? {
+                let _sent_later = x.client.poll_flush(cx).map_err(Fault::Client)?;
+                return Ok(Poll::Pending);
+            }
+        }
+        Ok(x.client.poll_flush(cx).map_err(Fault::Client)?)
+    }
+
+    /// Gathers what there is of the response's body into `piece`.
+    fn gather(
+        &mut self,
+        x: &mut Exchange,
+        server: &mut Edge,
+        piece: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending, Fault> {
+        loop {
+            let room = GATHER_BYTES - piece.len();
+            if room == 0 {
+                return Ok(Ending::Open);
+            }
+            if let Some(kept) = x.txn.response_body.get(self.sent_kept..).filter(|kept| !kept.is_empty()) {
+                let kept = &kept[..kept.len().min(room)];
+                piece.extend_from_slice(kept);
+                self.sent_kept += kept.len();
+                self.moved += kept.len() as u64;
+                continue;
+            }
+            match server.poll_body(cx).map_err(Fault::Server)? {
+                Poll::Ready(Body::Data) => {
+                    let taken = server.with_data(|data| {
+                        let data = &data[..data.len().min(room)];
+                        piece.extend_from_slice(data);
+                        (data.len(), data.len() as u64)
+                    });
+                    self.moved += taken;
+                    x.txn.bytes_out += taken;
+                }
+                Poll::Ready(Body::End) => return Ok(Ending::Finish),
+                Poll::Pending => return Ok(Ending::Flush),
+            }
+        }
+    }
+
     /// Bytes that response rules had waited for go first.
-    fn send_kept(&mut self, x: &mut Exchange, filter: &mut Option<Box<Filter>>) -> Result<bool, Fault> {
+    fn send_kept(&mut self, x: &mut Exchange) -> Result<bool, Fault> {
         let Some(kept) = x.txn.response_body.get(self.sent_kept..).filter(|kept| !kept.is_empty()) else {
             return Ok(false);
         };
-        let sent = match filter.as_mut() {
-            Some(filter) => filter.push(&x.worker, kept),
-            None => x.client.send_data(kept).map_err(Fault::Client)?,
-        };
+        let sent = x.client.send_data(kept).map_err(Fault::Client)?;
         cache::body(&mut x.storing, &kept[..sent]);
         self.sent_kept += sent;
         self.moved += sent as u64;
         Ok(true)
     }
 
-    fn send(
-        &mut self,
-        x: &mut Exchange,
-        server: &mut Edge,
-        filter: &mut Option<Box<Filter>>,
-    ) -> Result<(), Fault> {
-        let (client, storing, worker) = (&mut x.client, &mut x.storing, &x.worker);
-        let sent = server.with_data(|data| {
-            let sent = match filter.as_mut() {
-                Some(filter) => Ok(filter.push(worker, data)),
-                None => client.send_data(data).map_err(Fault::Client),
-            };
-            let taken = *sent.as_ref().unwrap_or(&0);
-            cache::body(storing, &data[..taken]);
-            (taken, sent)
+    fn send(&mut self, x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
+        let (client, storing) = (&mut x.client, &mut x.storing);
+        let sent = server.with_data(|data| match client.send_data(data) {
+            Ok(taken) => {
+                cache::body(storing, &data[..taken]);
+                (taken, Ok(taken))
+            }
+            Err(error) => (0, Err(Fault::Client(error))),
         })?;
         self.moved += sent as u64;
         x.txn.bytes_out += sent as u64;
         Ok(())
     }
 
-    fn end(
-        &mut self,
-        x: &mut Exchange,
-        server: &mut Edge,
-        filter: &mut Option<Box<Filter>>,
-    ) -> Result<(), Fault> {
-        if let Some(filter) = filter.as_mut()
-            && filter.finish(&x.worker)
-        {
-            return Ok(());
-        }
+    fn end(&mut self, x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
         let drop = x.worker.proxy(x.back).options.http_drop_response_trailers;
         let trailers = server.take_trailers().filter(|_| !drop);
         x.client.finish(trailers.as_ref()).map_err(Fault::Client)?;

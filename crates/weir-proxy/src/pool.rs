@@ -8,7 +8,6 @@
 //! also when it was reused at least once; `always` for everybody.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,6 +18,7 @@ use weir_net::Stream;
 
 use crate::edge::h2::H2Shared;
 use crate::edge::{Edge, H1Edge};
+use crate::number_hash::NumberMap;
 use crate::state::ServerState;
 use weir_rules::txn::TlsFacts;
 
@@ -37,7 +37,8 @@ pub(crate) struct PoolKey {
 pub(crate) struct IdleH1 {
     pub(crate) edge: Box<H1Edge>,
     pub(crate) tls: Option<Rc<dyn TlsFacts>>,
-    pub(crate) facts: ConnectionFacts,
+    /// Boxed, for they move through the stages of a request.
+    pub(crate) facts: Box<ConnectionFacts>,
 }
 
 /// What stays with a connection to a server from request to request.
@@ -66,16 +67,16 @@ pub(crate) struct ConnectionFacts {
 pub(crate) struct SharedH2 {
     pub(crate) shared: Rc<H2Shared>,
     pub(crate) tls: Option<Rc<dyn TlsFacts>>,
-    pub(crate) facts: ConnectionFacts,
+    pub(crate) facts: Box<ConnectionFacts>,
 }
 
 /// One thread's idle connections.
 #[derive(Default)]
 pub(crate) struct Pool {
-    h1: RefCell<HashMap<PoolKey, Vec<IdleH1>>>,
-    h2: RefCell<HashMap<PoolKey, Vec<SharedH2>>>,
+    h1: RefCell<NumberMap<PoolKey, Vec<IdleH1>>>,
+    h2: RefCell<NumberMap<PoolKey, Vec<SharedH2>>>,
     /// Connections that belong to one client connection (`http-reuse never`), by its number.
-    private: RefCell<HashMap<u64, Vec<IdleH1>>>,
+    private: RefCell<NumberMap<u64, Vec<IdleH1>>>,
 }
 
 /// Who asks for a connection.
@@ -244,6 +245,6 @@ fn forget_dead(connections: &mut Vec<SharedH2>, thread: usize) {
 }
 
 /// The edge of a pooled connection, ready for a request.
-pub(crate) fn reopen(idle: IdleH1) -> (Edge, ConnectionFacts, Option<Rc<dyn TlsFacts>>) {
+pub(crate) fn reopen(idle: IdleH1) -> (Edge, Box<ConnectionFacts>, Option<Rc<dyn TlsFacts>>) {
     (Edge::H1(idle.edge), idle.facts, idle.tls)
 }

@@ -251,7 +251,13 @@ impl Certificates {
 /// A worker thread, from its event loop's start to its end.
 fn run_thread(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thread: usize) {
     pin_thread(&plan.shared.config, thread);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build();
+    let (parks, unparks) = (Arc::clone(&plan.shared), Arc::clone(&plan.shared));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .event_interval(31)
+        .on_thread_park(move || parks.load.waits(thread))
+        .on_thread_unpark(move || unparks.load.works(thread))
+        .build();
     let Ok(runtime) = runtime else {
         // Without an event loop nothing can be served; the process reports that it is stopping.
         plan.shared.stop();
@@ -367,7 +373,7 @@ async fn maintain(worker: Rc<Worker>) {
         loop {
             tokio::time::sleep(PURGE_INTERVAL).await;
             worker.pool.purge(now_ms(), worker.thread);
-            worker.shared.load.measure(worker.thread);
+            worker.measure_load(now_ms());
             if worker.thread == 0 {
                 worker.shared.tables.purge();
             }

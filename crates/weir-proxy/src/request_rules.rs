@@ -141,7 +141,7 @@ pub(crate) async fn apply(x: &mut Exchange, proxy: &Proxy, rules: &[Rule], phase
         match action::run(rules, from, &mut x.txn) {
             Flow::Done | Flow::Allow => break,
             Flow::Wait { next, what } => {
-                wait(x, proxy, what).await?;
+                Box::pin(wait(x, proxy, what)).await?;
                 from = next;
             }
             flow => return Err(stopped(x, proxy, flow, phase).await),

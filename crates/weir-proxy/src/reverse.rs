@@ -57,7 +57,7 @@ pub(crate) async fn attach(
     if !change_roles(worker, &shared, &mut stream, &mut input, front.timeouts.client).await {
         return;
     }
-    let facts = ConnectionFacts {
+    let facts = Box::new(ConnectionFacts {
         server: Arc::clone(&server),
         requests: 0,
         owner: 0,
@@ -70,7 +70,7 @@ pub(crate) async fn attach(
             generation: server.generation.load(Relaxed),
             identity: Identity::named(to.name.as_deref()).hash(),
         },
-    };
+    });
     let connection = SharedH2 { shared, tls: session.tls.clone(), facts };
     connect::multiplex(worker, connection, stream, input, true);
 }

@@ -91,8 +91,8 @@ pub(crate) async fn serve(worker: Rc<Worker>) {
     }
 }
 
-fn detach(stream: Stream, h2: Option<Box<h2::Connection>>, facts: ConnectionFacts) -> Option<Taken> {
-    let ConnectionFacts { server, requests, owner, proven, local, remote, .. } = facts;
+fn detach(stream: Stream, h2: Option<Box<h2::Connection>>, facts: Box<ConnectionFacts>) -> Option<Taken> {
+    let ConnectionFacts { server, requests, owner, proven, local, remote, .. } = *facts;
     Some(Taken { stream: stream.detach().ok()?, h2, server, requests, owner, proven, local, remote })
 }
 
@@ -128,7 +128,7 @@ pub(crate) async fn take(
 fn attach(worker: &Rc<Worker>, taken: Taken, key: &PoolKey) -> Option<Found> {
     let stream = taken.stream.attach().ok()?;
     let tls = server_tls::facts(&stream).ok();
-    let facts = ConnectionFacts {
+    let facts = Box::new(ConnectionFacts {
         server: taken.server,
         requests: taken.requests,
         owner: taken.owner,
@@ -137,7 +137,7 @@ fn attach(worker: &Rc<Worker>, taken: Taken, key: &PoolKey) -> Option<Found> {
         local: taken.local,
         remote: taken.remote,
         key: key.clone(),
-    };
+    });
     Some(match taken.h2 {
         Some(core) => {
             let connection = SharedH2 { shared: H2Shared::new(*core), tls, facts };

@@ -28,7 +28,8 @@ pub(crate) async fn serve(
     x.tunnel = true;
     x.upload.start_tunnel();
     let watch = x.place.watch();
-    let stop = match Box::pin(watch.unless_ended(stages(&mut x))).await {
+    let outcome = watch.unless_ended(Box::pin(stages(&mut x)).as_mut()).await;
+    let stop = match outcome {
         Ok(outcome) => outcome.err(),
         Err(end) => Some(x.ended(end)),
     };

@@ -319,10 +319,7 @@ fn settings() {
     assert_eq!(txn.dst().map(|a| a.to_string()).as_deref(), Some("192.0.2.80:8443"));
     assert_eq!(txn.set_timeouts, [Some(5000), Some(7000), None]);
     assert_eq!(txn.set_other_timeouts, [None, None, Some(1000)]);
-    assert_eq!(
-        (txn.log_level, txn.priority_class, txn.client_tos, txn.set_retries),
-        (Some(8), 2047, Some(16), Some(7))
-    );
+    assert_eq!((txn.log_level, txn.priority_class, txn.set_retries), (Some(8), 2047, Some(7)));
     assert!(txn.no_l7_retry);
     assert_eq!(&*txn.early_hints[0].0, b"link");
     assert_eq!(txn.cache_use.as_deref(), Some("c"));

@@ -33,6 +33,7 @@ mod channel;
 
 mod demo;
 mod manual;
+mod origin;
 
 mod condition;
 mod console;

@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::command_line::{Options, Verbosity};
 use crate::console;
-use crate::{EXIT_INVALID, demo, manual, start, version};
+use crate::{EXIT_INVALID, demo, manual, origin, start, version};
 
 /// An edge load balancer that reads HAProxy's configuration language.
 ///
@@ -44,6 +44,8 @@ enum Command {
         #[arg(long)]
         print_config: bool,
     },
+    /// A test server whose answers are described by their URLs: /bytes/9000, /status/503?delay=50ms, /live.
+    Origin(origin::Arguments),
     /// What a keyword of the configuration does; without one, all of them.
     Doc {
         /// How far each keyword is supported.
@@ -85,5 +87,6 @@ fn execute(command: Command) -> ExitCode {
         Command::Doc { status: false, keyword } => manual::print(Some(&keyword.join(" "))),
         Command::Demo { print_config: true } => demo::print_config(),
         Command::Demo { print_config: false } => demo::run(),
+        Command::Origin(arguments) => origin::run(arguments),
     }
 }
