@@ -39,7 +39,6 @@ const PRETENDING: &[&str] = &[
     "Resolvers.hold_other",
     "Resolvers.hold_valid",
     "Resolvers.hold_obsolete",
-    "Ring.backing_file",
     "CrtLoad.sctl",
     "CrtLoad.ocsp_update",
     "Global.stats_maxconn",
@@ -71,8 +70,6 @@ const PRETENDING: &[&str] = &[
     "Tune.http_logurilen",
     "Tune.http_cookielen",
     "Tune.idletimer",
-    "Proxy.external_check_command",
-    "Proxy.external_check_path",
     "Bind.accept_netscaler_cip",
     "Bind.nice",
     "Bind.severity_output",
@@ -99,7 +96,6 @@ const PRETENDING: &[&str] = &[
     "SendProxy.cert_cn",
     "SendProxy.cert_key",
     "SendProxy.cert_sig",
-    "Options.external_check",
 ];
 
 /// The sources seen so far.

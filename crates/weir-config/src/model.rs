@@ -117,7 +117,6 @@ pub struct Ring {
     pub timeout_connect: Option<Duration>,
     pub timeout_server: Option<Duration>,
     pub servers: Vec<Server>,
-    pub backing_file: Option<PathBuf>,
 }
 
 /// `log-forward NAME`
@@ -978,7 +977,6 @@ pub struct Options {
     pub contstats: bool,
     pub socket_stats: bool,
     pub checkcache: bool,
-    pub external_check: bool,
     pub forwarded: Option<Forwarded>,
 }
 
@@ -1244,7 +1242,6 @@ pub enum OtherCheck {
         domain: String,
     },
     Ldap,
-    Spop,
     External,
 }
 

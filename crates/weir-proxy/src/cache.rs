@@ -107,7 +107,8 @@ pub(crate) async fn answer(x: &mut Exchange) -> Result<(), Stop> {
     }
     match found {
         None => Ok(()),
-        Some(entry) => Err(deliver(x, &entry, age(&entry)).await),
+        // On the heap while it lasts: every request has room for its future.
+        Some(entry) => Err(Box::pin(deliver(x, &entry, age(&entry))).await),
     }
 }
 

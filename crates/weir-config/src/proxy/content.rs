@@ -185,7 +185,8 @@ pub(crate) fn finish(d: &mut ProxyDraft<'_>, found: &mut Vec<Diagnostic>) {
     let first = filters.iter().position(Filter::compresses);
     let last = filters.iter().rposition(|filter| matches!(filter, Filter::Cache(_)));
     if first.is_some() && first < last {
-        let message = format!("{}: unable to enable the compression filter before any cache filter", d.section());
+        let message =
+            format!("{}: unable to enable the compression filter before any cache filter", d.section());
         found.push(Diagnostic::error(d.proxy.pos, message).hint("put 'filter cache' first"));
     }
     for name in d.proxy.filter_sequence.iter().flatten().flatten() {
