@@ -289,6 +289,10 @@ pub struct Tune {
     pub h2_be_glitches_threshold: u32,
     pub h2_fe_max_total_streams: u64,
     pub maxaccept: usize,
+    /// Percent of the descriptors in use above which idle connections to servers are closed.
+    pub pool_high_fd_ratio: u32,
+    /// The same above which they are not kept.
+    pub pool_low_fd_ratio: u32,
     pub idletimer: Duration,
     pub max_checks_per_thread: usize,
     pub ssl_cachesize: usize,
@@ -315,6 +319,8 @@ impl Default for Tune {
             h2_be_glitches_threshold: 0,
             h2_fe_max_total_streams: 0,
             maxaccept: 100,
+            pool_high_fd_ratio: 25,
+            pool_low_fd_ratio: 20,
             idletimer: Duration::from_millis(1000),
             max_checks_per_thread: 0,
             ssl_cachesize: 20000,

@@ -326,13 +326,19 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.pool-high-fd-ratio",
         "<percent>",
         "Descriptors in use above which idle connections are closed",
-        How::Global(other),
+        How::Global(|d, a| {
+            d.global.tune.pool_high_fd_ratio = u32::try_from(a.number(0..=100)?).unwrap_or(100);
+            a.end()
+        }),
     ),
     entry(
         "tune.pool-low-fd-ratio",
         "<percent>",
         "Descriptors in use above which idle connections are not kept",
-        How::Global(other),
+        How::Global(|d, a| {
+            d.global.tune.pool_low_fd_ratio = u32::try_from(a.number(0..=100)?).unwrap_or(100);
+            a.end()
+        }),
     ),
     entry(
         "tune.pt.zero-copy-forwarding",

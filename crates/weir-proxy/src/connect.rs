@@ -371,6 +371,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         }
     }
     server.count(x.worker.thread, Counter::ConnectAttempts, 1);
+    x.worker.make_room();
     let set = x.txn.set_other_timeouts[0].map(|ms| Duration::from_millis(u64::from(ms)));
     match set.or(proxy.timeouts.connect) {
         Some(time) => x.deadline.set_after(time),
@@ -682,7 +683,7 @@ pub(crate) fn done(x: &Exchange, connection: ServerConnection) {
         && edge.input.is_empty()
         && edge.output.is_empty()
         && !edge.read_closed;
-    if clean && !spent && x.txn.request.method != Method::Connect {
+    if clean && !spent && x.txn.request.method != Method::Connect && x.worker.keeps_idle() {
         x.worker.pool.give_h1(
             IdleH1 { edge, tls, facts },
             now_ms(),

@@ -517,10 +517,9 @@ impl Client<'_> {
                     return Poll::Ready(Head::Timeout);
                 }
                 match ready!(edge.poll_fill(cx)) {
-                    Ok(0) if edge.input.is_empty() => return Poll::Ready(Head::Closed),
-                    Ok(0) => return Poll::Ready(Head::Aborted),
-                    Ok(_) => {}
-                    Err(_) => return Poll::Ready(Head::Closed),
+                    Ok(1..) => {}
+                    Ok(0) | Err(_) if edge.input.is_empty() => return Poll::Ready(Head::Closed),
+                    Ok(0) | Err(_) => return Poll::Ready(Head::Aborted),
                 }
             }
         })

@@ -245,8 +245,13 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
     let fields = x.worker.fields.borrow_mut().take();
     let mut response = Response { fields, ..Response::default() };
     arm_for_upload(x);
+    let mut informed = false;
     loop {
         poll_fn(|cx| {
+            // The client may wait for it: with 100, before it sends the body that this waits for.
+            if informed && x.client.poll_flush(cx).map_err(Fault::Client)?.is_ready() {
+                informed = false;
+            }
             let was_done = x.upload.done;
             let upload_pending = match poll_upload(x, server, cx) {
                 Poll::Ready(Ok(())) => false,
@@ -280,6 +285,7 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
             return Ok(response);
         }
         interim(x, &response).map_err(Fault::Client)?;
+        informed = true;
     }
 }
 

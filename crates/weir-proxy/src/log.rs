@@ -8,6 +8,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::io::Write;
 use std::net::{IpAddr, UdpSocket};
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixDatagram;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -51,6 +52,8 @@ pub(crate) struct Logger {
     /// Chooses servers of log backends; only on a worker's own thread.
     chooser: OnceCell<Chooser>,
     tcp: RefCell<HashMap<LogAddress, mpsc::Sender<Vec<u8>>>>,
+    /// Standard output and error never wait for their reader.
+    unblocked: RefCell<[bool; 2]>,
     /// Formatted time of the second it belongs to.
     second: Cell<i64>,
     stamp: RefCell<String>,
@@ -73,6 +76,7 @@ impl Logger {
             hub: Arc::clone(&shared.logs),
             chooser: OnceCell::new(),
             tcp: RefCell::default(),
+            unblocked: RefCell::default(),
             second: Cell::new(i64::MIN),
             stamp: RefCell::default(),
             line: RefCell::default(),
@@ -262,10 +266,12 @@ impl Logger {
                 self.deliver_to_backend(name, line);
                 None
             }
-            LogAddress::Stdout => Some(std::io::stdout().lock().write(line)),
-            LogAddress::Stderr => Some(std::io::stderr().lock().write(line)),
-            LogAddress::Fd(1) => Some(std::io::stdout().lock().write(line)),
-            LogAddress::Fd(2) => Some(std::io::stderr().lock().write(line)),
+            LogAddress::Stdout | LogAddress::Fd(1) => {
+                Some(self.write_stream(0, rustix::stdio::stdout(), line))
+            }
+            LogAddress::Stderr | LogAddress::Fd(2) => {
+                Some(self.write_stream(1, rustix::stdio::stderr(), line))
+            }
             LogAddress::Tcp(_) => {
                 self.deliver_tcp(address, line);
                 None
@@ -289,6 +295,16 @@ impl Logger {
             Some(server) => self.hub.to_server(server, line),
             None => {}
         }
+    }
+
+    /// One write for one line. Whoever reads the other end of a pipe may have stopped: traffic does not wait.
+    fn write_stream(&self, index: usize, stream: BorrowedFd<'_>, line: &[u8]) -> std::io::Result<usize> {
+        if !self.unblocked.borrow_mut()[index] && !rustix::termios::isatty(stream) {
+            let flags = rustix::fs::fcntl_getfl(stream)?;
+            rustix::fs::fcntl_setfl(stream, flags | rustix::fs::OFlags::NONBLOCK)?;
+        }
+        self.unblocked.borrow_mut()[index] = true;
+        Ok(rustix::io::write(stream, line)?)
     }
 
     /// Lines to a TCP server go through a task that reconnects; a full queue drops them.

@@ -7,7 +7,7 @@
 //! client connection only when the connection was shared by more than one client before; `aggressive`
 //! also when it was reused at least once; `always` for everybody.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -77,6 +77,8 @@ pub(crate) struct Pool {
     h2: RefCell<NumberMap<PoolKey, Vec<SharedH2>>>,
     /// Connections that belong to one client connection (`http-reuse never`), by its number.
     private: RefCell<NumberMap<u64, Vec<IdleH1>>>,
+    /// Connections in `h1`.
+    idle_h1: Cell<usize>,
 }
 
 /// Who asks for a connection.
@@ -119,8 +121,7 @@ impl Pool {
                 continue;
             }
             let mut found = idle.remove(at);
-            found.facts.server.idle.fetch_sub(1, Relaxed);
-            found.facts.server.idle_by_thread[thread].fetch_sub(1, Relaxed);
+            self.leaves(&found, thread);
             if found.edge.stream.looks_alive() {
                 return Some(found);
             }
@@ -162,7 +163,28 @@ impl Pool {
         server.idle.fetch_add(1, Relaxed);
         server.idle_by_thread[thread].fetch_add(1, Relaxed);
         let key = idle.facts.key.clone();
+        self.idle_h1.set(self.idle_h1.get() + 1);
         self.h1.borrow_mut().entry(key).or_default().push(idle);
+    }
+
+    /// Counts a connection out of `h1`.
+    fn leaves(&self, idle: &IdleH1, thread: usize) {
+        idle.facts.server.idle.fetch_sub(1, Relaxed);
+        idle.facts.server.idle_by_thread[thread].fetch_sub(1, Relaxed);
+        self.idle_h1.set(self.idle_h1.get() - 1);
+    }
+
+    /// Idle HTTP/1 connections that anybody may use.
+    pub(crate) fn idle_h1(&self) -> usize {
+        self.idle_h1.get()
+    }
+
+    /// Closes the connection of some server that was idle longest.
+    pub(crate) fn close_one(&self, thread: usize) {
+        let mut pools = self.h1.borrow_mut();
+        if let Some(idle) = pools.values_mut().find(|idle| !idle.is_empty()) {
+            self.leaves(&idle.remove(0), thread);
+        }
     }
 
     /// A multiplexed connection with room for another stream.
@@ -214,8 +236,7 @@ impl Pool {
                     && c.facts.server.is_running()
                     && c.edge.stream.looks_alive();
                 if !keep {
-                    c.facts.server.idle.fetch_sub(1, Relaxed);
-                    c.facts.server.idle_by_thread[thread].fetch_sub(1, Relaxed);
+                    self.leaves(c, thread);
                 }
                 keep
             });
@@ -229,6 +250,7 @@ impl Pool {
     /// Closes everything, at the end of the thread.
     pub(crate) fn clear(&self) {
         self.h1.borrow_mut().clear();
+        self.idle_h1.set(0);
         self.h2.borrow_mut().clear();
         self.private.borrow_mut().clear();
     }

@@ -70,6 +70,8 @@ pub(crate) struct Worker {
     last_client: Cell<u64>,
     /// Connections on this thread.
     pub(crate) connections: Cell<usize>,
+    /// This thread's share of the process's descriptors.
+    descriptors: usize,
     /// `peers` sections, on the thread that serves them.
     pub(crate) peers: RefCell<Vec<Option<Rc<Group>>>>,
 }
@@ -108,6 +110,7 @@ impl Worker {
             stop_waiters: RefCell::default(),
             last_client: Cell::new(0),
             connections: Cell::new(0),
+            descriptors: descriptor_limit() / shared.threads.max(1),
             peers: RefCell::default(),
             shared,
         })
@@ -136,6 +139,25 @@ impl Worker {
     /// Counts for a backend.
     pub(crate) fn count_back(&self, index: usize, counter: Counter, by: u64) {
         self.shared.proxies[index].back.add(self.thread, counter, by);
+    }
+
+    /// Whether an idle connection to a server is kept: there have to be descriptors for clients.
+    pub(crate) fn keeps_idle(&self) -> bool {
+        !self.uses_descriptors(self.config().global.tune.pool_low_fd_ratio)
+    }
+
+    /// Closes an idle connection before a new one is opened when descriptors are getting scarce.
+    pub(crate) fn make_room(&self) {
+        if self.uses_descriptors(self.config().global.tune.pool_high_fd_ratio) {
+            self.pool.close_one(self.thread);
+        }
+    }
+
+    /// Whether more than so many percent of the thread's descriptors are in use.  Busy connections to servers are
+    /// not counted: each has a client's beside it.
+    fn uses_descriptors(&self, percent: u32) -> bool {
+        let used = self.connections.get() + self.pool.idle_h1();
+        used as u64 * 100 > (self.descriptors as u64).saturating_mul(u64::from(percent))
     }
 
     /// Limits for heads received from servers.
@@ -201,4 +223,10 @@ impl Worker {
     pub(crate) fn announce_stop(&self) {
         self.stop_waiters.take().into_values().for_each(Waker::wake);
     }
+}
+
+/// Most descriptors that the process may have.
+fn descriptor_limit() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }

@@ -21,21 +21,23 @@ const GROUPS: &str = "/etc/group";
 
 /// Raises or lowers the number of descriptors, says what is too low, and takes from it how many connections
 /// there can be where the configuration does not say (`maxconn`).
-pub(crate) fn limit_descriptors(global: &mut Global, listeners: usize) -> Result<(), String> {
-    let granted = set_descriptor_limit(global, listeners)?;
+///
+/// Returns a warning where `no strict-limits` makes one of what would be an error.
+pub(crate) fn limit_descriptors(global: &mut Global, listeners: usize) -> Result<Option<String>, String> {
+    let (granted, warning) = set_descriptor_limit(global, listeners)?;
     if global.maxconn.is_none() {
         global.maxconn = Some(connections_for(granted, listeners));
     }
-    Ok(())
+    Ok(warning)
 }
 
-fn set_descriptor_limit(global: &Global, listeners: usize) -> Result<u64, String> {
+fn set_descriptor_limit(global: &Global, listeners: usize) -> Result<(u64, Option<String>), String> {
     let limit = getrlimit(Resource::Nofile);
     let wanted = descriptors_wanted(global, listeners);
     if let Some(current) = limit.current.filter(|current| *current >= wanted)
         && global.ulimit_n.is_none()
     {
-        return Ok(current);
+        return Ok((current, None));
     }
     let hard = limit.maximum.unwrap_or(u64::MAX);
     let explicit = global.ulimit_n.is_some() || global.maxconn.is_some();
@@ -44,16 +46,17 @@ fn set_descriptor_limit(global: &Global, listeners: usize) -> Result<u64, String
     };
     // Beyond the hard limit there is no way without rights; then the most that is allowed is the next best.
     if explicit && wanted > hard && set(wanted, wanted).is_ok() {
-        return Ok(wanted);
+        return Ok((wanted, None));
     }
     let granted = wanted.min(hard);
     set(granted, hard).map_err(|error| format!("cannot set the limit of file descriptors: {error}"))?;
     if explicit && granted < wanted {
-        return Err(format!(
+        let message = format!(
             "the limit of file descriptors is {hard}, and {wanted} are needed: raise it or lower maxconn"
-        ));
+        );
+        return if global.strict_limits { Err(message) } else { Ok((granted, Some(message))) };
     }
-    Ok(granted)
+    Ok((granted, None))
 }
 
 /// Each connection has one descriptor to the client and one to the server.

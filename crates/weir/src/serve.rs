@@ -102,7 +102,9 @@ fn serve(mut setup: Setup) -> Result<u8, String> {
 fn prepare(setup: &mut Setup) -> Result<Plane, String> {
     let identity = Identity::of(&setup.config.global)?;
     let open = open(&setup.config, &mut setup.inheritance)?;
-    privileges::limit_descriptors(&mut setup.config.global, open.len())?;
+    if let Some(warning) = privileges::limit_descriptors(&mut setup.config.global, open.len())? {
+        setup.console.warning(&warning);
+    }
     if let Some(mib) = setup.options.max_memory_mib {
         privileges::limit_memory(mib)?;
     }

@@ -515,3 +515,22 @@ fn the_demo_serves_its_site_and_cleans_up() {
     assert_eq!(demo.code(), Some(0));
     assert!(!configuration.exists());
 }
+
+#[test]
+fn a_log_that_nobody_reads_stops_nothing() {
+    let place = Place::new("unread");
+    // More than a pipe holds, in a few lines.
+    let line = "x".repeat(1000);
+    place.write(&format!(
+        "global\n log stdout format raw local0\n log stderr format raw local0\ndefaults\n mode http\n log global\n \
+         log-format \"{line}\"\n timeout client 10s\nlisten www\n bind 127.0.0.1:{}\n http-request return status 200 \
+         content-type text/plain string there\n",
+        place.port
+    ));
+    let mut command = place.command(&["-db"]);
+    let _running = Running(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    place.wait_for("there");
+    for number in 0..200 {
+        assert!(ask(place.address()).is_some(), "request {number}");
+    }
+}
