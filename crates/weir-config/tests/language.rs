@@ -382,11 +382,20 @@ fn what_is_wrong_is_said() {
     check("global\n nbthread x", "'x' is not a number from 1 to 4096");
     check("global\n nbtrhead 2", "did you mean 'nbthread'?");
     check("global\n lua-load x", "'lua-load' is not implemented yet");
-    check("frontend f\n option http-use-proxy-header", "'option http-use-proxy-header' is not implemented yet");
+    check(
+        "frontend f\n option http-use-proxy-header",
+        "'option http-use-proxy-header' is not implemented yet",
+    );
     check("backend b\n option independent-streams", "'option independent-streams' is not implemented yet");
-    check("backend b\n use-fcgi-app php\nfcgi-app php\n docroot /srv", "'use-fcgi-app' is not implemented yet");
+    check(
+        "backend b\n use-fcgi-app php\nfcgi-app php\n docroot /srv",
+        "'use-fcgi-app' is not implemented yet",
+    );
     check("backend b\n option spop-check", "'option spop-check' is not implemented yet");
-    check("backend b\n stick-table type ip size 1k write-to b", "'stick-table ... write-to' is not implemented yet");
+    check(
+        "backend b\n stick-table type ip size 1k write-to b",
+        "'stick-table ... write-to' is not implemented yet",
+    );
     check("backend b\n dispatch 127.0.0.1:80", "use 'server' with this address");
     check("backend b\n option transparent", "use a server with the address 0.0.0.0");
     check(

@@ -23,7 +23,7 @@ use weir_rules::{LogFormat, Txn, log_format};
 use crate::exchange::Exchange;
 use crate::state::{ServerState, Shared};
 use hub::{Chooser, LogHub};
-use message::Message;
+use message::{Message, Received};
 
 /// Syslog levels by the names of the `log` keyword.
 pub(crate) mod level {
@@ -131,66 +131,11 @@ impl Logger {
             let format = if target.own_format { target.format } else { message.format };
             let mut line = self.line.borrow_mut();
             line.clear();
-            self.relayed_header(format, priority, message, from, &mut line);
+            let received = Received { bsd: self.bsd_time(), iso: iso_time(), from };
+            message.write_header(format, priority, &received, &mut line);
             line.extend_from_slice(message.text);
             self.finish(target, &mut line);
         }
-    }
-
-    /// The header of a message of another program.
-    fn relayed_header(
-        &self,
-        format: LogWire,
-        priority: u16,
-        message: &Message<'_>,
-        from: Option<IpAddr>,
-        out: &mut Vec<u8>,
-    ) {
-        let same = format == message.format;
-        let is_bsd = |format| matches!(format, LogWire::Local | LogWire::Rfc3164);
-        let bsd = || match is_bsd(message.format) && !message.time.is_empty() {
-            true => message.time.to_vec(),
-            false => self.bsd_time().into_bytes(),
-        };
-        let iso = || match message.format == LogWire::Rfc5424 && !message.time.is_empty() {
-            true => message.time.to_vec(),
-            false => iso_time().into_bytes(),
-        };
-        // Manual, `option host fill`, which is the default: a missing host is the sender.
-        let host = match (message.host, from) {
-            (b"", Some(from)) => from.to_canonical().to_string().into_bytes(),
-            (b"", None) => {
-                if format == LogWire::Rfc3164 {
-                    b"localhost".to_vec()
-                } else {
-                    b"-".to_vec()
-                }
-            }
-            (host, _) => host.to_vec(),
-        };
-        let nil = |part: &[u8]| if part.is_empty() { b"-".to_vec() } else { part.to_vec() };
-        let number = || priority.to_string().into_bytes();
-        let level = || (priority & 7).to_string().into_bytes();
-        let parts: Vec<Vec<u8>> = match format {
-            LogWire::Raw => vec![],
-            LogWire::Priority => vec![b"<".to_vec(), number(), b">".to_vec()],
-            LogWire::Short => vec![b"<".to_vec(), level(), b">".to_vec()],
-            LogWire::Timed => vec![b"<".to_vec(), level(), b">".to_vec(), iso(), b" ".to_vec()],
-            LogWire::Iso => vec![iso(), b" ".to_vec()],
-            LogWire::Local if same => {
-                vec![b"<".to_vec(), number(), b">".to_vec(), bsd(), b" ".to_vec(), tag_of(message)]
-            }
-            LogWire::Local | LogWire::Rfc3164 => {
-                let host = if format == LogWire::Rfc3164 { [&host[..], b" "].concat() } else { vec![] };
-                vec![b"<".to_vec(), number(), b">".to_vec(), bsd(), b" ".to_vec(), host, tag_of(message)]
-            }
-            LogWire::Rfc5424 => {
-                let words =
-                    [iso(), host, nil(message.tag), nil(message.pid), nil(message.id), nil(message.data)];
-                vec![b"<".to_vec(), number(), b">1 ".to_vec(), words.join(&b" "[..]), b" ".to_vec()]
-            }
-        };
-        out.extend(parts.into_iter().flatten());
     }
 
     /// Cuts a line to its target's length, ends it and sends it.
@@ -392,15 +337,6 @@ async fn write_tcp(to: std::net::SocketAddr, mut lines: mpsc::Receiver<Vec<u8>>)
         {
             stream = None;
         }
-    }
-}
-
-/// `TAG[PID]: `
-fn tag_of(message: &Message<'_>) -> Vec<u8> {
-    match (message.tag, message.pid) {
-        (b"", _) => vec![],
-        (tag, b"") => [tag, b": "].concat(),
-        (tag, pid) => [tag, b"[", pid, b"]: "].concat(),
     }
 }
 

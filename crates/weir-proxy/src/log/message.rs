@@ -1,6 +1,8 @@
 //! Syslog messages as they are received (RFC 3164, RFC 5424) and how they are told apart on a stream (RFC 6587).
 //!
-//! Owns reading; writing is the logger's.
+//! Owns reading them, and writing them again; where they go is the logger's.
+
+use std::net::IpAddr;
 
 use weir_config::model::LogWire;
 
@@ -20,6 +22,61 @@ pub(crate) struct Message<'m> {
     pub(crate) id: &'m [u8],
     pub(crate) data: &'m [u8],
     pub(crate) text: &'m [u8],
+}
+
+/// What is known of a message besides itself: when it was received, and from whom.
+pub(crate) struct Received {
+    /// As RFC 3164 writes times.
+    pub(crate) bsd: String,
+    /// As RFC 5424 does.
+    pub(crate) iso: String,
+    pub(crate) from: Option<IpAddr>,
+}
+
+impl Message<'_> {
+    /// Writes a header in a format; what the message does not say is when and from whom it was received.
+    pub(crate) fn write_header(
+        &self,
+        format: LogWire,
+        priority: u16,
+        received: &Received,
+        out: &mut Vec<u8>,
+    ) {
+        let is_bsd = matches!(self.format, LogWire::Local | LogWire::Rfc3164) && !self.time.is_empty();
+        let is_iso = self.format == LogWire::Rfc5424 && !self.time.is_empty();
+        let bsd = if is_bsd { self.time } else { received.bsd.as_bytes() };
+        let iso = if is_iso { self.time } else { received.iso.as_bytes() };
+        let (number, level) = (format!("<{priority}>"), format!("<{}>", priority & 7));
+        let (number, level) = (number.as_bytes(), level.as_bytes());
+        // Manual, `option host fill`, which is the default: a missing host is the sender.
+        let sender = received.from.map(|from| from.to_canonical().to_string());
+        let host = |unknown| match (self.host, &sender) {
+            (b"", Some(sender)) => sender.as_bytes(),
+            (b"", None) => unknown,
+            (host, _) => host,
+        };
+        let mut put = |parts: &[&[u8]]| parts.iter().for_each(|part| out.extend_from_slice(part));
+        match format {
+            LogWire::Raw => {}
+            LogWire::Priority => put(&[number]),
+            LogWire::Short => put(&[level]),
+            LogWire::Timed => put(&[level, iso, b" "]),
+            LogWire::Iso => put(&[iso, b" "]),
+            LogWire::Local => put(&[number, bsd, b" "]),
+            LogWire::Rfc3164 => put(&[number, bsd, b" ", host(b"localhost"), b" "]),
+            LogWire::Rfc5424 => {
+                let words = [iso, host(b"-"), nil(self.tag), nil(self.pid), nil(self.id), nil(self.data)];
+                put(&[number, b"1 ", &words.join(&b" "[..]), b" "]);
+            }
+        }
+        if matches!(format, LogWire::Local | LogWire::Rfc3164) {
+            match (self.tag, self.pid) {
+                (b"", _) => {}
+                (tag, b"") => put(&[tag, b": "]),
+                (tag, pid) => put(&[tag, b"[", pid, b"]: "]),
+            }
+        }
+    }
 }
 
 impl<'m> Message<'m> {
@@ -80,6 +137,11 @@ impl<'m> Message<'m> {
             None => Self { format: LogWire::Local, time, ..Self::raw(after) },
         }
     }
+}
+
+/// RFC 5424 section 6: `-` stands for nothing.
+fn nil(part: &[u8]) -> &[u8] {
+    if part.is_empty() { b"-" } else { part }
 }
 
 /// `<134>` and what follows.
@@ -215,6 +277,37 @@ mod tests {
         check("<192>too high", "Raw|-||||||<192>too high");
         check("<x>y", "Raw|-||||||<x>y");
         check("", "Raw|-||||||");
+    }
+
+    #[test]
+    fn headers_are_written_in_other_formats() {
+        let check = |message: &str, format, from: Option<&str>, expected: &str| {
+            let received = Received {
+                bsd: "Jan  1 00:00:00".to_owned(),
+                iso: "2026-01-01T00:00:00Z".to_owned(),
+                from: from.map(|from| from.parse().unwrap()),
+            };
+            let mut out = Vec::new();
+            Message::parse(message.as_bytes()).write_header(format, 134, &received, &mut out);
+            assert_eq!(String::from_utf8_lossy(&out), expected, "{message} {format:?}");
+        };
+        let local = "<134>Nov 21 22:00:00 haproxy[12]: text";
+        let full = "<134>1 2003-10-11T22:14:15.003Z host app 7 ID47 [a b=\"c\"] text";
+        check(local, LogWire::Local, None, "<134>Nov 21 22:00:00 haproxy[12]: ");
+        check(local, LogWire::Rfc3164, Some("192.0.2.1"), "<134>Nov 21 22:00:00 192.0.2.1 haproxy[12]: ");
+        check(local, LogWire::Rfc3164, None, "<134>Nov 21 22:00:00 localhost haproxy[12]: ");
+        check(local, LogWire::Rfc5424, None, "<134>1 2026-01-01T00:00:00Z - haproxy 12 - - ");
+        check(
+            full,
+            LogWire::Rfc5424,
+            Some("::1"),
+            "<134>1 2003-10-11T22:14:15.003Z host app 7 ID47 [a b=\"c\"] ",
+        );
+        check(full, LogWire::Rfc3164, None, "<134>Jan  1 00:00:00 host app[7]: ");
+        check(full, LogWire::Timed, None, "<6>2003-10-11T22:14:15.003Z ");
+        check("text", LogWire::Priority, None, "<134>");
+        check("text", LogWire::Raw, None, "");
+        check("text", LogWire::Short, None, "<6>");
     }
 
     #[test]
