@@ -136,9 +136,10 @@ pub(crate) const FIELDS: &[Field] = &[
     field("BootTime_ms", TIME, "Milliseconds the start took", none),
     field("Niced_tasks", LEVEL, "Tasks with a priority of their own", none),
     // Ours, from here on.
-    field("CompressStep", STATUS, "Compression that most responses get: off, fast, default, high or best", |a| Some(Value::text(a.shared.load.compression_step().0.name()))),
-    field("CompressStepReason", STATUS, "What holds it back: cpu (maxcompcpuusage), rate (maxcomprate) or nothing", |a| Some(Value::text(a.shared.load.compression_step().1.name()))),
-    field("CompressStepBusy_pct", LEVEL, "Percentage of the time that the thread with the lowest step works", |a| Some(Value::U32(u32::from(a.shared.load.compression_step().2)))),
+    field("CompressStep", STATUS, "Best compression that responses get: off, fast, default, high or best", |a| Some(Value::text(a.shared.load.compression().0.step.name()))),
+    field("CompressStepShare_pct", LEVEL, "Percentage of responses that get it; the others get the step below", |a| Some(Value::U32(u32::from(a.shared.load.compression().0.share_percent)))),
+    field("CompressStepReason", STATUS, "What holds it back: cpu (maxcompcpuusage), rate (maxcomprate) or nothing", |a| Some(Value::text(a.shared.load.compression().0.reason.name()))),
+    field("CompressStepBusy_pct", LEVEL, "Percentage of the time that the thread with the lowest step works", |a| Some(Value::U32(u32::from(a.shared.load.compression().1)))),
     field("CompressCpuLim", LIMIT, "Highest such percentage with compression, 100 for no limit", |a| Some(Value::U32(u32::from(a.shared.config.global.maxcompcpuusage_percent)))),
 ];
 

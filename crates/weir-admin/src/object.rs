@@ -238,7 +238,7 @@ impl Object<'_> {
                 BindAddr::Inet(ip) => ip.to_string(),
                 BindAddr::Unix(_) | BindAddr::Abstract(_) => "unix".to_owned(),
                 BindAddr::Name(name, port) => format!("{name}:{port}"),
-                BindAddr::Fd(_) | BindAddr::Sockpair(_) | BindAddr::Reverse(_) => String::new(),
+                BindAddr::Fd(_) | BindAddr::Reverse(_) => String::new(),
             }),
             Part::Frontend | Part::Backend => None,
         }

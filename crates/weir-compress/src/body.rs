@@ -2,6 +2,7 @@
 
 use weir_deflate::{Content, Encoder, Format};
 
+use crate::remembered::{Budget, Remembering};
 use crate::windowed::{Pool, Windowed};
 use crate::{Algorithm, Level};
 
@@ -11,12 +12,19 @@ use crate::{Algorithm, Level};
 pub struct Scratch {
     deflate: weir_deflate::Scratch,
     windowed: Pool,
+    budget: Budget,
 }
 
 impl Scratch {
     /// Allocates what the algorithms need.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same, with memory for windows of deflate streams: off where it is 0. Between pieces of one response a
+    /// secret can then be told by the length of what is sent (the attack known as BREACH).
+    pub fn with_window_memory(bytes: usize) -> Self {
+        Self { budget: Budget::new(bytes), ..Self::default() }
     }
 
     /// Whether another stream may keep a window: where not, [`crate::HeadEdits::under`] chooses another algorithm.
@@ -44,8 +52,8 @@ pub const fn max_output(input: usize) -> usize {
 
 /// The body of one message.
 ///
-/// With the deflate formats each call compresses all that it is given, without reference to earlier pieces: larger
-/// pieces (16 to 64 kB) compress better. Brotli and Zstandard keep a window of their own.
+/// With the deflate formats each call compresses all that it is given, without reference to earlier pieces (unless
+/// [`Scratch::with_window_memory`] allows it): larger pieces (16 to 64 kB) compress better. Brotli and Zstandard keep a window of their own.
 #[derive(Debug)]
 pub struct BodyEncoder {
     coder: Coder,
@@ -55,6 +63,7 @@ pub struct BodyEncoder {
 enum Coder {
     Identity,
     Deflate(Encoder),
+    Remembering(Box<Remembering>),
     Windowed(Box<Windowed>),
     /// A Brotli or Zstandard stream after its end.
     Finished,
@@ -63,7 +72,13 @@ enum Coder {
 impl BodyEncoder {
     /// An encoder before the first byte.
     pub fn new(algorithm: Algorithm, level: Level, content: Content, scratch: &mut Scratch) -> Self {
-        let deflate = |format| Coder::Deflate(Encoder::new(format, level).with_content(content));
+        let deflate = |format| {
+            let encoder = Encoder::new(format, level).with_content(content);
+            if scratch.budget.is_none() {
+                return Coder::Deflate(encoder);
+            }
+            Coder::Remembering(Box::new(Remembering::new(encoder, &scratch.budget)))
+        };
         let coder = match algorithm {
             Algorithm::Identity => Coder::Identity,
             Algorithm::Gzip => deflate(Format::Gzip),
@@ -77,8 +92,10 @@ impl BodyEncoder {
 
     /// Changes the level for the pieces to come, where the algorithm can: Brotli and Zstandard stay at theirs.
     pub const fn set_level(&mut self, level: Level) {
-        if let Coder::Deflate(encoder) = &mut self.coder {
-            encoder.set_level(level);
+        match &mut self.coder {
+            Coder::Deflate(encoder) => encoder.set_level(level),
+            Coder::Remembering(stream) => stream.encoder().set_level(level),
+            Coder::Identity | Coder::Windowed(_) | Coder::Finished => {}
         }
     }
 
@@ -91,13 +108,18 @@ impl BodyEncoder {
                 Ending::Flush => encoder.push_and_flush(piece, out, &mut scratch.deflate),
                 Ending::Finish => encoder.push_and_finish(piece, out, &mut scratch.deflate),
             },
+            Coder::Remembering(stream) => {
+                stream.encode(piece, ending, out, &mut scratch.deflate, &scratch.budget);
+            }
             Coder::Windowed(stream) => stream.encode(piece, ending, out),
             Coder::Finished => return,
         }
-        if ending == Ending::Finish && !matches!(self.coder, Coder::Deflate(_)) {
-            if let Coder::Windowed(stream) = std::mem::replace(&mut self.coder, Coder::Finished) {
-                stream.give_back(&mut scratch.windowed);
-            }
+        let ends_itself = matches!(self.coder, Coder::Deflate(_) | Coder::Remembering(_));
+        if ending == Ending::Finish
+            && !ends_itself
+            && let Coder::Windowed(stream) = std::mem::replace(&mut self.coder, Coder::Finished)
+        {
+            stream.give_back(&mut scratch.windowed);
         }
     }
 }

@@ -22,6 +22,8 @@ mod body;
 
 mod windowed;
 
+mod remembered;
+
 mod throttle;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
@@ -30,6 +32,6 @@ pub use decide::{BodyFraming, EtagEdit, HeadEdits, Refusal, ResponseFacts};
 pub use negotiate::negotiate;
 pub use request::{RequestFacts, RequestOffer};
 pub use settings::{Direction, Rules, Settings};
-pub use throttle::{Level, Limits, Load, Reason, Step, Throttle, WINDOW_MS};
+pub use throttle::{InForce, Level, Limits, Load, Reason, Step, Throttle, WINDOW_MS};
 pub use weir_deflate::Content;
 pub use windowed::MAX_WINDOWS;

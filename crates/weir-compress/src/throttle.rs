@@ -91,6 +91,17 @@ impl Reason {
     }
 }
 
+/// What a throttle is at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InForce {
+    /// The highest step that responses get.
+    pub step: Step,
+    /// How many of them, in percent; the others get the step below.
+    pub share_percent: u8,
+    /// Why it is not a higher one.
+    pub reason: Reason,
+}
+
 /// The throttle of one worker.
 #[derive(Clone, Copy, Debug)]
 pub struct Throttle {
@@ -124,8 +135,9 @@ const REST_THOUSANDTHS: u16 = 25;
 /// The dial aims at this much below the limit, as the load is never even.
 const MARGIN_THOUSANDTHS: u16 = 10;
 
-/// The configured levels from here on ask for the best ratio; those below are the default.
-const HIGH_LEVEL: u8 = 4;
+/// From which `tune.comp.maxlevel` on the level is `default`, and `high`; below it is `fast`, as zlib's 1.
+const DEFAULT_LEVEL: u8 = 2;
+const HIGH_LEVEL: u8 = 5;
 
 impl Throttle {
     /// A throttle with these limits, fully open.
@@ -143,12 +155,13 @@ impl Throttle {
         }
     }
 
-    /// The steps there are: level `high` only where `tune.comp.maxlevel` asks for it.
+    /// The steps there are: the better levels only where `tune.comp.maxlevel` asks for them.
     const fn ladder(&self) -> &'static [Step] {
         match self.limits.max_level {
             0 => &[Step::Off],
-            1..HIGH_LEVEL => &[Step::Off, Step::Fast, Step::Default, Step::Best],
-            _ => &Step::ALL,
+            1..DEFAULT_LEVEL => &[Step::Off, Step::Fast, Step::Best],
+            DEFAULT_LEVEL..HIGH_LEVEL => &[Step::Off, Step::Fast, Step::Default, Step::Best],
+            HIGH_LEVEL.. => &Step::ALL,
         }
     }
 
@@ -165,8 +178,9 @@ impl Throttle {
             Step::High => Some(Level::High),
             Step::Best => match self.limits.max_level {
                 0 => None,
-                1..HIGH_LEVEL => Some(Level::Default),
-                _ => Some(Level::High),
+                1..DEFAULT_LEVEL => Some(Level::Fast),
+                DEFAULT_LEVEL..HIGH_LEVEL => Some(Level::Default),
+                HIGH_LEVEL.. => Some(Level::High),
             },
         }
     }
@@ -230,18 +244,21 @@ impl Throttle {
 
     /// The level for the next piece of a response that is being compressed.
     pub fn during(&self) -> Level {
-        let step = self.in_force().0;
-        self.level(step).unwrap_or(Level::Fast)
+        self.level(self.in_force().step).unwrap_or(Level::Fast)
     }
 
-    /// The step that most responses get, and what holds it back; for the statistics and for responses in progress.
-    pub fn in_force(&self) -> (Step, Reason) {
+    /// What is in force; for the statistics and for responses in progress.
+    pub fn in_force(&self) -> InForce {
         if self.over_rate {
-            return (Step::Off, Reason::Rate);
+            return InForce { step: Step::Off, share_percent: 100, reason: Reason::Rate };
         }
         let ladder = self.ladder();
-        let at = ((self.dial + UNITS / 2) / UNITS) as usize;
-        (ladder[at.min(ladder.len() - 1)], self.reason())
+        let at = self.dial.div_ceil(UNITS) as usize;
+        let share = match self.dial % UNITS {
+            0 => 100,
+            part => (part * 100 / UNITS) as u8,
+        };
+        InForce { step: ladder[at.min(ladder.len() - 1)], share_percent: share, reason: self.reason() }
     }
 
     const fn reason(&self) -> Reason {
@@ -335,20 +352,22 @@ mod tests {
                         now_ms += WINDOW_MS;
                         throttle.observe(busy(*load), now_ms);
                     }
-                    throttle.in_force().0
+                    throttle.in_force().step
                 })
                 .collect();
             assert_eq!(steps, expected, "{loads:?}");
         };
         use Step::*;
         check(TOP, &[0, 500, 840], &[Best, Best, Best]);
-        check(TOP, &[870; 6], &[High, High, Default, Default, Fast, Off]);
-        check(TOP, &[900; 4], &[High, Default, Off, Off]);
+        check(TOP, &[870; 7], &[Best, High, High, Default, Default, Fast, Off]);
+        check(TOP, &[900; 4], &[High, Default, Fast, Off]);
         check(TOP, &[1000; 2], &[Fast, Off]);
         // Back again, slower than down, and not while the load is near the limit.
         check(TOP, &[1000, 1000, 830, 820, 700, 400, 300], &[Fast, Off, Off, Off, Fast, Best, Best]);
+        let middle = Limits { max_level: 2, ..TOP };
+        check(middle, &[0, 900, 900, 900, 900], &[Best, Default, Fast, Off, Off]);
         let low = Limits { max_level: 1, ..TOP };
-        check(low, &[0, 900, 900, 900, 900], &[Best, Default, Fast, Off, Off]);
+        check(low, &[0, 900, 900, 900, 900], &[Best, Fast, Off, Off, Off]);
         check(Limits { max_level: 0, ..TOP }, &[0], &[Off]);
         check(Limits { cpu_percent: 100, ..TOP }, &[1000], &[Best]);
     }
@@ -388,7 +407,7 @@ mod tests {
         let steps: Vec<Step> = (0..8).map(|_| throttle.next(0).0).collect();
         use Step::*;
         assert_eq!(steps, [Fast, Fast, Fast, Default, Fast, Fast, Fast, Default]);
-        assert_eq!(throttle.in_force(), (Fast, Reason::Cpu));
+        assert_eq!(throttle.in_force(), InForce { step: Default, share_percent: 25, reason: Reason::Cpu });
     }
 
     #[test]
@@ -400,9 +419,10 @@ mod tests {
                 "{max_level} {step:?}"
             );
         };
-        check(1, Step::Best, Some(Level::Default));
-        check(3, Step::Best, Some(Level::Default));
-        check(4, Step::Best, Some(Level::High));
+        check(1, Step::Best, Some(Level::Fast));
+        check(2, Step::Best, Some(Level::Default));
+        check(4, Step::Best, Some(Level::Default));
+        check(5, Step::Best, Some(Level::High));
         check(9, Step::High, Some(Level::High));
         check(9, Step::Fast, Some(Level::Fast));
         check(9, Step::Off, None);
@@ -413,6 +433,9 @@ mod tests {
         let mut throttle = Throttle::new(TOP);
         throttle.dial = 3;
         throttle.set_limits(Limits { cpu_percent: 100, ..TOP });
-        assert_eq!(throttle.in_force(), (Step::Best, Reason::Free));
+        assert_eq!(
+            throttle.in_force(),
+            InForce { step: Step::Best, share_percent: 100, reason: Reason::Free }
+        );
     }
 }

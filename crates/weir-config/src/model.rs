@@ -70,7 +70,6 @@ pub struct Peers {
     pub remotes: Vec<Server>,
     pub tables: Vec<StickTable>,
     pub logs: Vec<LogTarget>,
-    pub shards: u32,
 }
 
 /// `resolvers NAME`
@@ -158,8 +157,6 @@ pub struct CrtLoad {
     pub alias: Option<String>,
     pub ocsp: Option<PathBuf>,
     pub issuer: Option<PathBuf>,
-    pub sctl: Option<PathBuf>,
-    pub ocsp_update: Option<bool>,
 }
 
 impl CrtLoad {
@@ -214,6 +211,7 @@ pub struct Global {
     pub hard_stop_after: Option<Duration>,
     pub grace: Option<Duration>,
     pub spread_checks_percent: u32,
+    pub max_spread_checks: Option<Duration>,
     pub ssl_server_verify_none: bool,
     pub ssl_default_bind: SslBind,
     pub ssl_default_server: SslServer,
@@ -226,38 +224,33 @@ pub struct Global {
     pub h1_case_adjust: BTreeMap<Vec<u8>, Vec<u8>>,
     pub unix_bind: UnixBind,
     pub localpeer: Option<String>,
-    pub cluster_secret: Option<String>,
     pub server_state_base: Option<PathBuf>,
     pub server_state_file: Option<PathBuf>,
     pub key_base: Option<PathBuf>,
     pub external_check: bool,
-    pub insecure_fork_wanted: bool,
     pub insecure_setuid_wanted: bool,
     pub strict_limits: bool,
     /// `zero-warning`: warnings are fatal.
     pub zero_warning: bool,
-    pub expose_experimental_directives: bool,
-    pub expose_deprecated_directives: bool,
     pub fd_hard_limit: Option<u64>,
     pub busy_polling: bool,
     pub set_dumpable: bool,
     pub h1_accept_payload_with_any_method: bool,
+    /// `h2-workaround-bogus-websocket-clients`: WebSockets over HTTP/2 are not announced.
+    pub no_h2_websockets: bool,
+    /// `tune.renice.startup` and `tune.renice.runtime`: priorities while starting and while serving.
+    pub renice_startup: Option<i32>,
+    pub renice_runtime: Option<i32>,
     pub pp2_never_send_local: bool,
-    pub anonkey: Option<u32>,
-    pub ssl_dh_param_file: Option<PathBuf>,
     pub ssl_load_extra_del_ext: bool,
-    pub ssl_load_extra_files: Vec<String>,
+    /// `ssl-load-extra-files`; all kinds without.
+    pub ssl_load_extra_files: Option<Vec<String>>,
     pub ssl_skip_self_issued_ca: bool,
-    pub issuers_chain_path: Option<PathBuf>,
     pub mworker_max_reloads: Option<u32>,
     pub thread_groups: u32,
     pub thread_hard_limit: Option<usize>,
-    pub maxpipes: Option<usize>,
     /// Threads share ports by binding each on its own (`noreuseport` turns it off).
     pub reuseport: bool,
-    pub splice: bool,
-    pub stats_file: Option<PathBuf>,
-    pub ocsp_update: Option<bool>,
     /// `http-err-codes`; 400 to 499 without.
     pub http_err_codes: Option<StatusSet>,
     /// `http-fail-codes`; 500 to 599 less 501 and 505 without.
@@ -266,6 +259,8 @@ pub struct Global {
     pub setcap: Vec<String>,
     /// `harden.reject-privileged-ports.tcp`
     pub reject_privileged_ports_tcp: bool,
+    /// `expose-experimental-directives`
+    pub expose_experimental_directives: bool,
 }
 
 /// Value of a `set-var` (an expression) or a `set-var-fmt` (a log format) line.
@@ -281,8 +276,13 @@ pub struct Tune {
     pub http_logurilen: usize,
     pub http_cookielen: usize,
     pub comp_maxlevel: u8,
+    /// `tune.comp.window-memory`: for the whole process, 0 for no windows.
+    pub comp_window_memory: usize,
+    /// Of both sides; each side's own goes before it.
     pub h2_initial_window_size: u32,
     pub h2_max_concurrent_streams: u32,
+    pub h2_fe: H2Side,
+    pub h2_be: H2Side,
     pub h2_max_frame_size: u32,
     pub h2_header_table_size: u32,
     pub h2_fe_glitches_threshold: u32,
@@ -293,13 +293,37 @@ pub struct Tune {
     pub pool_high_fd_ratio: u32,
     /// The same above which they are not kept.
     pub pool_low_fd_ratio: u32,
-    pub idletimer: Duration,
     pub max_checks_per_thread: usize,
     pub ssl_cachesize: usize,
     pub ssl_lifetime: Duration,
     pub idle_pool_shared: bool,
-    /// Other `tune.` settings by name, for those who ask (`show info`, tests).
-    pub others: BTreeMap<String, String>,
+    /// Longest record's plaintext, always; 0 for no limit.
+    pub ssl_hard_maxrecord: usize,
+    pub cli_max_payload_size: Option<usize>,
+    pub stick_counters: usize,
+    pub client_sockets: SocketBuffers,
+    pub server_sockets: SocketBuffers,
+}
+
+/// `tune.h2.fe.*` and `tune.h2.be.*`, where they say something else than `tune.h2.*`.
+#[derive(Debug, Clone, Copy, Default)]
+#[allow(missing_docs, reason = "each field is the tune keyword of the same name")]
+pub struct H2Side {
+    pub initial_window_size: Option<u32>,
+    pub max_concurrent_streams: Option<u32>,
+    /// `rxbuf`: bytes a peer may send on all streams before they are consumed.
+    pub rxbuf: Option<u32>,
+}
+
+/// Sizes of the kernel's buffers for a connection, in bytes; the system's own without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct SocketBuffers {
+    /// `tune.rcvbuf.*`
+    pub receive: Option<u32>,
+    /// `tune.sndbuf.*`
+    pub send: Option<u32>,
+    /// `tune.notsent-lowat.*`
+    pub unsent: Option<u32>,
 }
 
 impl Default for Tune {
@@ -311,8 +335,11 @@ impl Default for Tune {
             http_logurilen: 1024,
             http_cookielen: 63,
             comp_maxlevel: 1,
+            comp_window_memory: 0,
             h2_initial_window_size: 65536,
             h2_max_concurrent_streams: 100,
+            h2_fe: H2Side::default(),
+            h2_be: H2Side::default(),
             h2_max_frame_size: 16384,
             h2_header_table_size: 4096,
             h2_fe_glitches_threshold: 0,
@@ -321,12 +348,15 @@ impl Default for Tune {
             maxaccept: 100,
             pool_high_fd_ratio: 25,
             pool_low_fd_ratio: 20,
-            idletimer: Duration::from_millis(1000),
             max_checks_per_thread: 0,
             ssl_cachesize: 20000,
             ssl_lifetime: Duration::from_secs(300),
             idle_pool_shared: true,
-            others: BTreeMap::new(),
+            ssl_hard_maxrecord: 0,
+            cli_max_payload_size: None,
+            stick_counters: 3,
+            client_sockets: SocketBuffers::default(),
+            server_sockets: SocketBuffers::default(),
         }
     }
 }
@@ -524,7 +554,6 @@ pub struct Bind {
     pub pos: Pos,
     pub ssl: Option<SslBind>,
     pub accept_proxy: bool,
-    pub accept_netscaler_cip: bool,
     /// `proto h1|h2`: no detection.
     pub proto: Option<Proto>,
     pub maxconn: usize,
@@ -536,7 +565,6 @@ pub struct Bind {
     pub defer_accept: bool,
     pub tfo: bool,
     pub mss: Option<i32>,
-    pub nice: i32,
     pub tcp_ut: Option<Duration>,
     pub unix: UnixBind,
     /// `level` of a stats socket: user, operator, admin.
@@ -548,14 +576,12 @@ pub struct Bind {
     pub disabled: bool,
     /// Datagrams instead of a stream (`dgram+`, `udp@`).
     pub datagram: bool,
-    /// `shards`: listening sockets; 0 is one for each thread.
-    pub shards: u32,
-    pub guid_prefix: Option<String>,
-    /// `nbconn`: idle connections a reverse listener keeps open.
+    /// `cc`: congestion control algorithm.
+    pub congestion: Option<String>,
+    /// `tcp-ss`: SYN packets are kept, from the IP header (1) or the link header (2) on.
+    pub save_syn: Option<i32>,
+    /// `nbconn`: connections that a listener `rhttp@` keeps open.
     pub nbconn: u32,
-    pub idle_ping: Option<Duration>,
-    /// `label`, for the statistics.
-    pub label: Option<String>,
 }
 
 /// Rights of a client of the runtime socket.
@@ -593,9 +619,7 @@ pub enum BindAddr {
     Abstract(Vec<u8>),
     /// `fd@N`: inherited.
     Fd(i32),
-    /// `sockpair@N`
-    Sockpair(i32),
-    /// `rhttp@backend/server`: connections that the server opened to us.
+    /// `rhttp@backend/server`: connections that this process opens to the server.
     Reverse(String),
 }
 
@@ -632,11 +656,8 @@ pub struct SslBind {
     pub verify: Option<Verify>,
     pub crt_ignore_err: Option<String>,
     pub ca_ignore_err: Option<String>,
-    pub allow_0rtt: bool,
     pub prefer_client_ciphers: bool,
-    pub ca_sign_file: Option<PathBuf>,
-    /// Other accepted words (`ssl_default_bind_options` included), as written.
-    pub others: Vec<String>,
+    pub no_ca_names: bool,
 }
 
 /// `verify none|optional|required`
@@ -657,7 +678,6 @@ pub struct SslServer {
     pub crl_file: Option<PathBuf>,
     pub crt: Option<PathBuf>,
     pub sni: Option<Arc<Expr>>,
-    pub check_sni: Option<String>,
     pub verifyhost: Option<String>,
     pub min_ver: Option<String>,
     pub max_ver: Option<String>,
@@ -668,9 +688,6 @@ pub struct SslServer {
     pub no_tls_tickets: bool,
     /// `sni-auto` was turned off (`no-sni-auto`).
     pub no_sni_auto: bool,
-    pub allow_0rtt: bool,
-    pub no_renegotiate: bool,
-    pub others: Vec<String>,
 }
 
 /// Address of a server.
@@ -686,6 +703,8 @@ pub enum ServerAddr {
     Name(String, u16),
     /// `rhttp@`: connections come from the server.
     Reverse,
+    /// Not said yet.
+    Unset,
 }
 
 /// How a server's port follows from the client's.
@@ -744,27 +763,34 @@ pub struct Server {
     pub ws: Option<String>,
     pub tfo: bool,
     pub tcp_ut: Option<Duration>,
+    /// `cc`: congestion control algorithm.
+    pub congestion: Option<String>,
     pub init_addr: Option<String>,
     pub resolvers: Option<String>,
     pub socks4: Option<SocketAddr>,
-    pub log_proto: Option<String>,
     pub guid: Option<String>,
     /// `pool-conn-name EXPR`: identifies reusable connections.
     pub pool_conn_name: Option<Arc<Expr>>,
     pub hash_key: Option<String>,
     /// A rule names it (`use-server`, `srv_is_up(b/s)`): it cannot be removed at run time.
     pub named_by_rules: bool,
-    pub idle_ping: Option<Duration>,
     /// `udp@`: messages are sent in datagrams (servers of `mode log` backends).
     pub datagram: bool,
-    pub strict_maxconn: bool,
+    pub log_proto: LogFraming,
     /// Left out of stickiness (`non-stick`).
     pub non_stick: bool,
     pub resolve_prefer: Option<String>,
-    pub resolve_opts: Vec<String>,
-    pub resolve_net: Vec<String>,
     pub init_state: Option<String>,
-    pub shard: u32,
+}
+
+/// `log-proto`: how log messages are told apart on a stream (RFC 6587).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFraming {
+    /// Each ends with a line feed.
+    #[default]
+    Lines,
+    /// Each is preceded by its length.
+    OctetCount,
 }
 
 /// `check` and its words on a server line.
@@ -784,9 +810,8 @@ pub struct Check {
     pub alpn: Option<Vec<Vec<u8>>>,
     pub proto: Option<Proto>,
     pub sni: Option<String>,
+    pub no_sni_auto: bool,
     pub via_socks4: bool,
-    pub reuse_pool: bool,
-    pub pool_conn_name: Option<String>,
 }
 
 /// `agent-check` and its words.

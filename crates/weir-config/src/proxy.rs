@@ -394,17 +394,21 @@ fn bind_line(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     if let Some(bind) = binds.iter().find(|bind| bind.datagram) {
         return fail(bind.pos, "a proxy cannot listen for datagrams");
     }
-    let reverse = binds.iter().any(|bind| matches!(bind.addr, BindAddr::Reverse(_)));
-    let allowed = d.world.global.expose_experimental_directives;
-    if reverse && !allowed {
-        return fail_hint(
-            a.words[0].pos,
-            "'rhttp@' addresses are experimental",
-            "add 'expose-experimental-directives' to the global section",
-        );
+    let reverse = binds.iter().find(|bind| matches!(bind.addr, BindAddr::Reverse(_)));
+    if let Some(bind) = reverse {
+        experimental(d, bind.pos)?;
     }
     d.proxy.binds.extend(binds);
     Ok(())
+}
+
+/// Reverse HTTP has to be asked for.
+fn experimental(d: &ProxyDraft<'_>, pos: Pos) -> Parsed {
+    if d.world.global.expose_experimental_directives {
+        return Ok(());
+    }
+    let hint = "add 'expose-experimental-directives' to the global section";
+    fail_hint(pos, "'rhttp@' addresses are experimental", hint)
 }
 
 fn server_line(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
@@ -412,12 +416,8 @@ fn server_line(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let address = a.need("an address after the name")?;
     let mut draft = d.default_server.clone();
     draft.address(address)?;
-    if draft.server.addr == ServerAddr::Reverse && !d.world.global.expose_experimental_directives {
-        return fail_hint(
-            address.pos,
-            "'rhttp@' addresses are experimental",
-            "add 'expose-experimental-directives' to the global section",
-        );
+    if draft.server.addr == ServerAddr::Reverse {
+        experimental(d, address.pos)?;
     }
     draft.words(a, &mut d.scope, d.world.global)?;
     check_name(name)?;

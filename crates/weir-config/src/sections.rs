@@ -310,7 +310,7 @@ fn load(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
             b"key" => load.key = Some(tls::in_base(a.value_of(word, "a file name")?, d.key_base.as_ref())),
             b"ocsp" => load.ocsp = Some(tls::in_base(a.value_of(word, "a file name")?, crt_base)),
             b"issuer" => load.issuer = Some(tls::in_base(a.value_of(word, "a file name")?, crt_base)),
-            b"sctl" => load.sctl = Some(tls::in_base(a.value_of(word, "a file name")?, crt_base)),
+            b"sctl" => return Err(keywords::not_yet(word, "load ... sctl")),
             b"alias" => {
                 let alias = a.value_of(word, "a name")?;
                 if alias.text.contains(&b'/') {
@@ -320,8 +320,7 @@ fn load(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
             }
             b"ocsp-update" => {
                 let value = a.value_of(word, "on or off")?;
-                load.ocsp_update = Some(choice(value, "value", &[("on", true), ("off", false)])?);
-                if load.ocsp_update == Some(true) {
+                if choice(value, "value", &[("on", true), ("off", false)])? {
                     return Err(keywords::not_yet(value, "ocsp-update on"));
                 }
             }
@@ -334,7 +333,7 @@ fn load(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
                 named = true;
             }
             _ => {
-                let known = ["crt", "key", "ocsp", "issuer", "sctl", "alias", "ocsp-update"];
+                let known = ["crt", "key", "ocsp", "issuer", "alias", "ocsp-update"];
                 return Err(vec![Diagnostic::unknown("word", word, known)]);
             }
         }
@@ -548,16 +547,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "A process that shares tables",
         How::Section(peer),
     ),
-    entry(
-        "shards",
-        Places::PEERS,
-        "<number>",
-        "Parts that tables are split into",
-        How::Section(|d, a| {
-            d.peers.shards = a.number(1..=i32::MAX as u32)?;
-            a.end()
-        }),
-    ),
+    entry("shards", Places::PEERS, "<number>", "Parts that tables are split into", How::NotYet),
     entry(
         "table",
         Places::PEERS,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use weir_config::model::{
-    Balance, BindAddr, CheckPayload, Config, Expect, Filter, KeepAlive, LogAddress, Mode, PortMap, Proxy,
-    ServerAddr, TcpCheckStep, TraceFilter, Verify,
+    Balance, BindAddr, CheckPayload, Config, Expect, Filter, KeepAlive, LogAddress, LogFraming, Mode,
+    PortMap, Proxy, ServerAddr, TcpCheckStep, TraceFilter, Verify,
 };
 use weir_config::source::Sources;
 use weir_config::{Environment, Loaded, keywords, load_sources, load_str};
@@ -294,7 +294,7 @@ fn small_sections() {
         (Some("localhost"), 1, "p/t")
     );
     assert_eq!(config.resolvers["r"].nameservers[0].addr, "127.0.0.1:53".parse().unwrap());
-    assert_eq!(config.rings["g"].servers[0].log_proto.as_deref(), Some("octet-count"));
+    assert_eq!(config.rings["g"].servers[0].log_proto, LogFraming::OctetCount);
     assert!(config.log_forwards[0].dgram_binds[0].datagram);
     assert_eq!(config.crt_stores[0].loads[0].crt.to_str(), Some("/certs/a.pem"));
     assert_eq!(config.mailers["m"].len(), 1);

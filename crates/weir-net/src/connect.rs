@@ -13,6 +13,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::address::Address;
 use crate::kernel;
+use crate::kernel_buffers::KernelBuffers;
 use crate::stream::{self, Stream};
 
 /// How to open a connection.
@@ -32,6 +33,8 @@ pub struct ConnectOptions {
     pub user_timeout: Option<Duration>,
     /// Congestion control algorithm (`cc`).
     pub congestion: Option<String>,
+    /// Sizes of the kernel's buffers.
+    pub buffers: KernelBuffers,
     /// Netfilter mark (`set-bc-mark`); without the right to set it, the connection goes unmarked.
     pub mark: Option<u32>,
     /// Type of service or traffic class byte (`set-bc-tos`).
@@ -113,6 +116,7 @@ fn configure(socket: &Socket, to: SocketAddr, options: &ConnectOptions) -> io::R
     if let Some(algorithm) = &options.congestion {
         socket.set_tcp_congestion(algorithm.as_bytes())?;
     }
+    options.buffers.set(socket)?;
     if options.fast_open {
         kernel::set_fast_open_connect(socket.as_fd())?;
     }

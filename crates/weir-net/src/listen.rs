@@ -24,6 +24,7 @@ use tokio::time::{Instant, Sleep};
 use crate::address::Address;
 use crate::handover::{self, Inheritance};
 use crate::kernel;
+use crate::kernel_buffers::KernelBuffers;
 use crate::stream::{self, Stream};
 
 /// Connections the kernel queues for a listener whose options name no number.
@@ -139,6 +140,8 @@ pub struct ListenOptions {
     pub congestion: Option<String>,
     /// Keep SYN packets for inspection (`tcp-ss`), 1 or 2.
     pub save_syn: Option<i32>,
+    /// Sizes of the kernel's buffers of its connections.
+    pub buffers: KernelBuffers,
     /// Whether other processes may bind the same address too (all but `noreuseport`).
     pub no_reuse_port: bool,
     /// Access permissions of a unix socket.
@@ -320,6 +323,7 @@ fn configure(socket: &Socket, options: &ListenOptions) -> io::Result<()> {
     if let Some(mode) = options.save_syn {
         kernel::set_save_syn(socket.as_fd(), mode)?;
     }
+    options.buffers.set(socket)?;
     if options.fast_open {
         let queue =
             options.backlog.map_or(FAST_OPEN_QUEUE, |backlog| i32::try_from(backlog).unwrap_or(i32::MAX));

@@ -10,12 +10,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use weir_config::model::{Balance, HttpReuse, KeepAlive, Proto, Proxy, ServerAddr};
-use weir_http::{Method, Response};
-use weir_net::connect::{self as net, ConnectOptions, connect};
+use weir_http::{FieldName, Method, Response};
+use weir_net::connect::{self as net, ConnectOptions};
 use weir_net::timers::now_ms;
 use weir_net::{Address, Stream};
-use weir_rules::Txn;
 use weir_rules::txn::TlsFacts;
+use weir_rules::{Reply, Txn};
 
 use crate::buffer::Buffer;
 use crate::check::observe::{Seen, observe};
@@ -29,7 +29,7 @@ use crate::pool::{Asker, ConnectionFacts, IdleH1, PoolKey, SharedH2, reopen};
 use crate::state::ServerState;
 use crate::takeover::{self, Found};
 use crate::worker::Worker;
-use crate::{filter, proxy_header, request_head, server_tls};
+use crate::{filter, listeners, proxy_header, request_head, server_tls, socks4};
 
 /// A connection to a server that carries this exchange's request.
 pub(crate) struct ServerConnection {
@@ -67,6 +67,9 @@ pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Respons
     }
     request_head::prepare(x);
     let mut held = pick::assign(x, None).await?;
+    if let Some(prefix) = redirects(x, &held) {
+        return Err(Stop::Reply(Box::new(elsewhere(&prefix, x.txn.request.uri_bytes()))));
+    }
     loop {
         let attempt = Attempt::of(&held);
         let failure = match obtain(x, &proxy, held).await {
@@ -89,6 +92,22 @@ pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Respons
         }
         held = next_try(x, &proxy, &attempt, &failure).await?;
     }
+}
+
+/// Manual, server keyword `redir`: clients fetch from the server themselves.
+fn redirects(x: &Exchange, held: &Held) -> Option<Vec<u8>> {
+    let fetches = matches!(x.txn.request.method, Method::Get | Method::Head);
+    held.server.config.redir.clone().filter(|_| fetches)
+}
+
+/// A redirection to the same path under another prefix.
+fn elsewhere(prefix: &[u8], uri: &[u8]) -> Reply {
+    let authority = memchr::memmem::find(uri, b"://").map_or(0, |at| at + 3);
+    let path = memchr::memchr(b'/', &uri[authority..]).map_or(&b"/"[..], |at| &uri[authority + at..]);
+    let mut response = Response::new(302, "Found");
+    response.fields.push(b"cache-control", b"no-cache");
+    response.fields.push(b"location", &[prefix, path].concat());
+    Reply { response, body: [].into() }
 }
 
 /// What a failed try says of the server's health (`observe`).
@@ -379,7 +398,8 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
     }
     let opened = {
         // On the heap: a request that finds an idle connection needs none of its state.
-        let mut opening = Box::pin(open(x.txn.dst(), &server, &identity));
+        let options = socket_options(&x.worker, &server);
+        let mut opening = Box::pin(open(x.txn.dst(), &server, &identity, options));
         let (deadline, client) = (&mut x.deadline, &mut x.client);
         let abort = proxy.options.abortonclose;
         std::future::poll_fn(|cx| {
@@ -467,10 +487,10 @@ fn established(
 pub(crate) struct Identity {
     pub(crate) sni: Option<Vec<u8>>,
     pub(crate) proxy_header: Option<Vec<u8>>,
-    /// How its socket is opened; marks on packets tell connections apart too.
-    options: ConnectOptions,
     name: Option<Vec<u8>>,
     port: u16,
+    /// Netfilter mark and type of service that rules set.
+    marks: (Option<u32>, Option<u8>),
     /// Protocol a WebSocket has to travel over (`ws`); `None` for other requests.
     websocket: Option<Proto>,
 }
@@ -479,7 +499,12 @@ impl Identity {
     fn of(x: &Exchange, server: &ServerState) -> Self {
         let config = &server.config;
         let bytes = |value: weir_rules::Value<'_>| value.into_bytes().into_owned();
-        let sni = server.tls_settings().and_then(|ssl| ssl.sni.as_ref());
+        let sni = server.tls_settings().and_then(|ssl| match &ssl.sni {
+            Some(expr) => expr.eval(&x.txn).map(bytes),
+            // Manual, `sni-auto`: the host that the request is for, without its port.
+            None if ssl.no_sni_auto || x.tunnel => None,
+            None => x.txn.request.fields.first(FieldName::Host).map(without_port),
+        });
         let port = match config.port_map {
             // Manual, `server`: port 0 stands for the port the client connected to.
             weir_config::model::PortMap::Fixed if server.addr.load().ip().is_some_and(|a| a.port() == 0) => {
@@ -492,15 +517,11 @@ impl Identity {
             }
         };
         Self {
-            sni: sni.and_then(|expr| expr.eval(&x.txn).map(bytes)),
+            sni,
             proxy_header: config.send_proxy.as_ref().map(|send| proxy_header::build(send, &x.txn)),
-            options: ConnectOptions {
-                mark: x.txn.server_mark,
-                tos: x.txn.server_tos.map(u32::from),
-                ..socket_options(x.worker.proxy(x.back), server)
-            },
             name: config.pool_conn_name.as_ref().and_then(|expr| expr.eval(&x.txn).map(bytes)),
             port,
+            marks: (x.txn.server_mark, x.txn.server_tos),
             websocket: websocket_proto(x, config),
         }
     }
@@ -511,30 +532,33 @@ impl Identity {
     }
 
     /// Of a connection that no request asked for: `txn` has nothing but facts of this process.
-    pub(crate) fn without_client(txn: &Txn, worker: &Worker, server: &ServerState) -> Self {
+    pub(crate) fn without_client(txn: &Txn, server: &ServerState) -> Self {
         let config = &server.config;
         let sni = server.tls_settings().and_then(|ssl| ssl.sni.as_ref());
         Self {
             sni: sni.and_then(|expr| expr.eval(txn)).map(|name| name.into_bytes().into_owned()),
             proxy_header: config.send_proxy.as_ref().map(|send| proxy_header::build(send, txn)),
-            options: socket_options(worker.proxy(server.proxy), server),
             ..Self::default()
         }
     }
 
     pub(crate) fn hash(&self) -> u64 {
         let plain = self.sni.is_none() && self.proxy_header.is_none() && self.name.is_none();
-        let marks = (self.options.mark, self.options.tos);
-        if plain && self.port == 0 && self.websocket.is_none() && marks == (None, None) {
+        if plain && self.port == 0 && self.websocket.is_none() && self.marks == (None, None) {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
         // Manual, `http-reuse`: the name is what `pool-conn-name` says, and the TLS name only without it.
         let name = self.name.as_ref().or(self.sni.as_ref());
-        (name, &self.proxy_header, self.port, marks).hash(&mut hasher);
+        (name, &self.proxy_header, self.port, self.marks).hash(&mut hasher);
         (self.websocket == Some(Proto::H2), self.websocket.is_some()).hash(&mut hasher);
         hasher.finish()
     }
+}
+
+/// `example.org` of `example.org:8443`; an address in brackets is no name.
+fn without_port(host: &[u8]) -> Vec<u8> {
+    host.split(|b| *b == b':').next().unwrap_or_default().to_vec()
 }
 
 /// Manual, server keyword `ws`: `auto` keeps to HTTP/1 unless the server line leaves nothing but HTTP/2.
@@ -563,7 +587,8 @@ pub(crate) struct Opened {
 }
 
 /// How sockets towards a server are opened, by its line and its backend's.
-pub(crate) fn socket_options(proxy: &Proxy, server: &ServerState) -> ConnectOptions {
+pub(crate) fn socket_options(worker: &Worker, server: &ServerState) -> ConnectOptions {
+    let proxy = worker.proxy(server.proxy);
     let config = &server.config;
     let probes = &proxy.srvtcpka;
     let probes = net::KeepAlive { idle: probes.idle, interval: probes.interval, count: probes.count };
@@ -572,6 +597,8 @@ pub(crate) fn socket_options(proxy: &Proxy, server: &ServerState) -> ConnectOpti
         interface: config.interface.clone().or_else(|| proxy.source_interface.clone()),
         fast_open: config.tfo,
         user_timeout: config.tcp_ut,
+        congestion: config.congestion.clone(),
+        buffers: listeners::kernel_buffers(worker.config().global.tune.server_sockets),
         keepalive: proxy.options.srvtcpka.then_some(probes),
         no_linger: proxy.options.nolinger,
         ..ConnectOptions::default()
@@ -583,6 +610,7 @@ pub(crate) async fn open(
     client_dst: Option<SocketAddr>,
     server: &Arc<ServerState>,
     identity: &Identity,
+    options: ConnectOptions,
 ) -> Result<Opened, ConnectError> {
     let target = server.addr.load_full();
     let mut address = target.address.clone().ok_or(ConnectError::Unresolved)?;
@@ -597,7 +625,10 @@ pub(crate) async fn open(
             ip.set_ip(dst.ip());
         }
     }
-    let mut stream = connect(&address, &identity.options).await.map_err(|error| classify(&error))?;
+    let (mark, tos) = identity.marks;
+    let options = ConnectOptions { mark, tos: tos.map(u32::from), ..options };
+    let opened = socks4::connect_by(server.config.socks4, &address, &options).await;
+    let mut stream = opened.map_err(|error| classify(&error))?;
     let local = stream.local_addr().ok().and_then(|a| a.socket_addr());
     if let Some(header) = &identity.proxy_header {
         stream.write_all(header).await.map_err(|error| classify(&error))?;

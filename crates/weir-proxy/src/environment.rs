@@ -242,6 +242,10 @@ impl Environment for WorkerEnvironment {
         Some(Arc::clone(&self.shared.config.proxies[backend].name))
     }
 
+    fn log_uri_bytes(&self) -> usize {
+        self.shared.config.global.tune.http_logurilen
+    }
+
     fn log_counter(&self, proxy: usize) -> u32 {
         self.shared.proxies[proxy].log_counter.fetch_add(1, Relaxed)
     }

@@ -45,6 +45,8 @@ pub(crate) struct Exchange {
     pub(crate) cookie: crate::cookie::Found,
     /// Keys to be stuck to the server once it has answered.
     pub(crate) stick: crate::stick_rules::Stores,
+    /// The filters between its frontend and its backend, when there are some.
+    pub(crate) plan: Option<Rc<crate::filter::Plan>>,
     /// What compression may do, decided from the request.
     pub(crate) compression: Option<crate::filter::Offer>,
     /// The filters on the response body's way, when there are some.
@@ -134,6 +136,7 @@ impl Exchange {
             answered: false,
             cookie: crate::cookie::Found::default(),
             stick: crate::stick_rules::Stores::new(),
+            plan: None,
             compression: None,
             filters: None,
             tunnel: false,

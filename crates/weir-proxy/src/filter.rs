@@ -114,6 +114,7 @@ fn steps(proxy: &model::Proxy, direction: Direction) -> Vec<Step> {
 /// Passes the request's head through the filters.
 pub(crate) fn request(x: &mut Exchange) {
     let Some(plan) = x.worker.filters(x.front, x.back) else { return };
+    x.plan = Some(Rc::clone(&plan));
     if plan.compression.is_enabled() {
         compress::offer(x, &plan.compression);
     }
@@ -128,7 +129,7 @@ pub(crate) fn request(x: &mut Exchange) {
 
 /// The filters of the request's body, for one try to send it.
 pub(crate) fn request_body(x: &Exchange) -> Option<Box<Chain>> {
-    let plan = x.worker.filters(x.front, x.back)?;
+    let plan = x.plan.as_ref()?;
     if x.upload.length() == BodyLength::None {
         return None;
     }
@@ -148,7 +149,7 @@ pub(crate) fn request_body(x: &Exchange) -> Option<Box<Chain>> {
 /// Passes the response's head through the filters, which then wait for its body. `until_close`: the body ends with
 /// the server's connection.
 pub(crate) fn response(x: &mut Exchange, body: &mut BodyLength, until_close: bool) {
-    let Some(plan) = x.worker.filters(x.front, x.back) else { return };
+    let Some(plan) = x.plan.clone() else { return };
     let mut filters = SmallVec::new();
     for step in &plan.response {
         match step {
@@ -253,7 +254,7 @@ fn pass(filters: &mut [Filter], owner: Owner<'_>, piece: &[u8], ending: Ending, 
             owner.worker.pieces.give(encoded);
         }
         Filter::Trace(body) => {
-            body.forward(piece, ending, |part, ending| pass(rest, owner, part, ending, out))
+            body.forward(piece, ending, |part, ending| pass(rest, owner, part, ending, out));
         }
     }
 }

@@ -38,6 +38,8 @@ mod cookie;
 
 mod connect;
 
+mod socks4;
+
 mod forward;
 
 mod response_inspection;
@@ -97,7 +99,7 @@ pub mod peers;
 
 mod stick_rules;
 
-mod load;
+pub mod load;
 
 mod worker;
 
@@ -113,5 +115,5 @@ mod resolve;
 
 mod saved_state;
 
-pub use process::{Process, Services, StartError};
+pub use process::{Process, Services, StartError, Terms};
 pub use state::Shared;

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use weir_compress::{Load, Reason, Step};
+use weir_compress::Load;
+pub use weir_compress::{InForce, Reason, Step};
 use weir_net::timers::now_ms;
 
 use crate::counters::ByteRate;
@@ -31,6 +32,7 @@ struct ThreadLoad {
     busy_thousandths: AtomicU16,
     /// What its throttle is at: places in `Step::ALL` and `Reason::ALL`.
     step: AtomicU8,
+    share_percent: AtomicU8,
     reason: AtomicU8,
 }
 
@@ -38,7 +40,11 @@ impl ProcessLoad {
     /// Nothing measured yet.
     #[must_use]
     pub fn new(threads: usize) -> Self {
-        let thread = || ThreadLoad { step: AtomicU8::new(Step::Best as u8), ..ThreadLoad::default() };
+        let thread = || ThreadLoad {
+            step: AtomicU8::new(Step::Best as u8),
+            share_percent: AtomicU8::new(100),
+            ..ThreadLoad::default()
+        };
         Self {
             threads: (0..threads).map(|_| thread()).collect(),
             started: Instant::now(),
@@ -76,9 +82,11 @@ impl ProcessLoad {
     }
 
     /// What the calling thread's throttle is at.
-    pub(crate) fn publish(&self, thread: usize, (step, reason): (Step, Reason)) {
-        self.threads[thread].step.store(step as u8, Relaxed);
-        self.threads[thread].reason.store(reason as u8, Relaxed);
+    pub(crate) fn publish(&self, thread: usize, in_force: InForce) {
+        let load = &self.threads[thread];
+        load.step.store(in_force.step as u8, Relaxed);
+        load.share_percent.store(in_force.share_percent, Relaxed);
+        load.reason.store(in_force.reason as u8, Relaxed);
     }
 
     /// Counts bytes that entered and left an encoder.
@@ -106,17 +114,18 @@ impl ProcessLoad {
         (self.threads[thread].busy_thousandths.load(Relaxed) / 10) as u8
     }
 
-    /// The step of compression in force, why it is not a higher one, and how busy the thread is, in percent: of the
-    /// thread where it is lowest.
+    /// What the throttle of compression is at, and how busy the thread is, in percent: of the thread where it is lowest.
     #[must_use]
-    pub fn compression_step(&self) -> (Step, Reason, u8) {
+    pub fn compression(&self) -> (InForce, u8) {
         let of = |(at, thread): (usize, &ThreadLoad)| {
             let step = Step::ALL.get(usize::from(thread.step.load(Relaxed))).copied().unwrap_or_default();
             let reason =
                 Reason::ALL.get(usize::from(thread.reason.load(Relaxed))).copied().unwrap_or_default();
-            (step, reason, self.busy_percent(at))
+            let share_percent = thread.share_percent.load(Relaxed);
+            (InForce { step, share_percent, reason }, self.busy_percent(at))
         };
-        let lowest = self.threads.iter().enumerate().map(of).min_by_key(|(step, ..)| *step);
+        let threads = self.threads.iter().enumerate().map(of);
+        let lowest = threads.min_by_key(|(found, _)| (found.step, found.share_percent));
         lowest.unwrap_or_default()
     }
 }
@@ -128,10 +137,12 @@ mod tests {
     #[test]
     fn the_lowest_step_is_shown() {
         let load = ProcessLoad::new(2);
-        assert_eq!(load.compression_step(), (Step::Best, Reason::Free, 0));
-        load.publish(1, (Step::Fast, Reason::Cpu));
+        let free = InForce { step: Step::Best, share_percent: 100, reason: Reason::Free };
+        assert_eq!(load.compression(), (free, 0));
+        let held = InForce { step: Step::Fast, share_percent: 43, reason: Reason::Cpu };
+        load.publish(1, held);
         load.threads[1].busy_thousandths.store(842, Relaxed);
-        assert_eq!(load.compression_step(), (Step::Fast, Reason::Cpu, 84));
+        assert_eq!(load.compression(), (held, 84));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
 use weir_config::model::{AdminLevel, Config, SslBind};
 use weir_net::Stream;
@@ -26,6 +27,21 @@ use crate::state::Shared;
 use crate::worker::Worker;
 use crate::{accept, check, peers, process_vars, resolve, reverse, server_tls, sessions, takeover};
 
+/// What a client of the runtime socket may do, and how it is answered.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// `level`
+    pub level: AdminLevel,
+    /// `severity-output`: `none`, `number` or `string`.
+    pub severity_output: Option<String>,
+}
+
+impl From<AdminLevel> for Terms {
+    fn from(level: AdminLevel) -> Self {
+        Self { level, severity_output: None }
+    }
+}
+
 /// What the data plane asks of the administrative side.
 pub trait Services: Send + Sync {
     /// The statistics page of a proxy that has one (`stats uri`), for this request.
@@ -39,7 +55,7 @@ pub trait Services: Send + Sync {
         &self,
         shared: Arc<Shared>,
         stream: Stream,
-        level: AdminLevel,
+        terms: Terms,
     ) -> Pin<Box<dyn Future<Output = ()>>>;
 }
 
@@ -107,7 +123,8 @@ impl Process {
         services: Arc<dyn Services>,
     ) -> Result<Prepared, StartError> {
         let available = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let threads = config.global.nbthread.unwrap_or(available).max(1);
+        let most = config.global.thread_hard_limit.unwrap_or(usize::MAX);
+        let threads = config.global.nbthread.unwrap_or(available).clamp(1, most.max(1));
         let shared = Shared::new(Arc::clone(&config), threads, hostname());
         let saved = SavedStates::read(&shared);
         resolve::at_start(&shared, &saved).map_err(StartError::Servers)?;
@@ -288,12 +305,16 @@ async fn serve(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thr
     for datagram in datagrams {
         tokio::task::spawn_local(forwarder::receive(Rc::clone(&worker), datagram));
     }
+    let places = Arc::new(Semaphore::new(shared.config.global.stats_maxconn));
     for (listening, tls) in &listening {
-        listen(plan, &worker, listening, tls.as_ref());
+        listen(plan, &worker, listening, tls.as_ref(), &places);
     }
     // Each thread has its own end now.  Nobody may keep the sockets open beyond a soft stop: connections
     // would go on arriving in a queue that is never served.
     drop(listening);
+    if shared.config.global.busy_polling {
+        tokio::task::spawn_local(stay_awake());
+    }
     tokio::task::spawn_local(maintain(Rc::clone(&worker)));
     tokio::task::spawn_local(takeover::serve(Rc::clone(&worker)));
     tokio::task::spawn_local(sessions::serve(Rc::clone(&worker)));
@@ -309,9 +330,14 @@ async fn serve(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thr
 }
 
 /// Puts one thread's end of a socket to work.
-fn listen(plan: &Plan, worker: &Rc<Worker>, listening: &Listening, tls: Option<&Arc<Acceptor>>) {
-    let threads = &listening.bind.threads;
-    if !threads.is_empty() && !threads.contains(&worker.thread) {
+fn listen(
+    plan: &Plan,
+    worker: &Rc<Worker>,
+    listening: &Listening,
+    tls: Option<&Arc<Acceptor>>,
+    places: &Arc<Semaphore>,
+) {
+    if !serves(&listening.bind.threads, worker.thread, worker.shared.threads) {
         return;
     }
     match listening.role {
@@ -332,18 +358,26 @@ fn listen(plan: &Plan, worker: &Rc<Worker>, listening: &Listening, tls: Option<&
         // Commands are rare: one thread serves them.
         Role::Admin if worker.thread == 0 => {
             let Ok(mut acceptor) = listening.listener.acceptor() else { return };
-            let level = listening.bind.level;
+            let bind = &listening.bind;
+            let terms = Terms { level: bind.level, severity_output: bind.severity_output.clone() };
             let (shared, services) = (Arc::clone(&plan.shared), Arc::clone(&plan.services));
+            let places = Arc::clone(places);
             tokio::task::spawn_local(async move {
                 loop {
+                    // `stats maxconn`: further clients wait.
+                    let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
                     let accepted = tokio::select! {
                         // A successor has the same socket: its clients are not to meet this process.
                         () = shared.stopped() => return,
                         accepted = acceptor.accept() => accepted,
                     };
                     if let Ok(accepted) = accepted {
-                        let serving = services.administer(Arc::clone(&shared), accepted.stream, level);
-                        tokio::task::spawn_local(serving);
+                        let serving =
+                            services.administer(Arc::clone(&shared), accepted.stream, terms.clone());
+                        tokio::task::spawn_local(async move {
+                            serving.await;
+                            drop(place);
+                        });
                     }
                 }
             });
@@ -358,6 +392,19 @@ fn listen(plan: &Plan, worker: &Rc<Worker>, listening: &Listening, tls: Option<&
             tokio::task::spawn_local(forwarder::accept(Rc::clone(worker), at, acceptor, tls.cloned()));
         }
         Role::Admin | Role::Peers(_) | Role::LogForward(_) => {}
+    }
+}
+
+/// Whether a thread serves a line with such a set of threads, which count from 1; a set of threads that do not
+/// exist is as good as none.
+fn serves(set: &[usize], thread: usize, threads: usize) -> bool {
+    !set.iter().any(|number| *number <= threads) || set.contains(&(thread + 1))
+}
+
+/// `busy-polling`: a task that is always ready makes the event loop look for events without ever sleeping.
+async fn stay_awake() {
+    loop {
+        tokio::task::yield_now().await;
     }
 }
 

@@ -168,8 +168,10 @@ async fn open(worker: &Rc<Worker>, entry: &Entry, server: &Arc<ServerState>) -> 
     let time = worker.proxy(server.proxy).timeouts.connect.unwrap_or(DIAL_TIME);
     let name = ProxyName { name: Arc::clone(&front.name), id: front.id, index: entry.front };
     let txn = Txn::new(Rc::new(Session::new(name, Arc::clone(&entry.name))), Rc::clone(&worker.env));
-    let identity = Identity::without_client(&txn, worker, server);
-    let opened = tokio::time::timeout(time, connect::open(None, server, &identity)).await.ok()?.ok()?;
+    let identity = Identity::without_client(&txn, server);
+    let options = connect::socket_options(worker, server);
+    let opened =
+        tokio::time::timeout(time, connect::open(None, server, &identity, options)).await.ok()?.ok()?;
     let connect::Opened { mut stream, h2: true, .. } = opened else { return None };
     let mut input = Buffer::default();
     let shared = H2Shared::new(h2_settings::client(worker.config()));

@@ -648,7 +648,7 @@ fn target_of(addr: &model::ServerAddr) -> ServerTarget {
             ServerTarget { address: listeners::abstract_name(name).address(), name: None }
         }
         model::ServerAddr::Name(name, _) => ServerTarget { address: None, name: Some(name.clone()) },
-        model::ServerAddr::Reverse => ServerTarget { address: None, name: None },
+        model::ServerAddr::Reverse | model::ServerAddr::Unset => ServerTarget { address: None, name: None },
     }
 }
 

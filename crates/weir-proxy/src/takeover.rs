@@ -103,7 +103,9 @@ pub(crate) async fn take(
     key: &PoolKey,
     asker: Asker,
 ) -> Option<Found> {
-    if !worker.config().global.tune.idle_pool_shared {
+    // Manual, `pool-low-conn`: with fewer idle connections than that, threads keep their own.
+    let few = server.idle.load(Relaxed) < server.config.pool_low_conn;
+    if few || !worker.config().global.tune.idle_pool_shared {
         return None;
     }
     let counts = server.idle_by_thread.iter().zip(&server.shared_by_thread);

@@ -25,6 +25,9 @@ use crate::process::Services;
 use crate::sessions::Sessions;
 use crate::state::{ProxyState, Shared};
 
+/// The filters between a frontend and a backend, if there are any.
+type Filters = Option<Rc<Plan>>;
+
 /// A proxy's settings with a count of its own on this thread: taking one touches no memory of other threads.
 pub(crate) struct LocalProxy(Arc<Proxy>);
 
@@ -64,7 +67,7 @@ pub(crate) struct Worker {
     /// Buffers for bodies between filters.
     pub(crate) pieces: Pieces,
     /// Filters by (frontend, backend), computed once.
-    filters: RefCell<NumberMap<(usize, usize), Option<Rc<Plan>>>>,
+    filters: RefCell<NumberMap<(usize, usize), Filters>>,
     /// Those who wait for the soft stop, by the number of their connection.
     stop_waiters: RefCell<NumberMap<u64, Waker>>,
     last_client: Cell<u64>,
@@ -101,9 +104,12 @@ impl Worker {
             response_options: ParseOptions {
                 max_head: tune.bufsize,
                 max_fields: tune.http_maxhdr,
+                accept_payload_with_any_method: config.global.h1_accept_payload_with_any_method,
                 ..ParseOptions::default()
             },
-            compression_scratch: RefCell::default(),
+            compression_scratch: RefCell::new(weir_compress::Scratch::with_window_memory(
+                tune.comp_window_memory / shared.threads.max(1),
+            )),
             throttle: RefCell::new(Throttle::new(filter::limits(&shared))),
             pieces: Pieces::default(),
             filters: RefCell::default(),
@@ -175,7 +181,7 @@ impl Worker {
     }
 
     /// The filters between a frontend and a backend; `None` where there are none.
-    pub(crate) fn filters(&self, front: usize, back: usize) -> Option<Rc<Plan>> {
+    pub(crate) fn filters(&self, front: usize, back: usize) -> Filters {
         let mut known = self.filters.borrow_mut();
         known
             .entry((front, back))

@@ -59,7 +59,8 @@ impl Message {
             head.push(byte[0]);
         }
         let mut message = Self { head: String::from_utf8(head).unwrap(), body: Vec::new() };
-        if !has_body {
+        let bodyless = ["HTTP/1.1 204", "HTTP/1.1 304"].iter().any(|start| message.head.starts_with(start));
+        if !has_body || bodyless {
             return Some(message);
         }
         if let Some(length) = message.field("content-length") {
@@ -349,6 +350,35 @@ fn events_arrive_at_once_over_http1() {
         assert_eq!(decode(Some(coding), &body), expected.as_bytes());
         stop(process);
     }
+}
+
+#[test]
+fn events_are_smaller_with_memory_for_windows() {
+    let mut sizes = Vec::new();
+    for global in ["", " tune.comp.window-memory 1m\n"] {
+        let (server, send) = trickling_origin();
+        let (process, proxy) = start(global, &format!(" compression algo gzip\n server s {server}\n"));
+        let mut client = connect(proxy);
+        client.write_all(format!("{GET}\r\n").as_bytes()).unwrap();
+        let event = "data: the same event, which says the same each time that it is sent\n\n";
+        let (mut body, mut expected) = (Vec::new(), String::new());
+        for at in 0..5 {
+            send.send(event).unwrap();
+            expected += event;
+            if at == 0 {
+                assert_eq!(
+                    Message::read(&mut client, false).unwrap().field("content-encoding"),
+                    Some("gzip")
+                );
+            }
+            while decoded_so_far("gzip", &body) != expected.as_bytes() {
+                body.extend(read_chunk(&mut client).expect("more of the body"));
+            }
+        }
+        sizes.push(body.len());
+        stop(process);
+    }
+    assert!(sizes[1] < sizes[0] * 2 / 3, "{sizes:?}");
 }
 
 /// A client of HTTP/2 with one request on it.

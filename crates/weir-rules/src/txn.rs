@@ -466,6 +466,10 @@ pub trait Environment {
     fn random(&self) -> u64;
     /// Host name (`global: hostname`).
     fn hostname(&self) -> &str;
+    /// Longest request line in the log (`tune.http.logurilen`), in bytes.
+    fn log_uri_bytes(&self) -> usize {
+        1024
+    }
     /// Process number in the log (`%pid`).
     fn pid(&self) -> u32;
     /// Number of worker threads.

@@ -128,15 +128,21 @@ impl Body {
         while !left.is_empty() {
             let (part, rest) = left.split_at(self.part(left.len()));
             self.print_payload(left.len(), part);
-            next(part, if rest.is_empty() { ending } else { Ending::Open });
+            let ending = if rest.is_empty() { ending } else { Ending::Open };
+            self.print_end(ending);
+            next(part, ending);
             self.offset += part.len() as u64;
             left = rest;
         }
+        if piece.is_empty() {
+            self.print_end(ending);
+            next(piece, ending);
+        }
+    }
+
+    fn print_end(&self, ending: Ending) {
         if ending == Ending::Finish {
             self.settings.print(self.stream, &event("trace_http_end", self.direction));
-        }
-        if piece.is_empty() {
-            next(piece, ending);
         }
     }
 

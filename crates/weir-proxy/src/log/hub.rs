@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 use weir_balance::Algorithm;
-use weir_config::model::{self, Balance, Config, Mode};
+use weir_config::model::{self, Balance, Config, LogFraming, Mode};
 use weir_net::Stream;
-use weir_net::connect::connect;
+use weir_net::connect::{ConnectOptions, connect};
 use weir_rules::txn::{Environment, ProxyName};
 use weir_rules::{Session, Txn};
 
@@ -188,7 +188,7 @@ pub(crate) fn start(worker: &Rc<Worker>) {
     let hub = &worker.shared.logs;
     for ring in hub.rings.values() {
         for server in &ring.servers {
-            tokio::task::spawn_local(follow(Rc::clone(worker), Arc::clone(ring), Arc::clone(server)));
+            tokio::task::spawn_local(follow(Arc::clone(ring), Arc::clone(server)));
         }
     }
     if !hub.backends.is_empty() {
@@ -197,7 +197,7 @@ pub(crate) fn start(worker: &Rc<Worker>) {
 }
 
 /// Sends a ring's lines to one of its servers.
-async fn follow(worker: Rc<Worker>, ring: Arc<Ring>, server: Arc<ServerState>) {
+async fn follow(ring: Arc<Ring>, server: Arc<ServerState>) {
     let mut count = ring.count.subscribe();
     let mut next = 0;
     loop {
@@ -207,7 +207,7 @@ async fn follow(worker: Rc<Worker>, ring: Arc<Ring>, server: Arc<ServerState>) {
             continue;
         };
         next = number;
-        if let Ok(mut stream) = in_time(ring.connect_time, open(&worker, &server)).await {
+        if let Ok(mut stream) = in_time(ring.connect_time, open(&server, of_ring(&server))).await {
             while send_next(&ring, &mut next, &mut count, &server, &mut stream).await.is_ok() {}
         }
         tokio::time::sleep(RECONNECT_PAUSE).await;
@@ -241,11 +241,21 @@ async fn in_time<T>(
     }
 }
 
-async fn open(worker: &Worker, server: &Arc<ServerState>) -> std::io::Result<Stream> {
+/// A ring's server belongs to no backend: its line says everything.
+fn of_ring(server: &ServerState) -> ConnectOptions {
+    let config = &server.config;
+    ConnectOptions {
+        source: config.source,
+        interface: config.interface.clone(),
+        user_timeout: config.tcp_ut,
+        ..ConnectOptions::default()
+    }
+}
+
+async fn open(server: &Arc<ServerState>, options: ConnectOptions) -> std::io::Result<Stream> {
     let Some(address) = server.addr.load().address.clone() else {
         return Err(std::io::ErrorKind::AddrNotAvailable.into());
     };
-    let options = connect::socket_options(worker.proxy(server.proxy), server);
     let mut stream = connect(&address, &options).await?;
     if server.tls_settings().is_some() {
         server_tls::connect(&mut stream, server, None, None).await?;
@@ -255,7 +265,7 @@ async fn open(worker: &Worker, server: &Arc<ServerState>) -> std::io::Result<Str
 
 /// Sends a line as `log-proto` says (RFC 6587): with its length, or ended by a line feed as lines are.
 async fn send(stream: &mut Stream, server: &ServerState, line: &[u8]) -> std::io::Result<()> {
-    if server.config.log_proto.as_deref() == Some("octet-count") {
+    if server.config.log_proto == LogFraming::OctetCount {
         let text = line.strip_suffix(b"\n").unwrap_or(line);
         let framed = [text.len().to_string().as_bytes(), b" ", text].concat();
         stream.write_all(&framed).await?;
@@ -348,7 +358,7 @@ async fn write(worker: Rc<Worker>, server: Arc<ServerState>, mut lines: mpsc::Re
     let mut stream = None;
     while let Some(line) = lines.recv().await {
         if stream.is_none() {
-            stream = open(&worker, &server).await.ok();
+            stream = open(&server, connect::socket_options(&worker, &server)).await.ok();
         }
         if let Some(open) = &mut stream
             && send(open, &server, &line).await.is_err()
