@@ -768,6 +768,7 @@ pub struct Server {
     pub init_addr: Option<String>,
     pub resolvers: Option<String>,
     pub socks4: Option<SocketAddr>,
+    pub log_proto: Option<String>,
     pub guid: Option<String>,
     /// `pool-conn-name EXPR`: identifies reusable connections.
     pub pool_conn_name: Option<Arc<Expr>>,

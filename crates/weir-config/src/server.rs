@@ -129,6 +129,7 @@ impl ServerDraft {
             init_addr: None,
             resolvers: None,
             socks4: None,
+            log_proto: None,
             guid: None,
             pool_conn_name: None,
             hash_key: None,
@@ -731,7 +732,17 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Buffer of a log server",
         How::NoEffect("log buffers grow as needed, up to their bound"),
     ),
-    entry("log-proto", "<proto>", "Framing of log messages: octet-count or legacy", How::NotYet),
+    entry(
+        "log-proto",
+        "<proto>",
+        "Framing of log messages: octet-count or legacy",
+        How::Server(|d, a| {
+            let word = a.need("octet-count or legacy")?;
+            let known = [("octet-count", "octet-count"), ("legacy", "legacy")];
+            d.server.log_proto = Some(choice(word, "log protocol", &known)?.to_owned());
+            Ok(())
+        }),
+    ),
     entry(
         "maxconn",
         "<count>",

@@ -409,3 +409,22 @@ async fn drained(worker: &Rc<Worker>) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_bind_lines() {
+        let check = |set: &[usize], threads: usize, expected: &[usize]| {
+            let serving: Vec<usize> = (0..threads).filter(|thread| serves(set, *thread, threads)).collect();
+            assert_eq!(serving, expected, "{set:?} of {threads}");
+        };
+        check(&[], 2, &[0, 1]);
+        check(&[1], 2, &[0]);
+        check(&[2], 2, &[1]);
+        check(&[1, 3], 4, &[0, 2]);
+        // Nobody would serve it otherwise.
+        check(&[5], 2, &[0, 1]);
+    }
+}
