@@ -295,7 +295,6 @@ impl Checker<'_> {
         };
         self.proxies.iter_mut().for_each(|proxy| expand(&mut proxy.logs));
         self.config.log_forwards.iter_mut().for_each(|forward| expand(&mut forward.logs));
-        self.config.peers.values_mut().for_each(|peers| expand(&mut peers.logs));
         let mut problems = Vec::new();
         let forwards = self.config.log_forwards.iter().map(|forward| (forward.pos, &forward.logs));
         let own = std::iter::once((Pos::default(), &global));

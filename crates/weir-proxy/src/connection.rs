@@ -396,7 +396,7 @@ async fn next_head(
         loop {
             if !edge.input.is_empty() {
                 let input = edge.input.unread();
-                if first && is_h2_preface(input) {
+                if first && entry.bind.proto != Some(Proto::H1) && is_h2_preface(input) {
                     if input.len() >= H2_PREFACE.len() {
                         return Poll::Ready(Head::H2);
                     }

@@ -71,6 +71,8 @@ mod takeover;
 
 mod server_tls;
 
+pub mod certificates;
+
 // State.
 
 pub mod counters;

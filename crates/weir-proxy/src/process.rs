@@ -13,12 +13,12 @@ use tokio::task::LocalSet;
 use weir_config::model::{AdminLevel, Config, SslBind};
 use weir_net::Stream;
 use weir_net::timers::now_ms;
-use weir_net::tls::certificate::CertificateStore;
 use weir_rules::{Reply, Txn};
 
+use crate::certificates::Certificates;
 use crate::connection::Entry;
 use crate::listeners::{Listening, Role};
-use crate::server_tls::{Acceptor, described};
+use crate::server_tls::Acceptor;
 use crate::state::{Level, Shared};
 use crate::worker::Worker;
 use crate::{accept, check, peers, process_vars, resolve, server_tls, sessions, takeover};
@@ -121,7 +121,7 @@ impl Process {
         check::prepare(&shared).map_err(StartError::Servers)?;
         server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
         process_vars::set_at_start(&shared);
-        let listening = with_tls(&config, listening)?;
+        let listening = with_tls(&shared, listening)?;
         Ok(Prepared { plan: Arc::new(Plan { shared, services }), listening })
     }
 
@@ -132,7 +132,7 @@ impl Process {
     pub fn check(config: &Arc<Config>) -> Result<(), StartError> {
         let shared = Shared::new(Arc::clone(config), 1, hostname());
         server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
-        let mut certificates = Certificates::new(config);
+        let mut certificates = BindLines::new(&shared.certificates);
         for bind in config.proxies.iter().filter(|proxy| !proxy.disabled).flat_map(|proxy| &proxy.binds) {
             bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
         }
@@ -201,8 +201,9 @@ fn hostname() -> String {
 }
 
 /// Loads the certificates of every bind line that has them.
-fn with_tls(config: &Config, listening: Vec<Listening>) -> Result<Vec<Place>, StartError> {
-    let mut certificates = Certificates::new(config);
+fn with_tls(shared: &Shared, listening: Vec<Listening>) -> Result<Vec<Place>, StartError> {
+    let config = &shared.config;
+    let mut certificates = BindLines::new(&shared.certificates);
     let mut done = Vec::new();
     for one in listening {
         let acceptor = one.bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
@@ -212,19 +213,15 @@ fn with_tls(config: &Config, listening: Vec<Listening>) -> Result<Vec<Place>, St
 }
 
 /// The certificates of bind lines; lines with the same settings (a range of ports) share one set.
-struct Certificates {
-    store: CertificateStore,
+struct BindLines<'a> {
+    certificates: &'a Certificates,
     known: HashMap<String, Arc<Acceptor>>,
     errors: Vec<String>,
 }
 
-impl Certificates {
-    fn new(config: &Config) -> Self {
-        let (store, error) = match described(config) {
-            Ok(store) => (store, None),
-            Err(error) => (CertificateStore::default(), Some(error)),
-        };
-        Self { store, known: HashMap::new(), errors: error.into_iter().collect() }
+impl<'a> BindLines<'a> {
+    fn new(certificates: &'a Certificates) -> Self {
+        Self { certificates, known: HashMap::new(), errors: Vec::new() }
     }
 
     fn load(&mut self, config: &Config, ssl: &SslBind) -> Option<Arc<Acceptor>> {
@@ -232,8 +229,9 @@ impl Certificates {
         if let Some(known) = self.known.get(&same) {
             return Some(Arc::clone(known));
         }
-        match Acceptor::new(config, ssl, &self.store) {
+        match Acceptor::new(config, ssl, &self.certificates.store) {
             Ok(new) => {
+                self.certificates.register(new.server());
                 let new = Arc::new(new);
                 self.known.insert(same, Arc::clone(&new));
                 Some(new)

@@ -16,6 +16,7 @@ use tokio::sync::{Notify, watch};
 use weir_config::model::{self, Config};
 use weir_net::tls::client::TlsClient;
 
+use crate::certificates::Certificates;
 use crate::check::{Hub, Standing};
 use crate::counters::{Counter, Counters, Rate};
 use crate::farm::{Farm, Layout, NEVER, Picker};
@@ -34,6 +35,8 @@ pub struct Shared {
     pub config: Arc<Config>,
     /// State of each proxy, parallel to `config.proxies`.
     pub proxies: Vec<ProxyState>,
+    /// Certificates, and what is to become of them.
+    pub certificates: Certificates,
     /// Stick tables.
     pub tables: StickTables,
     /// Other processes of each `peers` section.
@@ -702,6 +705,7 @@ impl Shared {
             config.proxies.iter().enumerate().map(|(at, p)| ProxyState::new(at, p, threads, max)).collect();
         Arc::new(Self {
             proxies,
+            certificates: Certificates::default(),
             tables: StickTables::new(&config),
             peers: peers::remotes(&config, threads),
             threads,
