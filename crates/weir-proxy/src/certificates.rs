@@ -3,14 +3,19 @@
 //! Owns which certificates there are, who serves with them, and the one change in preparation.  Reading PEM text and
 //! choosing a certificate for a client are `weir-net`'s; the words of the commands are `weir-admin`'s.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_net::tls::certificate::{Certificate, CertificateStore, Loaded};
+use weir_net::tls::crt_list::{self, CrtListLine};
 use weir_net::tls::server::TlsServer;
 
 /// Most certificates made at run time and not filled yet.
 const MAX_EMPTY: usize = 1024;
+
+/// Most lines of a crt-list that lines are added to at run time.
+const MAX_LINES: usize = 100_000;
 
 /// Files that belong to a certificate and are changed by their own names.
 const KEY: &str = ".key";
@@ -24,6 +29,16 @@ pub struct Certificates {
     /// The bind lines with TLS.
     servers: Mutex<Vec<Arc<TlsServer>>>,
     change: Mutex<Change>,
+    lists: Mutex<BTreeMap<PathBuf, Vec<ListEntry>>>,
+}
+
+/// A line of a crt-list in use.
+#[derive(Clone, Debug)]
+pub struct ListEntry {
+    /// The line.
+    pub line: CrtListLine,
+    /// The name of its certificate.
+    pub certificate: String,
 }
 
 /// What is prepared.
@@ -68,6 +83,89 @@ impl Certificates {
         if !servers.iter().any(|known| Arc::ptr_eq(known, server)) {
             servers.push(Arc::clone(server));
         }
+        let mut lists = locked(&self.lists);
+        for list in server.lists() {
+            // The file was read a moment ago: what cannot be read again cannot be changed either.
+            let Ok(lines) = server.list_lines(list) else { continue };
+            let entries = lines.into_iter().map(|(line, certificate)| ListEntry { line, certificate });
+            lists.entry(list.to_path_buf()).or_insert_with(|| entries.collect());
+        }
+    }
+
+    /// The crt-lists with their lines.
+    #[must_use]
+    pub fn lists(&self) -> BTreeMap<PathBuf, Vec<ListEntry>> {
+        locked(&self.lists).clone()
+    }
+
+    /// `add ssl crt-list`: one line more for every bind line that uses the list.
+    ///
+    /// # Errors
+    /// The list or the certificate is not known, or the line's options cannot be used.
+    pub fn add_line(&self, list: &str, text: &str) -> Result<String, String> {
+        let fail = |reason: String| format!("Can't edit the crt-list: {reason}");
+        let mut lists = locked(&self.lists);
+        let path = Path::new(list);
+        let entries =
+            lists.get_mut(path).ok_or_else(|| fail(format!("crt-list '{list}' does not exist!")))?;
+        let parsed = crt_list::parse(text).map_err(fail)?;
+        let [line] = parsed.as_slice() else { return Err(fail("exactly one line is expected".to_owned())) };
+        if entries.len() >= MAX_LINES {
+            return Err(fail(format!("'{list}' has {MAX_LINES} lines already")));
+        }
+        let number = entries.iter().map(|entry| entry.line.number).max().unwrap_or(0) + 1;
+        let line = CrtListLine { number, ..line.clone() };
+        let name = line.file.to_string_lossy().into_owned();
+        let certificate = self.store.find(&name);
+        let certificate = certificate.ok_or_else(|| fail(format!("certificate '{name}' does not exist!")))?;
+        for server in self.serving(path) {
+            if let Err(error) = server.add_line(path, &line, Arc::clone(&certificate)) {
+                self.serving(path).iter().for_each(|server| server.remove_line(path, number));
+                return Err(fail(error.to_string()));
+            }
+        }
+        entries.push(ListEntry { line, certificate: name.clone() });
+        Ok(name)
+    }
+
+    /// `del ssl crt-list`: takes a certificate's line away; its number says which when there are several.
+    ///
+    /// # Errors
+    /// There is no such line, or a bind line needs it as its default.
+    pub fn delete_line(&self, list: &str, certificate: &str) -> Result<String, String> {
+        let fail = |reason: String| format!("Can't delete the entry: {reason}");
+        let mut lists = locked(&self.lists);
+        let path = Path::new(list);
+        let entries =
+            lists.get_mut(path).ok_or_else(|| fail(format!("crt-list '{list}' does not exist!")))?;
+        let numbered =
+            certificate.rsplit_once(':').and_then(|(name, n)| Some((name, Some(n.parse::<usize>().ok()?))));
+        let (name, number) = numbered.unwrap_or((certificate, None));
+        let fits =
+            |entry: &&ListEntry| entry.certificate == name && number.is_none_or(|n| n == entry.line.number);
+        let found: Vec<usize> = entries.iter().filter(fits).map(|entry| entry.line.number).collect();
+        let number = match found.as_slice() {
+            [] => return Err(fail(format!("entry '{certificate}' is not in the crt-list '{list}'!"))),
+            [one] => *one,
+            _ => {
+                return Err(fail(format!(
+                    "certificate '{name}' is used several times in '{list}': give its line number"
+                )));
+            }
+        };
+        if self.serving(path).iter().any(|server| server.is_default_line(path, number)) {
+            return Err(fail(format!(
+                "certificate '{name}' cannot be deleted, it is used as default certificate by the following frontends:"
+            )));
+        }
+        self.serving(path).iter().for_each(|server| server.remove_line(path, number));
+        entries.retain(|entry| entry.line.number != number);
+        Ok(name.to_owned())
+    }
+
+    /// The bind lines that use a list.
+    fn serving(&self, list: &Path) -> Vec<Arc<TlsServer>> {
+        locked(&self.servers).iter().filter(|server| server.lists().any(|own| own == list)).cloned().collect()
     }
 
     /// Whether a bind line serves with it.

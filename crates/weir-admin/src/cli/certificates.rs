@@ -1,6 +1,7 @@
 //! Commands about certificates: which there are, and their replacement without a reload.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use weir_proxy::certificates::Prepared;
 use weir_rules::certificate;
@@ -81,6 +82,56 @@ pub(crate) fn abort(session: &mut Session, request: &Request) -> Answer {
 pub(crate) fn delete(session: &mut Session, request: &Request) -> Answer {
     let name = request.word(3);
     said(session.shared.certificates.delete(name), || format!("Certificate '{name}' deleted!"))
+}
+
+/// `show ssl crt-list [-n] [<list>]`
+pub(crate) fn show_lists(session: &mut Session, request: &Request) -> Answer {
+    let numbered = request.word(3) == "-n";
+    let name = request.word(if numbered { 4 } else { 3 });
+    let lists = session.shared.certificates.lists();
+    if name.is_empty() {
+        return Answer::Data(lists.keys().map(|list| format!("{}\n", list.display())).collect());
+    }
+    let Some(entries) = lists.get(Path::new(name)) else {
+        return Answer::error("didn't find the specified filename");
+    };
+    let mut text = format!("# {name}\n");
+    for entry in entries {
+        text.push_str(&entry.certificate);
+        // Writing to memory cannot fail.
+        if numbered {
+            write!(text, ":{}", entry.line.number).unwrap_or_default();
+        }
+        if !entry.line.options.is_empty() {
+            write!(text, " [{}]", entry.line.options.join(" ")).unwrap_or_default();
+        }
+        entry.line.filters.iter().for_each(|filter| write!(text, " {filter}").unwrap_or_default());
+        text.push('\n');
+    }
+    Answer::Data(text)
+}
+
+/// `add ssl crt-list <list> <certificate>`, or with a whole line as payload
+pub(crate) fn add_line(session: &mut Session, request: &Request) -> Answer {
+    let list = request.word(3);
+    let payload = request.payload.as_deref().map(String::from_utf8_lossy);
+    let line = payload.as_deref().unwrap_or_else(|| request.word(4));
+    if list.is_empty() || line.is_empty() {
+        return Answer::error("'add ssl crt-list' expects a filename and a certificate name");
+    }
+    match session.shared.certificates.add_line(list, line) {
+        Ok(name) => Answer::Data(format!("Inserting certificate '{name}' in crt-list '{list}'.\nSuccess!\n")),
+        Err(reason) => Answer::error(reason),
+    }
+}
+
+/// `del ssl crt-list <list> <certificate>[:<line>]`
+pub(crate) fn delete_line(session: &mut Session, request: &Request) -> Answer {
+    let (list, certificate) = (request.word(3), request.word(4));
+    match session.shared.certificates.delete_line(list, certificate) {
+        Ok(name) => Answer::info(format!("Entry '{name}' deleted in crtlist '{list}'!")),
+        Err(reason) => Answer::error(reason),
+    }
 }
 
 fn said(outcome: Result<(), String>, done: impl FnOnce() -> String) -> Answer {
