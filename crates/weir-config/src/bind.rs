@@ -12,6 +12,9 @@ use crate::model::{AdminLevel, Bind, BindAddr, Global, SslBind, UnixBind, Verify
 use crate::server::protocol;
 use crate::tls;
 
+/// Most connections that one listener `rhttp@` keeps open.
+const MOST_REVERSE: u32 = 1024;
+
 /// Most sockets one line may open.
 const MOST_SOCKETS: usize = 65536;
 
@@ -77,7 +80,10 @@ fn expand(word: &Word, prefix: &str) -> Parsed<Vec<Bind>> {
             (Host::Abstract(name), _) => add(BindAddr::Abstract(name.clone())),
             (Host::Fd(fd), _) => add(BindAddr::Fd(*fd)),
             (Host::Sockpair(_), _) => return Err(keywords::not_yet(word, "bind sockpair@")),
-            (Host::Reverse(_), _) => return Err(keywords::not_yet(word, "bind rhttp@")),
+            (Host::Reverse(name), _) if name.split_once('/').is_none() => {
+                return fail(word.pos, format!("'{text}' names no server: rhttp@BACKEND/SERVER is expected"));
+            }
+            (Host::Reverse(name), _) => add(BindAddr::Reverse(name.clone())),
         }
         if found.len() > MOST_SOCKETS {
             return fail(word.pos, format!("more than {MOST_SOCKETS} sockets on one line"));
@@ -121,6 +127,7 @@ fn empty(addr: BindAddr, pos: Pos) -> Bind {
         datagram: false,
         congestion: None,
         save_syn: None,
+        nbconn: 1,
     }
 }
 
@@ -492,7 +499,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     ),
     entry("namespace", "<name>", "Network namespace to listen in", How::NotYet),
-    entry("nbconn", "<nbconn>", "Connections a reverse listener keeps open", How::NotYet),
+    entry(
+        "nbconn",
+        "<nbconn>",
+        "Connections a reverse listener keeps open",
+        How::Bind(|d, a| {
+            d.bind.nbconn = a.number(1..=MOST_REVERSE)?;
+            Ok(())
+        }),
+    ),
     entry(
         "nice",
         "<nice>",

@@ -440,7 +440,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "expose-experimental-directives",
         "",
         "Allows experimental keywords",
-        How::NoEffect("no keyword that is there needs permission"),
+        How::Global(|d, a| {
+            d.global.expose_experimental_directives = flag(a)?;
+            Ok(())
+        }),
     )
     .negatable(),
     entry(
@@ -1177,7 +1180,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Statuses that count as errors of clients",
         How::Global(|d, a| {
             d.global.http_err_codes =
-                Some(statuses(d.global.http_err_codes.unwrap_or_else(StatusSet::errors), a)?);
+                Some(statuses(d.global.http_err_codes.unwrap_or(StatusSet::ERRORS), a)?);
             Ok(())
         }),
     ),
@@ -1187,7 +1190,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Statuses that count as failures of servers",
         How::Global(|d, a| {
             d.global.http_fail_codes =
-                Some(statuses(d.global.http_fail_codes.unwrap_or_else(StatusSet::failures), a)?);
+                Some(statuses(d.global.http_fail_codes.unwrap_or(StatusSet::FAILURES), a)?);
             Ok(())
         }),
     ),

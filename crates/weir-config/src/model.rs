@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::status_set::StatusSet;
-use weir_rules::auth::UserList;
 use weir_rules::pattern::PatternFiles;
 use weir_rules::{Condition, Expr, LogFormat, Pos, Rule};
 
@@ -23,8 +22,6 @@ pub struct Config {
     pub sources: Vec<Arc<str>>,
     /// Frontends, backends and listens in their order; `default_backend` and the like are indexes into it.
     pub proxies: Vec<Arc<Proxy>>,
-    /// `userlist` sections by name.
-    pub userlists: BTreeMap<String, Arc<UserList>>,
     /// Maps and ACL files by name, shared with the rules that use them; changed at run time.
     pub patterns: Arc<PatternFiles>,
     /// `cache` sections by name.
@@ -39,8 +36,6 @@ pub struct Config {
     pub log_forwards: Vec<LogForward>,
     /// `mailers` sections by name: mailers with their addresses.
     pub mailers: BTreeMap<String, Vec<(String, SocketAddr)>>,
-    /// `fcgi-app` sections by name.
-    pub fcgi_apps: BTreeMap<String, Arc<FcgiApp>>,
     /// `crt-store` sections: certificates that `crt @store/name` names.
     pub crt_stores: Vec<CrtStore>,
 }
@@ -139,24 +134,6 @@ pub struct LogForward {
     pub timeout_client: Option<Duration>,
     pub assume_rfc6587_ntf: bool,
     pub dont_parse_log: bool,
-}
-
-/// `fcgi-app NAME`
-#[derive(Debug, Default)]
-#[allow(missing_docs, reason = "each field is the fcgi-app keyword of the same name")]
-pub struct FcgiApp {
-    pub name: String,
-    pub pos: Pos,
-    pub docroot: Vec<u8>,
-    pub index: Option<Vec<u8>>,
-    pub logs: Vec<LogTarget>,
-    pub pass_headers: Vec<(Vec<u8>, Option<Condition>)>,
-    pub path_info: Option<regex::bytes::Regex>,
-    pub get_values: bool,
-    pub keep_conn: bool,
-    pub max_reqs: u32,
-    pub mpxs_conns: bool,
-    pub set_params: Vec<(Vec<u8>, LogFormat, Option<Condition>)>,
 }
 
 /// `crt-store [NAME]`
@@ -282,6 +259,8 @@ pub struct Global {
     pub setcap: Vec<String>,
     /// `harden.reject-privileged-ports.tcp`
     pub reject_privileged_ports_tcp: bool,
+    /// `expose-experimental-directives`
+    pub expose_experimental_directives: bool,
 }
 
 /// Value of a `set-var` (an expression) or a `set-var-fmt` (a log format) line.
@@ -297,6 +276,8 @@ pub struct Tune {
     pub http_logurilen: usize,
     pub http_cookielen: usize,
     pub comp_maxlevel: u8,
+    /// `tune.comp.window-memory`: for the whole process, 0 for no windows.
+    pub comp_window_memory: usize,
     /// Of both sides; each side's own goes before it.
     pub h2_initial_window_size: u32,
     pub h2_max_concurrent_streams: u32,
@@ -308,6 +289,10 @@ pub struct Tune {
     pub h2_be_glitches_threshold: u32,
     pub h2_fe_max_total_streams: u64,
     pub maxaccept: usize,
+    /// Percent of the descriptors in use above which idle connections to servers are closed.
+    pub pool_high_fd_ratio: u32,
+    /// The same above which they are not kept.
+    pub pool_low_fd_ratio: u32,
     pub max_checks_per_thread: usize,
     pub ssl_cachesize: usize,
     pub ssl_lifetime: Duration,
@@ -350,6 +335,7 @@ impl Default for Tune {
             http_logurilen: 1024,
             http_cookielen: 63,
             comp_maxlevel: 1,
+            comp_window_memory: 0,
             h2_initial_window_size: 65536,
             h2_max_concurrent_streams: 100,
             h2_fe: H2Side::default(),
@@ -360,6 +346,8 @@ impl Default for Tune {
             h2_be_glitches_threshold: 0,
             h2_fe_max_total_streams: 0,
             maxaccept: 100,
+            pool_high_fd_ratio: 25,
+            pool_low_fd_ratio: 20,
             max_checks_per_thread: 0,
             ssl_cachesize: 20000,
             ssl_lifetime: Duration::from_secs(300),
@@ -434,7 +422,6 @@ pub struct Proxy {
     pub balance: Balance,
     pub hash: HashType,
     pub cookie: Option<CookiePersistence>,
-    pub dispatch: Option<SocketAddr>,
     pub fullconn: usize,
     pub retries: u32,
     pub retry_on: RetryOn,
@@ -460,14 +447,16 @@ pub struct Proxy {
     pub errors: BTreeMap<u16, ErrorReply>,
     pub stats: Option<Stats>,
     pub compression: Option<Compression>,
-    /// Filters in their order (`filter trace`, `filter compression`).
+    /// Filters in the order of their lines.
     pub filters: Vec<Filter>,
+    /// `filter-sequence request` and `response`: names of filters in the order they work, where it is not that of
+    /// their lines.
+    pub filter_sequence: [Option<Vec<String>>; 2],
     pub forwardfor: Option<ForwardFor>,
     pub originalto: Option<ForwardFor>,
     pub stick_table: Option<StickTable>,
     pub stick_rules: Vec<StickRule>,
 
-    pub guid: Option<String>,
     /// Name of the defaults section it starts from; empty for one without a name or without any.
     pub defaults: String,
     pub hash_preserve_affinity: HashPreserveAffinity,
@@ -482,8 +471,6 @@ pub struct Proxy {
     pub srvtcpka: KeepAliveProbes,
     pub external_check_command: Option<String>,
     pub external_check_path: Option<String>,
-    /// `use-fcgi-app NAME`
-    pub fcgi_app: Option<String>,
     /// `dynamic-cookie-key`
     pub dynamic_cookie_key: Option<Vec<u8>>,
     /// `source ... usesrc` and `source ... interface` of the proxy.
@@ -585,6 +572,8 @@ pub struct Bind {
     pub congestion: Option<String>,
     /// `tcp-ss`: SYN packets are kept, from the IP header (1) or the link header (2) on.
     pub save_syn: Option<i32>,
+    /// `nbconn`: connections that a listener `rhttp@` keeps open.
+    pub nbconn: u32,
 }
 
 /// Rights of a client of the runtime socket.
@@ -622,6 +611,8 @@ pub enum BindAddr {
     Abstract(Vec<u8>),
     /// `fd@N`: inherited.
     Fd(i32),
+    /// `rhttp@backend/server`: connections that this process opens to the server.
+    Reverse(String),
 }
 
 /// Protocol fixed by `proto`.
@@ -702,6 +693,8 @@ pub enum ServerAddr {
     Abstract(Vec<u8>),
     /// Name to resolve at start, and the port.
     Name(String, u16),
+    /// `rhttp@`: connections come from the server.
+    Reverse,
     /// Not said yet.
     Unset,
 }
@@ -927,7 +920,6 @@ pub struct RetryOn {
     pub empty_response: bool,
     pub junk_response: bool,
     pub response_timeout: bool,
-    pub early_data_rejected: bool,
     pub statuses: Vec<u16>,
 }
 
@@ -980,11 +972,7 @@ pub struct Options {
     pub abortonclose: bool,
     pub http_buffer_request: bool,
     pub http_ignore_probes: bool,
-    pub http_use_htx: bool,
-    pub http_no_delay: bool,
     pub http_pretend_keepalive: bool,
-    pub http_proxy: bool,
-    pub http_use_proxy_header: bool,
     pub http_drop_request_trailers: bool,
     pub http_drop_response_trailers: bool,
     pub h1_case_adjust_bogus_client: bool,
@@ -996,16 +984,9 @@ pub struct Options {
     pub persist: bool,
     pub prefer_last_server: bool,
     pub allbackups: bool,
-    pub independent_streams: bool,
     pub nolinger: bool,
     pub clitcpka: bool,
     pub srvtcpka: bool,
-    pub splice_request: bool,
-    pub splice_response: bool,
-    pub splice_auto: bool,
-    pub tcp_smart_accept: bool,
-    pub tcp_smart_connect: bool,
-    pub transparent: bool,
     pub contstats: bool,
     pub socket_stats: bool,
     pub checkcache: bool,
@@ -1119,7 +1100,6 @@ pub struct Stats {
     pub show_legends: bool,
     pub show_node: Option<String>,
     pub show_desc: Option<String>,
-    pub show_modules: bool,
     pub scope: Vec<String>,
     /// `stats admin if ...`
     pub admin: Arc<Vec<Condition>>,
@@ -1143,12 +1123,50 @@ pub struct Compression {
 }
 
 /// `filter ...`
-#[derive(Debug, Clone)]
-#[allow(missing_docs, reason = "the filter keyword's kinds")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
+    /// `filter compression`: whichever direction the `compression` lines name.
     Compression,
-    Trace { name: String, random_forwarding: bool, hexdump: bool },
+    /// `filter comp-req`
+    CompressRequests,
+    /// `filter comp-res`
+    CompressResponses,
+    /// `filter trace`
+    Trace(TraceFilter),
+    /// `filter cache NAME`
     Cache(String),
+}
+
+impl Filter {
+    /// The word after `filter`, as `filter-sequence` says it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Compression => "compression",
+            Self::CompressRequests => "comp-req",
+            Self::CompressResponses => "comp-res",
+            Self::Trace(_) => "trace",
+            Self::Cache(_) => "cache",
+        }
+    }
+
+    /// Whether it compresses.
+    #[must_use]
+    pub const fn compresses(&self) -> bool {
+        matches!(self, Self::Compression | Self::CompressRequests | Self::CompressResponses)
+    }
+}
+
+/// `filter trace`
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the filter's words")]
+pub struct TraceFilter {
+    pub name: String,
+    pub quiet: bool,
+    pub random_forwarding: bool,
+    /// `max-fwd`: 0 for no limit.
+    pub max_forward_bytes: usize,
+    pub hexdump: bool,
 }
 
 /// `option httpchk` with its `http-check` lines.  The steps are complete: they start with a connection (after set-var),
@@ -1297,8 +1315,6 @@ pub struct StickTable {
     pub peers: Option<String>,
     /// `srvkey addr`: servers are stored by address instead of by name.
     pub srvkey_addr: bool,
-    pub write_to: Option<String>,
-    pub recv_only: bool,
     pub brates_factor: u32,
     pub pos: Pos,
 }

@@ -219,7 +219,7 @@ impl ServerDraft {
             Host::Name(name) => ServerAddr::Name(name.clone(), port),
             Host::Unix(path) => ServerAddr::Unix(path.clone()),
             Host::Abstract(name) => ServerAddr::Abstract(name.clone()),
-            Host::Reverse(_) => return Err(keywords::not_yet(word, "server rhttp@")),
+            Host::Reverse(_) => ServerAddr::Reverse,
             Host::Fd(_) | Host::Sockpair(_) => {
                 return fail(word.pos, format!("a server cannot be at '{}'", word.as_str()));
             }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use weir_rules::{Diagnostic, Level};
+
 use crate::args::{Args, Parsed};
 use crate::global::GlobalDraft;
 use crate::keywords::{How, Keyword, Places, keyword};
@@ -65,6 +67,16 @@ fn window(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
 
 fn streams(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
     number(draft, args, |t| &mut t.h2_max_concurrent_streams, 0..=MOST_STREAMS)
+}
+
+/// There is no zlib: its settings are read and have no effect, which is said.
+fn zlib(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>, range: std::ops::RangeInclusive<u8>) -> Parsed {
+    args.number(range)?;
+    let message =
+        format!("'{}' has no effect: the encoder keeps no memory of its own for a stream", args.keyword);
+    let notice = Diagnostic { level: Level::Notice, ..Diagnostic::warning(args.keyword_pos, message) };
+    draft.scope.warnings.push(notice);
+    args.end()
 }
 
 /// A setting of one side of HTTP/2 connections.
@@ -131,6 +143,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.global.tune.comp_maxlevel = a.number(1..=9)?;
             a.end()
         }),
+    ),
+    entry(
+        "tune.comp.window-memory",
+        "<size>",
+        "Memory in which gzip remembers earlier pieces of a response: smaller streams, but open to BREACH; 0 for none",
+        How::Global(|d, a| size(d, a, |t| &mut t.comp_window_memory, 0)),
     ),
     entry(
         "tune.defaults.purge",
@@ -355,13 +373,19 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.pool-high-fd-ratio",
         "<percent>",
         "Descriptors in use above which idle connections are closed",
-        How::NotYet,
+        How::Global(|d, a| {
+            d.global.tune.pool_high_fd_ratio = u32::try_from(a.number(0..=100)?).unwrap_or(100);
+            a.end()
+        }),
     ),
     entry(
         "tune.pool-low-fd-ratio",
         "<percent>",
         "Descriptors in use above which idle connections are not kept",
-        How::NotYet,
+        How::Global(|d, a| {
+            d.global.tune.pool_low_fd_ratio = u32::try_from(a.number(0..=100)?).unwrap_or(100);
+            a.end()
+        }),
     ),
     entry(
         "tune.pt.zero-copy-forwarding",
@@ -616,16 +640,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     entry("tune.quic.reorder-ratio", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
     entry("tune.quic.retry-threshold", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
     entry("tune.quic.socket-owner", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
-    entry(
-        "tune.zlib.memlevel",
-        "<number>",
-        "Memory of zlib",
-        How::NoEffect("the built-in compressor has one size"),
-    ),
-    entry(
-        "tune.zlib.windowsize",
-        "<number>",
-        "Window of zlib",
-        How::NoEffect("the built-in compressor has one size"),
-    ),
+    entry("tune.zlib.memlevel", "<number>", "Memory of zlib", How::Global(|d, a| zlib(d, a, 1..=9))),
+    entry("tune.zlib.windowsize", "<number>", "Window of zlib", How::Global(|d, a| zlib(d, a, 8..=15))),
 ];

@@ -61,7 +61,7 @@ fn room(worker: &Worker, entry: &Entry) -> usize {
     let frontend = left(state.front_limit.load(Relaxed), state.front_current.now());
     let bind = match entry.bind.maxconn {
         0 => usize::MAX,
-        limit => left(limit, entry.current.now()),
+        limit => left(limit, entry.state.current.now()),
     };
     let tls = match worker.config().global.maxsslconn {
         limit if limit > 0 && entry.tls.is_some() => {

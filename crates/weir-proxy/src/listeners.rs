@@ -66,6 +66,7 @@ pub fn address_of(addr: &BindAddr) -> Option<BindAddress> {
         BindAddr::Abstract(name) => Some(abstract_name(name)),
         BindAddr::Fd(number) => Some(BindAddress::Inherited(*number)),
         BindAddr::Name(host, port) => resolve::lookup(host, *port).map(BindAddress::Ip),
+        BindAddr::Reverse(_) => None,
     }
 }
 

@@ -19,9 +19,9 @@ use crate::certificates::Certificates;
 use crate::connection::Entry;
 use crate::listeners::{Listening, Role};
 use crate::server_tls::Acceptor;
-use crate::state::{Level, Shared};
+use crate::state::Shared;
 use crate::worker::Worker;
-use crate::{accept, check, peers, process_vars, resolve, server_tls, sessions, takeover};
+use crate::{accept, check, peers, process_vars, resolve, reverse, server_tls, sessions, takeover};
 
 /// What a client of the runtime socket may do, and how it is answered.
 #[derive(Clone, Debug, Default)]
@@ -69,8 +69,8 @@ pub struct Prepared {
     listening: Vec<Place>,
 }
 
-/// A listening socket with its certificates and its connections' count.
-type Place = (Listening, Option<Arc<Acceptor>>, Arc<Level>);
+/// A listening socket with its certificates.
+type Place = (Listening, Option<Arc<Acceptor>>);
 
 /// Why the data plane cannot start.
 #[derive(Debug)]
@@ -207,7 +207,7 @@ fn with_tls(shared: &Shared, listening: Vec<Listening>) -> Result<Vec<Place>, St
     let mut done = Vec::new();
     for one in listening {
         let acceptor = one.bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
-        done.push((one, acceptor, Arc::new(Level::default())));
+        done.push((one, acceptor));
     }
     certificates.verdict().map(|()| done)
 }
@@ -251,7 +251,13 @@ impl<'a> BindLines<'a> {
 /// A worker thread, from its event loop's start to its end.
 fn run_thread(plan: &Plan, listening: Vec<Place>, thread: usize) {
     pin_thread(&plan.shared.config, thread);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build();
+    let (parks, unparks) = (Arc::clone(&plan.shared), Arc::clone(&plan.shared));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .event_interval(31)
+        .on_thread_park(move || parks.load.waits(thread))
+        .on_thread_unpark(move || unparks.load.works(thread))
+        .build();
     let Ok(runtime) = runtime else {
         // Without an event loop nothing can be served; the process reports that it is stopping.
         plan.shared.stop();
@@ -279,8 +285,8 @@ async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
         worker.peers.replace(peers::start(&worker));
     }
     let places = Arc::new(Semaphore::new(shared.config.global.stats_maxconn));
-    for (listening, tls, level) in &listening {
-        listen(plan, &worker, listening, tls.as_ref(), level, &places);
+    for (listening, tls) in &listening {
+        listen(plan, &worker, listening, tls.as_ref(), &places);
     }
     // Each thread has its own end now.  Nobody may keep the sockets open beyond a soft stop: connections
     // would go on arriving in a queue that is never served.
@@ -291,6 +297,7 @@ async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
     tokio::task::spawn_local(maintain(Rc::clone(&worker)));
     tokio::task::spawn_local(takeover::serve(Rc::clone(&worker)));
     tokio::task::spawn_local(sessions::serve(Rc::clone(&worker)));
+    reverse::start(&worker);
     check::start(&worker);
     let mut hard = shared.hard_stop.subscribe();
     tokio::select! {
@@ -307,7 +314,6 @@ fn listen(
     worker: &Rc<Worker>,
     listening: &Listening,
     tls: Option<&Arc<Acceptor>>,
-    level: &Arc<Level>,
     places: &Arc<Semaphore>,
 ) {
     if !serves(&listening.bind.threads, worker.thread, worker.shared.threads) {
@@ -317,13 +323,14 @@ fn listen(
         Role::Frontend(front) => {
             let Ok(acceptor) = listening.listener.acceptor() else { return };
             let proxy = worker.proxy(front);
+            let Some(state) = worker.state(front).listener(listening.bind.id) else { return };
             let entry = Entry {
                 front,
                 bind: listening.bind.clone(),
                 name: listening.bind.name.clone().unwrap_or_else(|| "".into()),
                 tls: tls.cloned(),
                 parse: worker.request_options(proxy),
-                current: Arc::clone(level),
+                state: Arc::clone(state),
             };
             tokio::task::spawn_local(accept::run(Rc::clone(worker), Rc::new(entry), acceptor));
         }
@@ -388,7 +395,7 @@ async fn maintain(worker: Rc<Worker>) {
         loop {
             tokio::time::sleep(PURGE_INTERVAL).await;
             worker.pool.purge(now_ms(), worker.thread);
-            worker.shared.load.measure(worker.thread);
+            worker.measure_load(now_ms());
             if worker.thread == 0 {
                 worker.shared.tables.purge();
             }

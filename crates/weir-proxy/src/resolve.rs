@@ -21,6 +21,8 @@ pub(crate) fn at_start(shared: &Shared) -> Result<(), Vec<String>> {
     let mut known = HashMap::new();
     let mut errors = Vec::new();
     for (state, proxy) in shared.proxies.iter().zip(&shared.config.proxies) {
+        // Dynamic cookies are made of addresses.
+        state.farm.outdate();
         for server in state.servers.load().iter() {
             let ServerAddr::Name(name, port) = &server.config.addr else { continue };
             let methods = server.config.init_addr.as_deref().unwrap_or(DEFAULT_METHODS);

@@ -33,6 +33,7 @@ mod channel;
 
 mod demo;
 mod manual;
+mod origin;
 
 mod condition;
 mod console;
@@ -40,6 +41,7 @@ mod pid_file;
 mod service_manager;
 mod signals;
 mod version;
+mod zenc;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -60,19 +62,25 @@ fn main() -> ExitCode {
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_default();
     let words: Vec<OsString> = words.collect();
-    if speaks_haproxy(&name, words.first().map(OsString::as_os_str)) {
+    if base_name(&name) == b"zenc" {
+        zenc::run(&words)
+    } else if speaks_haproxy(&name, words.first().map(OsString::as_os_str)) {
         compatible(words)
     } else {
         subcommand::run(words)
     }
 }
 
+/// What the program was called, without the folder.
+fn base_name(name: &OsStr) -> &[u8] {
+    name.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+}
+
 /// Whether the command line is HAProxy's.
 fn speaks_haproxy(name: &OsStr, first: Option<&OsStr>) -> bool {
-    let base = name.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let first = first.map(OsStr::as_bytes).unwrap_or_default();
     let dashed = first.starts_with(b"-") && !matches!(first, b"-h" | b"--help" | b"-V" | b"--version");
-    base == b"haproxy" || dashed
+    base_name(name) == b"haproxy" || dashed
 }
 
 /// The command line of HAProxy.

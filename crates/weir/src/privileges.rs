@@ -21,15 +21,17 @@ const GROUPS: &str = "/etc/group";
 
 /// Raises or lowers the number of descriptors, says what is too low, and takes from it how many connections
 /// there can be where the configuration does not say (`maxconn`).
-pub(crate) fn limit_descriptors(global: &mut Global, listeners: usize) -> Result<(), String> {
-    let granted = set_descriptor_limit(global, listeners)?;
+///
+/// Returns a warning where `no strict-limits` makes one of what would be an error.
+pub(crate) fn limit_descriptors(global: &mut Global, listeners: usize) -> Result<Option<String>, String> {
+    let (granted, warning) = set_descriptor_limit(global, listeners)?;
     if global.maxconn.is_none() {
         global.maxconn = Some(connections_for(granted, listeners));
     }
-    Ok(())
+    Ok(warning)
 }
 
-fn set_descriptor_limit(global: &Global, listeners: usize) -> Result<u64, String> {
+fn set_descriptor_limit(global: &Global, listeners: usize) -> Result<(u64, Option<String>), String> {
     let limit = getrlimit(Resource::Nofile);
     let wanted = descriptors_wanted(global, listeners);
     let wanted = global.fd_hard_limit.map_or(wanted, |most| wanted.min(most));
@@ -37,7 +39,7 @@ fn set_descriptor_limit(global: &Global, listeners: usize) -> Result<u64, String
         && global.ulimit_n.is_none()
         && global.fd_hard_limit.is_none()
     {
-        return Ok(current);
+        return Ok((current, None));
     }
     let hard = limit.maximum.unwrap_or(u64::MAX);
     let explicit = (global.ulimit_n.is_some() || global.maxconn.is_some()) && global.strict_limits;
@@ -46,22 +48,23 @@ fn set_descriptor_limit(global: &Global, listeners: usize) -> Result<u64, String
     };
     // Beyond the hard limit there is no way without rights; then the most that is allowed is the next best.
     if explicit && wanted > hard && set(wanted, wanted).is_ok() {
-        return Ok(wanted);
+        return Ok((wanted, None));
     }
     let granted = wanted.min(hard);
     match set(granted, hard) {
         Err(error) if global.strict_limits => {
             return Err(format!("cannot set the limit of file descriptors: {error}"));
         }
-        Err(_) => return Ok(limit.current.unwrap_or(granted)),
+        Err(_) => return Ok((limit.current.unwrap_or(granted), None)),
         Ok(()) => {}
     }
     if explicit && granted < wanted {
-        return Err(format!(
+        let message = format!(
             "the limit of file descriptors is {hard}, and {wanted} are needed: raise it or lower maxconn"
-        ));
+        );
+        return if global.strict_limits { Err(message) } else { Ok((granted, Some(message))) };
     }
-    Ok(granted)
+    Ok((granted, None))
 }
 
 /// Each connection has one descriptor to the client and one to the server.

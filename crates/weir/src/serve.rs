@@ -107,7 +107,9 @@ fn prepare(setup: &mut Setup) -> Result<Plane, String> {
     let renice = global.renice_runtime.or(global.renice_startup.map(|_| before));
     let identity = Identity::of(global)?;
     let open = open(&setup.config, &mut setup.inheritance)?;
-    privileges::limit_descriptors(&mut setup.config.global, open.len())?;
+    if let Some(warning) = privileges::limit_descriptors(&mut setup.config.global, open.len())? {
+        setup.console.warning(&warning);
+    }
     if let Some(mib) = setup.options.max_memory_mib {
         privileges::limit_memory(mib)?;
     }

@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::command_line::{Options, Verbosity};
 use crate::console;
-use crate::{EXIT_INVALID, demo, manual, start, version};
+use crate::{EXIT_INVALID, demo, manual, origin, start, version, zenc};
 
 /// An edge load balancer that reads HAProxy's configuration language.
 ///
@@ -43,6 +43,15 @@ enum Command {
         /// Print the configuration instead of running it.
         #[arg(long)]
         print_config: bool,
+    },
+    /// A test server whose answers are described by their URLs: /bytes/9000, /status/503?delay=50ms, /live.
+    Origin(origin::Arguments),
+    /// Compress a file, or the standard input, to the standard output.
+    #[command(disable_help_flag = true)]
+    Zenc {
+        /// As under the name `zenc`: -h lists the options.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
     },
     /// What a keyword of the configuration does; without one, all of them.
     Doc {
@@ -83,7 +92,9 @@ fn execute(command: Command) -> ExitCode {
         Command::Doc { status: true, .. } => manual::print_status(),
         Command::Doc { status: false, keyword } if keyword.is_empty() => manual::print(None),
         Command::Doc { status: false, keyword } => manual::print(Some(&keyword.join(" "))),
+        Command::Zenc { words } => zenc::run(&words),
         Command::Demo { print_config: true } => demo::print_config(),
         Command::Demo { print_config: false } => demo::run(),
+        Command::Origin(arguments) => origin::run(arguments),
     }
 }

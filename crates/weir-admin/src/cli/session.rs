@@ -51,6 +51,7 @@ pub(crate) fn show_sockets(session: &mut Session, _: &Request) -> Answer {
             BindAddr::Inet(ip) => format!("ipv6@{ip}"),
             BindAddr::Fd(number) => format!("fd@{number}"),
             BindAddr::Name(name, port) => format!("{name}:{port}"),
+            BindAddr::Reverse(_) => continue,
         };
         // Writing to memory cannot fail.
         writeln!(text, "{address} {} all", level_name(bind.level)).unwrap_or_default();

@@ -20,6 +20,12 @@ impl StreamId {
     pub fn number(self) -> u32 {
         self.number
     }
+
+    /// A small number that no other open stream of the connection has: where a user may keep its own state.
+    #[must_use]
+    pub fn place(self) -> usize {
+        usize::from(self.place)
+    }
 }
 
 /// The states of RFC 9113 section 5.1 that need memory.  Idle streams have none, and nothing is pushed.

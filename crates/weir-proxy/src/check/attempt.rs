@@ -18,6 +18,7 @@ use weir_rules::{Environment, Session, Txn, Value};
 use super::script::{Connect, Layer, Next, Run, Script};
 use super::standing::ms;
 use super::status::{Outcome, Status};
+use crate::connect::socket_options;
 use crate::state::ServerState;
 use crate::worker::Worker;
 use crate::{server_tls, socks4};
@@ -101,7 +102,7 @@ pub(crate) async fn ask_agent(worker: &Rc<Worker>, server: &Arc<ServerState>) ->
         _ => {}
     }
     let Some(address) = address else { return Err(Outcome::new(Status::SocketError, "")) };
-    let options = options(server, &proxy);
+    let options = check_options(worker, server);
     let asked = async {
         let stream = connect(&address, &options).await?;
         layer.set(Layer::Established);
@@ -238,7 +239,6 @@ impl<'a> Plan<'a> {
         script: &Script<'a>,
         txn: &Txn,
     ) -> Result<Self, Outcome> {
-        let proxy = worker.proxy(server.proxy);
         let config = &server.config;
         // Manual, `check`: on another address or port the service's own encapsulation does not apply; servers
         // added at run time say everything themselves.
@@ -254,7 +254,7 @@ impl<'a> Plan<'a> {
         Ok(Self {
             server,
             address,
-            options: options(server, proxy),
+            options: check_options(worker, server),
             socks4: config.socks4.filter(|_| socks4),
             send_proxy: send_proxy.then(|| config.send_proxy.clone().unwrap_or_default()),
             tls,
@@ -286,14 +286,9 @@ impl<'a> Plan<'a> {
     }
 }
 
-fn options(server: &ServerState, proxy: &Proxy) -> ConnectOptions {
-    ConnectOptions {
-        source: server.config.source.or(proxy.source),
-        interface: server.config.interface.clone(),
-        user_timeout: server.config.tcp_ut,
-        congestion: server.config.congestion.clone(),
-        ..ConnectOptions::default()
-    }
+/// A check's socket: lingering is the script's to say, and the first write is not worth a cookie.
+fn check_options(worker: &Worker, server: &ServerState) -> ConnectOptions {
+    ConnectOptions { no_linger: false, fast_open: false, ..socket_options(worker, server) }
 }
 
 /// The step's address and port, else the check's, else the server's.
