@@ -327,7 +327,6 @@ impl Checker<'_> {
         };
         self.proxies.iter_mut().for_each(|proxy| expand(&mut proxy.logs));
         self.config.log_forwards.iter_mut().for_each(|forward| expand(&mut forward.logs));
-        self.config.peers.values_mut().for_each(|peers| expand(&mut peers.logs));
         // Manual, `ring`: its format is that of the lines stored in it, where the log line says no other.
         let rings = &self.config.rings;
         let of_ring = |log: &mut LogTarget| {
@@ -402,8 +401,24 @@ impl Checker<'_> {
         self.found.extend(problems);
     }
 
+    /// Captured cookies have at most the length that `tune.http.cookielen` allows.
+    fn cookie_capture(&mut self, index: usize) {
+        let most = self.config.global.tune.http_cookielen;
+        let proxy = &mut self.proxies[index];
+        let Some((_, length)) = &mut proxy.captures.cookie else { return };
+        if *length > most {
+            *length = most;
+            let (pos, name) = (proxy.pos, proxy.name.clone());
+            self.warn(
+                pos,
+                format!("the captured cookie of '{name}' is cut to {most} bytes (tune.http.cookielen)"),
+            );
+        }
+    }
+
     fn proxy(&mut self, index: usize) {
         self.timeouts(index);
+        self.cookie_capture(index);
         self.log_formats(index);
         self.layer7(index);
         self.protocols(index);

@@ -94,6 +94,7 @@ fn build(sections: &[Section], env: &Environment, diagnostics: &mut Diagnostics)
     let mut found = Vec::new();
     let mut global = global(sections, &shared, &mut found);
     global.environment = shared.env.clone();
+    shared.tracked_slots = global.tune.stick_counters;
     global.ssl_server_verify_none |= env.server_verify_none;
     let local_peer = global.localpeer.clone().unwrap_or_else(|| env.local_peer.clone());
     let mut config = Config::default();

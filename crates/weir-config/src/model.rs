@@ -69,7 +69,6 @@ pub struct Peers {
     /// All other peers.
     pub remotes: Vec<Server>,
     pub tables: Vec<StickTable>,
-    pub logs: Vec<LogTarget>,
 }
 
 /// `resolvers NAME`

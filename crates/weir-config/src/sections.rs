@@ -523,16 +523,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             a.end()
         }),
     ),
-    entry(
-        "log",
-        Places::PEERS,
-        "global | <target> <facility>",
-        "Where log lines go",
-        How::Section(|d, a| {
-            d.peers.logs.push(logging::target(a)?);
-            Ok(())
-        }),
-    ),
+    entry("log", Places::PEERS, "global | <target> <facility>", "Where log lines go", How::NotYet),
     entry(
         "peer",
         Places::PEERS,

@@ -572,6 +572,7 @@ mod tests {
             max_segment: Some(1300),
             user_timeout: Some(Duration::from_secs(5)),
             save_syn: Some(1),
+            buffers: KernelBuffers { receive: Some(65_536), send: Some(65_536), unsent: Some(16_384) },
             ..ListenOptions::default()
         };
         check(BindAddress::Ip("127.0.0.1:0".parse().unwrap()), all);

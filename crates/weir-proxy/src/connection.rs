@@ -495,7 +495,9 @@ impl Client<'_> {
     /// Waits for the rest of a request's head.
     async fn head(&mut self, edge: &mut H1Edge, request: &mut Request) -> Head {
         self.arm(self.head_time());
-        let may_upgrade = self.is_new() && !self.worker.proxy(self.entry.front).options.disable_h2_upgrade;
+        let may_upgrade = self.is_new()
+            && self.entry.bind.proto != Some(Proto::H1)
+            && !self.worker.proxy(self.entry.front).options.disable_h2_upgrade;
         poll_fn(|cx| {
             loop {
                 if !edge.input.is_empty() {

@@ -79,6 +79,8 @@ mod reverse;
 
 mod server_tls;
 
+pub mod certificates;
+
 // State.
 
 pub mod counters;

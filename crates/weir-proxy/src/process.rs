@@ -14,15 +14,15 @@ use tokio::task::LocalSet;
 use weir_config::model::{AdminLevel, Config, SslBind};
 use weir_net::Stream;
 use weir_net::timers::now_ms;
-use weir_net::tls::certificate::CertificateStore;
 use weir_rules::{Reply, Txn};
 
+use crate::certificates::Certificates;
 use crate::connection::Entry;
 use crate::listeners::{Listening, Role};
 use crate::log::forwarder::{self, Datagram};
 use crate::log::hub;
 use crate::saved_state::SavedStates;
-use crate::server_tls::{Acceptor, described};
+use crate::server_tls::Acceptor;
 use crate::state::Shared;
 use crate::worker::Worker;
 use crate::{accept, check, peers, process_vars, resolve, reverse, server_tls, sessions, takeover};
@@ -132,7 +132,7 @@ impl Process {
         check::prepare(&shared).map_err(StartError::Servers)?;
         server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
         process_vars::set_at_start(&shared);
-        let listening = with_tls(&config, listening)?;
+        let listening = with_tls(&shared, listening)?;
         let datagrams = forwarder::bind_all(&config).map_err(StartError::Sockets)?;
         Ok(Prepared { plan: Arc::new(Plan { shared, services }), listening, datagrams })
     }
@@ -144,7 +144,7 @@ impl Process {
     pub fn check(config: &Arc<Config>) -> Result<(), StartError> {
         let shared = Shared::new(Arc::clone(config), 1, hostname());
         server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
-        let mut certificates = Certificates::new(config);
+        let mut certificates = BindLines::new(&shared.certificates);
         for bind in config.proxies.iter().filter(|proxy| !proxy.disabled).flat_map(|proxy| &proxy.binds) {
             bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
         }
@@ -216,8 +216,9 @@ fn hostname() -> String {
 }
 
 /// Loads the certificates of every bind line that has them.
-fn with_tls(config: &Config, listening: Vec<Listening>) -> Result<Vec<Place>, StartError> {
-    let mut certificates = Certificates::new(config);
+fn with_tls(shared: &Shared, listening: Vec<Listening>) -> Result<Vec<Place>, StartError> {
+    let config = &shared.config;
+    let mut certificates = BindLines::new(&shared.certificates);
     let mut done = Vec::new();
     for one in listening {
         let acceptor = one.bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
@@ -227,19 +228,15 @@ fn with_tls(config: &Config, listening: Vec<Listening>) -> Result<Vec<Place>, St
 }
 
 /// The certificates of bind lines; lines with the same settings (a range of ports) share one set.
-struct Certificates {
-    store: CertificateStore,
+struct BindLines<'a> {
+    certificates: &'a Certificates,
     known: HashMap<String, Arc<Acceptor>>,
     errors: Vec<String>,
 }
 
-impl Certificates {
-    fn new(config: &Config) -> Self {
-        let (store, error) = match described(config) {
-            Ok(store) => (store, None),
-            Err(error) => (CertificateStore::default(), Some(error)),
-        };
-        Self { store, known: HashMap::new(), errors: error.into_iter().collect() }
+impl<'a> BindLines<'a> {
+    fn new(certificates: &'a Certificates) -> Self {
+        Self { certificates, known: HashMap::new(), errors: Vec::new() }
     }
 
     fn load(&mut self, config: &Config, ssl: &SslBind) -> Option<Arc<Acceptor>> {
@@ -247,8 +244,9 @@ impl Certificates {
         if let Some(known) = self.known.get(&same) {
             return Some(Arc::clone(known));
         }
-        match Acceptor::new(config, ssl, &self.store) {
+        match Acceptor::new(config, ssl, &self.certificates.store) {
             Ok(new) => {
+                self.certificates.register(new.server());
                 let new = Arc::new(new);
                 self.known.insert(same, Arc::clone(&new));
                 Some(new)
@@ -443,5 +441,24 @@ async fn drained(worker: &Rc<Worker>) {
     };
     while (worker.connections.get() > 0 || log_lines()) && !limit.is_some_and(over) {
         tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_bind_lines() {
+        let check = |set: &[usize], threads: usize, expected: &[usize]| {
+            let serving: Vec<usize> = (0..threads).filter(|thread| serves(set, *thread, threads)).collect();
+            assert_eq!(serving, expected, "{set:?} of {threads}");
+        };
+        check(&[], 2, &[0, 1]);
+        check(&[1], 2, &[0]);
+        check(&[2], 2, &[1]);
+        check(&[1, 3], 4, &[0, 2]);
+        // Nobody would serve it otherwise.
+        check(&[5], 2, &[0, 1]);
     }
 }

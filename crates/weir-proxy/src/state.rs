@@ -18,6 +18,7 @@ use weir_config::model::{self, Config};
 use weir_net::tls::client::TlsClient;
 
 use crate::cache::Caches;
+use crate::certificates::Certificates;
 use crate::check::{Hub, Standing};
 use crate::counters::{Counter, Counters, Rate, Times};
 use crate::farm::{Farm, Layout, NEVER, Picker};
@@ -37,6 +38,8 @@ pub struct Shared {
     pub config: Arc<Config>,
     /// State of each proxy, parallel to `config.proxies`.
     pub proxies: Vec<ProxyState>,
+    /// Certificates, and what is to become of them.
+    pub certificates: Certificates,
     /// Stick tables.
     pub tables: StickTables,
     /// Log lines on their way through rings and backends.
@@ -775,6 +778,7 @@ impl Shared {
             config.proxies.iter().enumerate().map(|(at, p)| ProxyState::new(at, p, threads, max)).collect();
         Arc::new(Self {
             proxies,
+            certificates: Certificates::default(),
             tables: StickTables::new(&config),
             logs: Arc::new(LogHub::new(&config, threads)),
             caches: Caches::new(&config),
