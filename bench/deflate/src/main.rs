@@ -233,6 +233,7 @@ fn main() {
                 Mode::Whole,
                 Mode::Pieces,
                 Mode::Windowed,
+                Mode::Small(140),
                 Mode::Small(3000),
                 Mode::Small(6000),
                 Mode::Small(9000),
