@@ -95,7 +95,7 @@ impl Checker<'_> {
         self.found.extend(problems);
     }
 
-    /// Traffic of a frontend and of the backends it may choose must fit; a TCP frontend may be upgraded to HTTP.
+    /// Traffic of a frontend and of the backends it may choose must fit.
     fn modes(&mut self) {
         let mut problems = Vec::new();
         for proxy in self.proxies.iter().filter(|proxy| proxy.frontend) {
@@ -119,8 +119,16 @@ impl Checker<'_> {
                     );
                     continue;
                 }
-                let upgrade = proxy.mode == Mode::Tcp && target.mode == Mode::Http;
-                if target.mode != proxy.mode && !upgrade {
+                if proxy.mode == Mode::Tcp && target.mode == Mode::Http {
+                    let message = format!(
+                        "handing connections of tcp {} '{}' to http {} '{}' is not implemented yet",
+                        kind(proxy),
+                        proxy.name,
+                        kind(target),
+                        target.name
+                    );
+                    problems.push(Diagnostic::error(pos, message).hint("add 'mode http' to the frontend"));
+                } else if target.mode != proxy.mode {
                     let (from, to) = (mode(proxy.mode), mode(target.mode));
                     let message = format!(
                         "{from} {} '{}' tries to use incompatible {to} {} '{}' in a '{keyword}' rule (see 'mode')",
@@ -320,6 +328,18 @@ impl Checker<'_> {
         self.proxies.iter_mut().for_each(|proxy| expand(&mut proxy.logs));
         self.config.log_forwards.iter_mut().for_each(|forward| expand(&mut forward.logs));
         self.config.peers.values_mut().for_each(|peers| expand(&mut peers.logs));
+        // Manual, `ring`: its format is that of the lines stored in it, where the log line says no other.
+        let rings = &self.config.rings;
+        let of_ring = |log: &mut LogTarget| {
+            if let LogAddress::Ring(name) = &log.address
+                && let Some(ring) = rings.get(name)
+                && !log.own_format
+            {
+                log.format = ring.format;
+            }
+        };
+        self.proxies.iter_mut().flat_map(|proxy| &mut proxy.logs).for_each(of_ring);
+        self.config.global.logs.iter_mut().for_each(of_ring);
         let mut problems = Vec::new();
         let forwards = self.config.log_forwards.iter().map(|forward| (forward.pos, &forward.logs));
         let own = std::iter::once((Pos::default(), &global));

@@ -333,6 +333,8 @@ impl Search<'_> {
         }
     }
 
+    // A function of its own, so that its code is not arranged anew with whatever surrounds it.
+    #[inline(never)]
     fn sized<const SIZE: usize, const TWO: bool, const LEAST: usize, S: Sink>(
         &mut self,
         start: usize,

@@ -31,7 +31,7 @@ pub(crate) struct Answer {
 
 /// Either version.
 pub(crate) enum Client {
-    Http1(Http1),
+    Http1(Box<Http1>),
     Http2(Box<Http2>),
 }
 

@@ -248,7 +248,7 @@ mod tests {
     fn what_is_no_answer() {
         check("GET", 1, "", "open [0]");
         check("GET", 1, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab", "begun 0 open [0]");
-        check("GET", 1, "SSH-2.0-x\r\n\r\n", "begun 0 open [0] error malformed HTTP version");
+        check("GET", 1, "SSH-2.0-x\r\n\r\n", "begun 0 open [0] error invalid protocol version");
         check(
             "GET",
             1,

@@ -1,5 +1,7 @@
 //! HTTP/2 on one connection: requests side by side.
 
+use std::sync::Arc;
+
 use weir_http::h2::{Connection, ErrorCode, Event, Settings, StreamId};
 use weir_http::{FieldName, Response};
 
@@ -28,7 +30,7 @@ struct Exchange {
 
 /// A body that is being sent.
 struct Upload {
-    body: Box<[u8]>,
+    body: Arc<[u8]>,
     sent: usize,
 }
 
@@ -67,7 +69,7 @@ impl Http2 {
     pub(crate) fn send(&mut self, ticket: Ticket, request: &Prepared) -> bool {
         let end = request.body.is_empty();
         let Ok(stream) = self.connection.send_request(&request.h2, end) else { return false };
-        let upload = (!end).then(|| Upload { body: request.body.clone(), sent: 0 });
+        let upload = (!end).then(|| Upload { body: Arc::clone(&request.body), sent: 0 });
         let exchange = Exchange { stream, ticket, status: 0, head_bytes: 0, body_bytes: 0, upload };
         let place = stream.place();
         if self.exchanges.len() <= place {

@@ -2,20 +2,25 @@
 //!
 //! Owns the client that sends requests, the figures it takes, and the reports about them.  The command line
 //! is the binary's.
+//!
+//! ```text
+//!  setup -> run -> thread -> lane -> connection -> client (h1, h2) -> server
+//!                     |        |
+//!                     |    schedule: which request is due, and when
+//!  result <- run <- figures
+//! ```
 
-pub mod result;
+pub mod setup;
 
-pub mod histogram;
+pub mod run;
 
-pub mod url;
+mod thread;
 
-pub mod request;
+mod lane;
 
-pub mod replay;
+mod schedule;
 
-pub mod goal;
-
-pub mod ramp;
+mod connection;
 
 mod client;
 
@@ -23,6 +28,28 @@ mod h1;
 
 mod h2;
 
-mod schedule;
+mod figures;
 
 mod bottleneck;
+
+mod clock;
+
+pub mod ramp;
+
+pub mod goal;
+
+pub mod url;
+
+pub mod request;
+
+pub mod replay;
+
+pub mod result;
+
+pub mod histogram;
+
+pub mod report;
+
+pub use run::run;
+
+pub use setup::Setup;

@@ -1,5 +1,7 @@
 //! Requests as they are sent, prepared once.
 
+use std::sync::Arc;
+
 use weir_http::h1::{Connection, Framing, WriteOptions, write_request};
 use weir_http::{Method, Request, Version};
 
@@ -29,7 +31,7 @@ pub(crate) struct Prepared {
     pub(crate) h1: Box<[u8]>,
     /// The head for HTTP/2, whose compression depends on the connection.
     pub(crate) h2: Request,
-    pub(crate) body: Box<[u8]>,
+    pub(crate) body: Arc<[u8]>,
 }
 
 impl Prepared {
@@ -57,7 +59,7 @@ impl Prepared {
         if has_body {
             request.fields.push(b"content-length", text.body.len().to_string().as_bytes());
         }
-        let body = text.body.clone().into_boxed_slice();
+        let body = text.body.as_slice().into();
         Self { method: request.method, h1: h1.into_boxed_slice(), h2: request, body }
     }
 }

@@ -417,7 +417,7 @@ pub enum Phase {
     WarmUp,
     /// The measured part.
     Measuring,
-    /// A step of a ramp, at so many requests a second.
+    /// A step of a ramp, at so many requests a second, its beginning included.
     Step {
         /// Requests a second.
         rate: f64,

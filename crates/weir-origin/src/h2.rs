@@ -64,11 +64,10 @@ impl Client<'_> {
         input: &mut Vec<u8>,
     ) -> Poll<io::Result<()>> {
         loop {
-            if !input.is_empty() {
-                // After an error the core has a GOAWAY to send, and takes nothing more.
-                let taken = self.core.receive(input).unwrap_or(input.len());
-                input.drain(..taken);
-            }
+            // After an error the core has a GOAWAY to send, and takes nothing more.
+            let held = !self.core.is_receiving();
+            let taken = self.core.receive(input).unwrap_or(input.len());
+            input.drain(..taken);
             self.run_due(cx);
             self.handle_events();
             let blocked = self.send(cx, stream)?;
@@ -77,6 +76,10 @@ impl Client<'_> {
             }
             if !self.core.is_receiving() {
                 return Poll::Pending;
+            }
+            // What was held up by answers that had no room may have room now.
+            if (held || taken > 0) && !input.is_empty() {
+                continue;
             }
             input.reserve(READ_BYTES.saturating_sub(input.len()));
             match stream.poll_read(cx, input, READ_BYTES) {

@@ -125,7 +125,7 @@ fn open(address: &BindAddress, tls: Option<Arc<TlsServer>>) -> Result<Entry, Sta
 /// TLS with HTTP/2 and HTTP/1.1, with the certificate of a file or one for this machine.
 fn tls_server(certificate: Option<&Path>) -> Result<Arc<TlsServer>, StartError> {
     let store = CertificateStore::default();
-    let name = certificate.unwrap_or(Path::new("made on the spot"));
+    let name = certificate.unwrap_or_else(|| Path::new("made on the spot"));
     if certificate.is_none() {
         let loaded =
             self_signed().map_err(|error| StartError(format!("cannot make a certificate: {error}")))?;

@@ -23,6 +23,7 @@ use standing::{RUNNING_AGENT, RUNNING_CHECK, ms};
 mod agent;
 mod attempt;
 mod expect;
+mod external;
 mod http;
 pub(crate) mod observe;
 mod protocols;
@@ -123,11 +124,6 @@ pub(crate) fn prepare(shared: &Shared) -> Result<(), Vec<String>> {
     let mut errors = Vec::new();
     for (state, config) in shared.proxies.iter().zip(&shared.config.proxies) {
         let servers = state.servers.load();
-        if let (Err(error), true) =
-            (script::Script::of(config), servers.iter().any(|s| s.config.check.is_some()))
-        {
-            errors.push(format!("backend '{}': {error}", config.name));
-        }
         for server in servers.iter() {
             let Some(name) = &server.config.track else { continue };
             match tracked_by(shared, server) {
@@ -195,7 +191,8 @@ fn start_configured(worker: &Rc<Worker>, slots: &Option<Rc<Semaphore>>) {
             continue;
         }
         let span_ms = shortest.max(kind.interval_ms(&server));
-        let delay_ms = span_ms.saturating_mul(at as u64) / count;
+        let most_ms = shared.config.global.max_spread_checks.map_or(u64::MAX, |most| most.as_millis() as u64);
+        let delay_ms = span_ms.min(most_ms).saturating_mul(at as u64) / count;
         watch(worker, &server, kind, Duration::from_millis(delay_ms), slots.clone());
     }
 }

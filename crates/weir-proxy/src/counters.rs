@@ -79,6 +79,10 @@ counters! {
     FailedChecks,
     /// `chkdown`
     DownTransitions,
+    /// `cache_lookups`
+    CacheLookups,
+    /// `cache_hits`
+    CacheHits,
     /// `wrew`: failed header rewrites.
     FailedRewrites,
     /// `eint`: internal errors.
@@ -91,14 +95,6 @@ counters! {
     H1Requests,
     /// `h2req`
     H2Requests,
-    /// Sum of queue times in milliseconds, for `qtime`.
-    QueueTime,
-    /// Sum of connect times in milliseconds, for `ctime`.
-    ConnectTime,
-    /// Sum of response times in milliseconds, for `rtime`.
-    ResponseTime,
-    /// Sum of total times in milliseconds, for `ttime`.
-    TotalTime,
 }
 
 /// One thread's cells; aligned so that two threads never share a cache line.
@@ -245,6 +241,99 @@ impl ByteRate {
     }
 }
 
+/// Requests that an average looks back on.
+const AVERAGE_SAMPLES: u64 = 1024;
+
+/// Average over the last 1024 values or so, and the highest of all: each new value pushes a 1024th of the sum out.
+///
+/// Two threads that add at the same moment may lose one value, which an average can bear; while all values are zero
+/// nothing is written, and the threads share the cache line for reading.
+#[derive(Debug, Default)]
+pub struct Average {
+    /// Values added, up to [`AVERAGE_SAMPLES`], in the lowest bits; the sum above them.
+    state: AtomicU64,
+    max: AtomicU64,
+}
+
+/// Bits of the number of values.
+const SAMPLES_BITS: u32 = 11;
+
+impl Average {
+    /// Adds a value in milliseconds.
+    pub fn add(&self, value: u32) {
+        let value = u64::from(value);
+        let state = self.state.load(Relaxed);
+        let (samples, sum) = (state & ((1 << SAMPLES_BITS) - 1), state >> SAMPLES_BITS);
+        let (samples, sum) = match samples {
+            AVERAGE_SAMPLES => (samples, sum - sum.div_ceil(AVERAGE_SAMPLES) + value),
+            few => (few + 1, sum + value),
+        };
+        let new = (sum << SAMPLES_BITS) | samples;
+        if new != state {
+            self.state.store(new, Relaxed);
+        }
+        if value > self.max.load(Relaxed) {
+            self.max.fetch_max(value, Relaxed);
+        }
+    }
+
+    /// The average.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        let state = self.state.load(Relaxed);
+        let samples = state & ((1 << SAMPLES_BITS) - 1);
+        (state >> SAMPLES_BITS).div_ceil(samples.max(1))
+    }
+
+    /// The highest value since the start, or since it was cleared.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.max.load(Relaxed)
+    }
+
+    /// Forgets the highest value.
+    pub fn clear_max(&self) {
+        self.max.store(0, Relaxed);
+    }
+}
+
+/// Times of the last requests in milliseconds: `qtime`, `ctime`, `rtime`, `ttime`.
+#[derive(Debug, Default)]
+pub struct Times {
+    /// In queues.
+    pub queue: Average,
+    /// Until the server's connection was there.
+    pub connect: Average,
+    /// Until the response's head.
+    pub response: Average,
+    /// From the first byte to the last.
+    pub total: Average,
+}
+
+impl Times {
+    /// Adds those of a request; stages it did not reach add nothing.
+    pub(crate) fn add(&self, timers: &weir_rules::txn::Timers, total_ms: u32) {
+        let stages = [
+            (&self.queue, timers.queue_ms),
+            (&self.connect, timers.connect_ms),
+            (&self.response, timers.response_ms),
+            (&self.total, Some(total_ms)),
+        ];
+        for (average, time) in stages {
+            if let Some(time) = time {
+                average.add(time);
+            }
+        }
+    }
+
+    /// Forgets the highest values.
+    pub fn clear_max(&self) {
+        for average in [&self.queue, &self.connect, &self.response, &self.total] {
+            average.clear_max();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,6 +358,25 @@ mod tests {
         rate.add(100, 6_500);
         assert_eq!(rate.per_second(6_500), 5_100);
         assert_eq!(rate.per_second(9_000), 0);
+    }
+
+    #[test]
+    fn averages_slide() {
+        // Runs of values, the average after them, and the highest.
+        let check = |runs: &[(usize, u32)], expected: u64, max: u64| {
+            let average = Average::default();
+            for (count, value) in runs {
+                (0..*count).for_each(|_| average.add(*value));
+            }
+            assert_eq!((average.value(), average.max()), (expected, max), "{runs:?}");
+        };
+        check(&[], 0, 0);
+        check(&[(1, 7)], 7, 7);
+        check(&[(1, 10), (1, 20)], 15, 20);
+        check(&[(2000, 100)], 100, 100);
+        check(&[(1024, 0), (1024, 100)], 63, 100);
+        check(&[(1024, 100), (20_000, 0)], 0, 100);
+        check(&[(5000, u32::MAX)], u64::from(u32::MAX), u64::from(u32::MAX));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One request's life, from its head to its log line: the stages in order.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,7 +14,7 @@ use crate::edge::{BodyLength, Edge};
 use crate::forward::Upload;
 use crate::sessions::{End, Entered, Sessions};
 use crate::worker::Worker;
-use crate::{connect, finish, forward, request_rules, response_rules, route, services};
+use crate::{cache, connect, finish, forward, request_rules, response_rules, route, services};
 
 /// One request on its way.
 pub(crate) struct Exchange {
@@ -58,6 +59,12 @@ pub(crate) struct Exchange {
     pub(crate) unread: bool,
     /// The client closed while its body was awaited here.
     pub(crate) body_aborted: bool,
+    /// The cache's copy of the response on its way to the client.
+    pub(crate) storing: Option<Box<cache::Storing>>,
+    /// Its log line was written before its end (`option logasap`).
+    pub(crate) logged: bool,
+    /// Bytes in and out that the statistics have already (`option contstats`).
+    pub(crate) counted: [u64; 2],
 }
 
 /// Why an exchange does not go on through its stages.
@@ -135,6 +142,9 @@ impl Exchange {
             tunnel: false,
             unread: false,
             body_aborted: false,
+            storing: None,
+            logged: false,
+            counted: [0; 2],
         })
     }
 
@@ -163,16 +173,22 @@ impl Exchange {
         self.worker.count_back(self.back, counter, by);
     }
 
-    /// Counts for the frontend.
+    /// Counts for the frontend, and the listener where they are counted one by one.
     pub(crate) fn count_front(&self, counter: Counter, by: u64) {
         self.worker.count_front(self.front, counter, by);
+        if self.worker.proxy(self.front).options.socket_stats
+            && let Some(listener) = self.worker.state(self.front).listener(self.txn.session.listener_id)
+        {
+            listener.count(self.worker.thread, counter, by);
+        }
     }
 }
 
 /// Runs an exchange to its log line.
 pub(crate) async fn run(mut exchange: Box<Exchange>) -> Finished {
     let watch = exchange.place.watch();
-    let stop = match watch.unless_ended(stages(&mut exchange)).await {
+    let outcome = watch.unless_ended(pin!(stages(&mut exchange))).await;
+    let stop = match outcome {
         Ok(outcome) => outcome.err(),
         Err(end) => Some(exchange.ended(end)),
     };
@@ -187,6 +203,7 @@ async fn stages(x: &mut Exchange) -> Result<(), Stop> {
     route::choose_backend(x)?;
     request_rules::backend(x).await?;
     services::answer(x, x.back).await?;
+    cache::answer(x).await?;
     let (mut server, response) = connect::serve(x).await?;
     response_rules::apply(x, &mut server, response).await?;
     forward::answer(x, server).await
@@ -197,11 +214,11 @@ fn begin(x: &mut Exchange) {
     x.txn.timers.request_ms = Some(x.elapsed_ms());
     let state = x.worker.state(x.front);
     state.request_rate.hit(now_ms());
-    state.front.add(x.worker.thread, Counter::Requests, 1);
+    x.count_front(Counter::Requests, 1);
     let version = match x.txn.request.version {
         Version::Http2 => Counter::H2Requests,
         _ => Counter::H1Requests,
     };
-    state.front.add(x.worker.thread, version, 1);
+    x.count_front(version, 1);
     crate::stick_track::request_begins(&x.worker.shared, &x.txn);
 }

@@ -13,7 +13,8 @@ use crate::counters::Counter;
 use crate::edge::{Body, BodyLength, Edge, EdgeError};
 use crate::exchange::{Exchange, Stop};
 use crate::filter::{Chain, GATHER_BYTES, Owner};
-use crate::{filter, finish};
+use crate::state::ServerState;
+use crate::{cache, filter, finish};
 
 /// The request body's way to the server.
 #[derive(Debug)]
@@ -31,6 +32,9 @@ pub(crate) struct Upload {
     /// The filters on its way, made anew for each try.
     pub(crate) filters: Option<Box<Chain>>,
 }
+
+/// How often a long transfer is counted with `option contstats`, milliseconds.
+const COUNT_INTERVAL_MS: u64 = 5000;
 
 /// Whose failure ended the wait for a response.
 #[derive(Debug)]
@@ -238,10 +242,16 @@ fn finish_upload(
 /// Sends the request's body and receives the response's head; interim responses pass on the way.
 pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Result<Response, Fault> {
     let abort = x.worker.proxy(x.back).options.abortonclose;
-    let mut response = Response::default();
+    let fields = x.worker.fields.borrow_mut().take();
+    let mut response = Response { fields, ..Response::default() };
     arm_for_upload(x);
+    let mut informed = false;
     loop {
         poll_fn(|cx| {
+            // The client may wait for it: with 100, before it sends the body that this waits for.
+            if informed && x.client.poll_flush(cx).map_err(Fault::Client)?.is_ready() {
+                informed = false;
+            }
             let was_done = x.upload.done;
             let upload_pending = match poll_upload(x, server, cx) {
                 Poll::Ready(Ok(())) => false,
@@ -275,6 +285,7 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
             return Ok(response);
         }
         interim(x, &response).map_err(Fault::Client)?;
+        informed = true;
     }
 }
 
@@ -303,7 +314,7 @@ fn arm_for_response(x: &Exchange) {
 
 /// The response's head has been decided: sends it, then everything that follows, both ways.
 pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Result<(), Stop> {
-    let outcome = both_ways(x, &mut server.edge).await;
+    let outcome = both_ways(x, &mut server.edge, &server.held.server).await;
     x.txn.timers.data_ms = Some(
         x.elapsed_ms()
             .saturating_sub(x.txn.timers.request_ms.unwrap_or(0))
@@ -339,11 +350,13 @@ pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Re
 }
 
 /// Forwards the rest of the request and the response until both ended, or a tunnel closed.
-async fn both_ways(x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
+async fn both_ways(x: &mut Exchange, server: &mut Edge, state: &ServerState) -> Result<(), Fault> {
     let tunnel = x.tunnel;
+    let continuously = x.worker.proxy(x.front).options.contstats;
+    let mut counted_ms = now_ms();
     let mut filters = x.filters.take();
     let mut download = Download::default();
-    arm_for_download(x, tunnel);
+    arm_for_download(x, &download);
     let mut progress_ms = now_ms();
     let outcome = poll_fn(|cx| {
         let before = (download.moved, x.txn.bytes_in);
@@ -363,8 +376,12 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
             return Poll::Ready(Ok(()));
         }
         if before != (download.moved, x.txn.bytes_in) {
-            arm_for_download(x, tunnel);
+            arm_for_download(x, &download);
             progress_ms = now_ms();
+            if continuously && progress_ms.saturating_sub(counted_ms) >= COUNT_INTERVAL_MS {
+                counted_ms = progress_ms;
+                finish::count_on_the_way(x, state);
+            }
         }
         if let Some(fault) = late(x, &download, progress_ms, cx) {
             return Poll::Ready(Err(fault));
@@ -381,7 +398,7 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
 fn late(x: &mut Exchange, download: &Download, progress_ms: u64, cx: &mut Context<'_>) -> Option<Fault> {
     while x.deadline.poll_expired(cx).is_ready() {
         let client_awaited = x.client.poll_writable(cx).is_pending() || download.ended;
-        let [client_time, server_time] = patience(x);
+        let [client_time, server_time] = patience(x, is_half_closed(x, download));
         let client_late = match x.tunnel {
             // Both are awaited: the one with less time is late.
             true => client_awaited || client_time.is_some_and(|c| server_time.is_none_or(|s| c <= s)),
@@ -398,17 +415,33 @@ fn late(x: &mut Exchange, download: &Download, progress_ms: u64, cx: &mut Contex
     None
 }
 
-/// How long the client and the server may be silent: set by a rule, or their `timeout`.
-fn patience(x: &Exchange) -> [Option<Duration>; 2] {
-    let set = |slot: usize| x.txn.set_timeouts[slot].map(|ms| Duration::from_millis(u64::from(ms)));
-    let client = set(2).or(x.worker.proxy(x.front).timeouts.client);
-    [client, set(0).or(x.worker.proxy(x.back).timeouts.server)]
+/// One side of a tunnel closed, the other goes on.
+fn is_half_closed(x: &Exchange, download: &Download) -> bool {
+    x.tunnel && (download.ended || x.upload.done)
 }
 
-fn arm_for_download(x: &Exchange, tunnel: bool) {
+/// How long the client and the server may be silent: set by a rule, or their `timeout`; a half-closed tunnel has
+/// times of its own (`timeout client-fin`, `timeout server-fin`).
+fn patience(x: &Exchange, half_closed: bool) -> [Option<Duration>; 2] {
+    let set = |slot: usize| x.txn.set_timeouts[slot].map(|ms| Duration::from_millis(u64::from(ms)));
+    let (front, back) = (&x.worker.proxy(x.front).timeouts, &x.worker.proxy(x.back).timeouts);
+    let fin = |time: Option<Duration>| time.filter(|_| half_closed);
+    [
+        fin(front.client_fin).or_else(|| set(2)).or(front.client),
+        fin(back.server_fin).or_else(|| set(0)).or(back.server),
+    ]
+}
+
+fn arm_for_download(x: &Exchange, download: &Download) {
     let set = x.txn.set_timeouts[1].map(|ms| Duration::from_millis(u64::from(ms)));
-    let plain = patience(x).into_iter().flatten().min();
-    let time = if tunnel { set.or(x.worker.proxy(x.back).timeouts.tunnel).or(plain) } else { plain };
+    let half_closed = is_half_closed(x, download);
+    let (front, back) = (&x.worker.proxy(x.front).timeouts, &x.worker.proxy(x.back).timeouts);
+    let plain = patience(x, half_closed).into_iter().flatten().min();
+    let time = match x.tunnel {
+        true if half_closed && (front.client_fin.is_some() || back.server_fin.is_some()) => plain,
+        true => set.or(back.tunnel).or(plain),
+        false => plain,
+    };
     match time {
         Some(time) => x.deadline.set_after(time),
         None => x.deadline.clear(),
@@ -470,6 +503,7 @@ impl Download {
             }
             let mut piece = x.worker.pieces.take();
             let gathered = self.gather(x, server, &mut piece, cx);
+            cache::body(&mut x.storing, &piece);
             let passed = match gathered {
                 Ok(Ending::Flush) if piece.is_empty() => Ok(false),
                 Ok(ending) => {
@@ -529,15 +563,19 @@ impl Download {
             return Ok(false);
         };
         let sent = x.client.send_data(kept).map_err(Fault::Client)?;
+        cache::body(&mut x.storing, &kept[..sent]);
         self.sent_kept += sent;
         self.moved += sent as u64;
         Ok(true)
     }
 
     fn send(&mut self, x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
-        let client = &mut x.client;
+        let (client, storing) = (&mut x.client, &mut x.storing);
         let sent = server.with_data(|data| match client.send_data(data) {
-            Ok(taken) => (taken, Ok(taken)),
+            Ok(taken) => {
+                cache::body(storing, &data[..taken]);
+                (taken, Ok(taken))
+            }
             Err(error) => (0, Err(Fault::Client(error))),
         })?;
         self.moved += sent as u64;
@@ -549,6 +587,9 @@ impl Download {
         let drop = x.worker.proxy(x.back).options.http_drop_response_trailers;
         let trailers = server.take_trailers().filter(|_| !drop);
         x.client.finish(trailers.as_ref()).map_err(Fault::Client)?;
+        if let Some(storing) = x.storing.take() {
+            storing.finish(x);
+        }
         self.ended = true;
         Ok(())
     }

@@ -26,6 +26,8 @@ mod route;
 
 mod services;
 
+pub mod cache;
+
 mod request_head;
 
 mod pick;
@@ -35,6 +37,8 @@ mod balance_key;
 mod cookie;
 
 mod connect;
+
+mod socks4;
 
 mod forward;
 
@@ -47,7 +51,7 @@ mod finish;
 
 mod errors;
 
-mod log;
+pub mod log;
 
 mod tcp;
 
@@ -56,6 +60,10 @@ mod tcp;
 mod edge;
 
 mod buffer;
+
+mod fields_pool;
+
+mod number_hash;
 
 mod h2_settings;
 
@@ -105,5 +113,7 @@ pub mod process_vars;
 
 mod resolve;
 
-pub use process::{Process, Services, StartError};
+mod saved_state;
+
+pub use process::{Process, Services, StartError, Terms};
 pub use state::Shared;

@@ -7,8 +7,7 @@
 //! client connection only when the connection was shared by more than one client before; `aggressive`
 //! also when it was reused at least once; `always` for everybody.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,6 +18,7 @@ use weir_net::Stream;
 
 use crate::edge::h2::H2Shared;
 use crate::edge::{Edge, H1Edge};
+use crate::number_hash::NumberMap;
 use crate::state::ServerState;
 use weir_rules::txn::TlsFacts;
 
@@ -37,7 +37,8 @@ pub(crate) struct PoolKey {
 pub(crate) struct IdleH1 {
     pub(crate) edge: Box<H1Edge>,
     pub(crate) tls: Option<Rc<dyn TlsFacts>>,
-    pub(crate) facts: ConnectionFacts,
+    /// Boxed, for they move through the stages of a request.
+    pub(crate) facts: Box<ConnectionFacts>,
 }
 
 /// What stays with a connection to a server from request to request.
@@ -66,16 +67,18 @@ pub(crate) struct ConnectionFacts {
 pub(crate) struct SharedH2 {
     pub(crate) shared: Rc<H2Shared>,
     pub(crate) tls: Option<Rc<dyn TlsFacts>>,
-    pub(crate) facts: ConnectionFacts,
+    pub(crate) facts: Box<ConnectionFacts>,
 }
 
 /// One thread's idle connections.
 #[derive(Default)]
 pub(crate) struct Pool {
-    h1: RefCell<HashMap<PoolKey, Vec<IdleH1>>>,
-    h2: RefCell<HashMap<PoolKey, Vec<SharedH2>>>,
+    h1: RefCell<NumberMap<PoolKey, Vec<IdleH1>>>,
+    h2: RefCell<NumberMap<PoolKey, Vec<SharedH2>>>,
     /// Connections that belong to one client connection (`http-reuse never`), by its number.
-    private: RefCell<HashMap<u64, Vec<IdleH1>>>,
+    private: RefCell<NumberMap<u64, Vec<IdleH1>>>,
+    /// Connections in `h1`.
+    idle_h1: Cell<usize>,
 }
 
 /// Who asks for a connection.
@@ -118,8 +121,7 @@ impl Pool {
                 continue;
             }
             let mut found = idle.remove(at);
-            found.facts.server.idle.fetch_sub(1, Relaxed);
-            found.facts.server.idle_by_thread[thread].fetch_sub(1, Relaxed);
+            self.leaves(&found, thread);
             if found.edge.stream.looks_alive() {
                 return Some(found);
             }
@@ -161,7 +163,28 @@ impl Pool {
         server.idle.fetch_add(1, Relaxed);
         server.idle_by_thread[thread].fetch_add(1, Relaxed);
         let key = idle.facts.key.clone();
+        self.idle_h1.set(self.idle_h1.get() + 1);
         self.h1.borrow_mut().entry(key).or_default().push(idle);
+    }
+
+    /// Counts a connection out of `h1`.
+    fn leaves(&self, idle: &IdleH1, thread: usize) {
+        idle.facts.server.idle.fetch_sub(1, Relaxed);
+        idle.facts.server.idle_by_thread[thread].fetch_sub(1, Relaxed);
+        self.idle_h1.set(self.idle_h1.get() - 1);
+    }
+
+    /// Idle HTTP/1 connections that anybody may use.
+    pub(crate) fn idle_h1(&self) -> usize {
+        self.idle_h1.get()
+    }
+
+    /// Closes the connection of some server that was idle longest.
+    pub(crate) fn close_one(&self, thread: usize) {
+        let mut pools = self.h1.borrow_mut();
+        if let Some(idle) = pools.values_mut().find(|idle| !idle.is_empty()) {
+            self.leaves(&idle.remove(0), thread);
+        }
     }
 
     /// A multiplexed connection with room for another stream.
@@ -213,8 +236,7 @@ impl Pool {
                     && c.facts.server.is_running()
                     && c.edge.stream.looks_alive();
                 if !keep {
-                    c.facts.server.idle.fetch_sub(1, Relaxed);
-                    c.facts.server.idle_by_thread[thread].fetch_sub(1, Relaxed);
+                    self.leaves(c, thread);
                 }
                 keep
             });
@@ -228,6 +250,7 @@ impl Pool {
     /// Closes everything, at the end of the thread.
     pub(crate) fn clear(&self) {
         self.h1.borrow_mut().clear();
+        self.idle_h1.set(0);
         self.h2.borrow_mut().clear();
         self.private.borrow_mut().clear();
     }
@@ -244,6 +267,6 @@ fn forget_dead(connections: &mut Vec<SharedH2>, thread: usize) {
 }
 
 /// The edge of a pooled connection, ready for a request.
-pub(crate) fn reopen(idle: IdleH1) -> (Edge, ConnectionFacts, Option<Rc<dyn TlsFacts>>) {
+pub(crate) fn reopen(idle: IdleH1) -> (Edge, Box<ConnectionFacts>, Option<Rc<dyn TlsFacts>>) {
     (Edge::H1(idle.edge), idle.facts, idle.tls)
 }

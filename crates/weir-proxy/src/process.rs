@@ -5,9 +5,11 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
 use weir_config::model::{AdminLevel, Config, SslBind};
 use weir_net::Stream;
@@ -17,10 +19,28 @@ use weir_rules::{Reply, Txn};
 
 use crate::connection::Entry;
 use crate::listeners::{Listening, Role};
+use crate::log::forwarder::{self, Datagram};
+use crate::log::hub;
+use crate::saved_state::SavedStates;
 use crate::server_tls::{Acceptor, described};
-use crate::state::{Level, Shared};
+use crate::state::Shared;
 use crate::worker::Worker;
 use crate::{accept, check, peers, process_vars, resolve, reverse, server_tls, sessions, takeover};
+
+/// What a client of the runtime socket may do, and how it is answered.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// `level`
+    pub level: AdminLevel,
+    /// `severity-output`: `none`, `number` or `string`.
+    pub severity_output: Option<String>,
+}
+
+impl From<AdminLevel> for Terms {
+    fn from(level: AdminLevel) -> Self {
+        Self { level, severity_output: None }
+    }
+}
 
 /// What the data plane asks of the administrative side.
 pub trait Services: Send + Sync {
@@ -35,7 +55,7 @@ pub trait Services: Send + Sync {
         &self,
         shared: Arc<Shared>,
         stream: Stream,
-        level: AdminLevel,
+        terms: Terms,
     ) -> Pin<Box<dyn Future<Output = ()>>>;
 }
 
@@ -51,10 +71,11 @@ pub struct Process {
 pub struct Prepared {
     plan: Arc<Plan>,
     listening: Vec<Place>,
+    datagrams: Vec<Datagram>,
 }
 
-/// A listening socket with its certificates and its connections' count.
-type Place = (Listening, Option<Arc<Acceptor>>, Arc<Level>);
+/// A listening socket with its certificates.
+type Place = (Listening, Option<Arc<Acceptor>>);
 
 /// Why the data plane cannot start.
 #[derive(Debug)]
@@ -65,13 +86,17 @@ pub enum StartError {
     Tls(Vec<String>),
     /// Servers have no address, track nobody or cannot be checked: one sentence for each.
     Servers(Vec<String>),
+    /// Addresses cannot be listened on: one sentence for each.
+    Sockets(Vec<String>),
 }
 
 impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::System(error) => write!(f, "cannot start the worker threads: {error}"),
-            Self::Tls(errors) | Self::Servers(errors) => f.write_str(&errors.join("\n")),
+            Self::Tls(errors) | Self::Servers(errors) | Self::Sockets(errors) => {
+                f.write_str(&errors.join("\n"))
+            }
         }
     }
 }
@@ -98,14 +123,18 @@ impl Process {
         services: Arc<dyn Services>,
     ) -> Result<Prepared, StartError> {
         let available = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let threads = config.global.nbthread.unwrap_or(available).max(1);
+        let most = config.global.thread_hard_limit.unwrap_or(usize::MAX);
+        let threads = config.global.nbthread.unwrap_or(available).clamp(1, most.max(1));
         let shared = Shared::new(Arc::clone(&config), threads, hostname());
-        resolve::at_start(&shared).map_err(StartError::Servers)?;
+        let saved = SavedStates::read(&shared);
+        resolve::at_start(&shared, &saved).map_err(StartError::Servers)?;
+        saved.apply(&shared);
         check::prepare(&shared).map_err(StartError::Servers)?;
         server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
         process_vars::set_at_start(&shared);
         let listening = with_tls(&config, listening)?;
-        Ok(Prepared { plan: Arc::new(Plan { shared, services }), listening })
+        let datagrams = forwarder::bind_all(&config).map_err(StartError::Sockets)?;
+        Ok(Prepared { plan: Arc::new(Plan { shared, services }), listening, datagrams })
     }
 
     /// Loads everything that a start would load, without a socket.
@@ -168,11 +197,14 @@ impl Prepared {
     pub fn start(self) -> Result<Process, StartError> {
         let shared = Arc::clone(&self.plan.shared);
         let mut threads = Vec::new();
+        let mut datagrams = self.datagrams;
         for thread in 0..shared.threads {
             let (plan, listening) = (Arc::clone(&self.plan), self.listening.clone());
+            // The first thread serves them all.
+            let datagrams = std::mem::take(&mut datagrams);
             let spawned = std::thread::Builder::new()
                 .name(format!("worker-{thread}"))
-                .spawn(move || run_thread(&plan, listening, thread));
+                .spawn(move || run_thread(&plan, listening, datagrams, thread));
             threads.push(spawned.map_err(StartError::System)?);
         }
         Ok(Process { shared, threads })
@@ -189,7 +221,7 @@ fn with_tls(config: &Config, listening: Vec<Listening>) -> Result<Vec<Place>, St
     let mut done = Vec::new();
     for one in listening {
         let acceptor = one.bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
-        done.push((one, acceptor, Arc::new(Level::default())));
+        done.push((one, acceptor));
     }
     certificates.verdict().map(|()| done)
 }
@@ -234,7 +266,7 @@ impl Certificates {
 }
 
 /// A worker thread, from its event loop's start to its end.
-fn run_thread(plan: &Plan, listening: Vec<Place>, thread: usize) {
+fn run_thread(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thread: usize) {
     pin_thread(&plan.shared.config, thread);
     let (parks, unparks) = (Arc::clone(&plan.shared), Arc::clone(&plan.shared));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -249,7 +281,7 @@ fn run_thread(plan: &Plan, listening: Vec<Place>, thread: usize) {
         return;
     };
     let local = LocalSet::new();
-    local.block_on(&runtime, serve(plan, listening, thread));
+    local.block_on(&runtime, serve(plan, listening, datagrams, thread));
 }
 
 fn pin_thread(config: &Config, thread: usize) {
@@ -262,19 +294,27 @@ fn pin_thread(config: &Config, thread: usize) {
     let _pinned = rustix::thread::sched_setaffinity(None, &set);
 }
 
-async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
+async fn serve(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thread: usize) {
     let shared = &plan.shared;
     let worker = Worker::new(Arc::clone(shared), thread, Arc::clone(&plan.services));
     tokio::task::spawn_local(weir_net::timers::drive());
     if thread == 0 {
         worker.peers.replace(peers::start(&worker));
+        hub::start(&worker);
     }
-    for (listening, tls, level) in &listening {
-        listen(plan, &worker, listening, tls.as_ref(), level);
+    for datagram in datagrams {
+        tokio::task::spawn_local(forwarder::receive(Rc::clone(&worker), datagram));
+    }
+    let places = Arc::new(Semaphore::new(shared.config.global.stats_maxconn));
+    for (listening, tls) in &listening {
+        listen(plan, &worker, listening, tls.as_ref(), &places);
     }
     // Each thread has its own end now.  Nobody may keep the sockets open beyond a soft stop: connections
     // would go on arriving in a queue that is never served.
     drop(listening);
+    if shared.config.global.busy_polling {
+        tokio::task::spawn_local(stay_awake());
+    }
     tokio::task::spawn_local(maintain(Rc::clone(&worker)));
     tokio::task::spawn_local(takeover::serve(Rc::clone(&worker)));
     tokio::task::spawn_local(sessions::serve(Rc::clone(&worker)));
@@ -295,41 +335,49 @@ fn listen(
     worker: &Rc<Worker>,
     listening: &Listening,
     tls: Option<&Arc<Acceptor>>,
-    level: &Arc<Level>,
+    places: &Arc<Semaphore>,
 ) {
-    let threads = &listening.bind.threads;
-    if !threads.is_empty() && !threads.contains(&worker.thread) {
+    if !serves(&listening.bind.threads, worker.thread, worker.shared.threads) {
         return;
     }
     match listening.role {
         Role::Frontend(front) => {
             let Ok(acceptor) = listening.listener.acceptor() else { return };
             let proxy = worker.proxy(front);
+            let Some(state) = worker.state(front).listener(listening.bind.id) else { return };
             let entry = Entry {
                 front,
                 bind: listening.bind.clone(),
                 name: listening.bind.name.clone().unwrap_or_else(|| "".into()),
                 tls: tls.cloned(),
                 parse: worker.request_options(proxy),
-                current: Arc::clone(level),
+                state: Arc::clone(state),
             };
             tokio::task::spawn_local(accept::run(Rc::clone(worker), Rc::new(entry), acceptor));
         }
         // Commands are rare: one thread serves them.
         Role::Admin if worker.thread == 0 => {
             let Ok(mut acceptor) = listening.listener.acceptor() else { return };
-            let level = listening.bind.level;
+            let bind = &listening.bind;
+            let terms = Terms { level: bind.level, severity_output: bind.severity_output.clone() };
             let (shared, services) = (Arc::clone(&plan.shared), Arc::clone(&plan.services));
+            let places = Arc::clone(places);
             tokio::task::spawn_local(async move {
                 loop {
+                    // `stats maxconn`: further clients wait.
+                    let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
                     let accepted = tokio::select! {
                         // A successor has the same socket: its clients are not to meet this process.
                         () = shared.stopped() => return,
                         accepted = acceptor.accept() => accepted,
                     };
                     if let Ok(accepted) = accepted {
-                        let serving = services.administer(Arc::clone(&shared), accepted.stream, level);
-                        tokio::task::spawn_local(serving);
+                        let serving =
+                            services.administer(Arc::clone(&shared), accepted.stream, terms.clone());
+                        tokio::task::spawn_local(async move {
+                            serving.await;
+                            drop(place);
+                        });
                     }
                 }
             });
@@ -339,7 +387,24 @@ fn listen(
             let (Some(group), Ok(acceptor)) = (group, listening.listener.acceptor()) else { return };
             tokio::task::spawn_local(peers::accept(group, acceptor, tls.cloned()));
         }
-        Role::Admin | Role::Peers(_) => {}
+        Role::LogForward(at) if worker.thread == 0 => {
+            let Ok(acceptor) = listening.listener.acceptor() else { return };
+            tokio::task::spawn_local(forwarder::accept(Rc::clone(worker), at, acceptor, tls.cloned()));
+        }
+        Role::Admin | Role::Peers(_) | Role::LogForward(_) => {}
+    }
+}
+
+/// Whether a thread serves a line with such a set of threads, which count from 1; a set of threads that do not
+/// exist is as good as none.
+fn serves(set: &[usize], thread: usize, threads: usize) -> bool {
+    !set.iter().any(|number| *number <= threads) || set.contains(&(thread + 1))
+}
+
+/// `busy-polling`: a task that is always ready makes the event loop look for events without ever sleeping.
+async fn stay_awake() {
+    loop {
+        tokio::task::yield_now().await;
     }
 }
 
@@ -370,7 +435,13 @@ async fn drained(worker: &Rc<Worker>) {
     let limit = worker.config().global.hard_stop_after;
     let started = now_ms();
     let over = |limit: Duration| now_ms().saturating_sub(started) >= limit.as_millis() as u64;
-    while worker.connections.get() > 0 && !limit.is_some_and(over) {
+    let shared = &worker.shared;
+    // The first thread delivers the log lines of the others.
+    let log_lines = || {
+        let delivers = worker.thread == 0 && shared.logs.is_used();
+        delivers && (shared.connections.load(Relaxed) > 0 || shared.logs.is_busy())
+    };
+    while (worker.connections.get() > 0 || log_lines()) && !limit.is_some_and(over) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -26,7 +26,7 @@ use crate::edge::h2::H2Shared;
 use crate::h2_settings;
 use crate::log::level;
 use crate::pool::{ConnectionFacts, PoolKey, SharedH2};
-use crate::state::{Level, ServerState, Shared};
+use crate::state::{ServerState, Shared};
 use crate::worker::Worker;
 
 /// Pause before another connection is opened in place of one that ended or could not be had.
@@ -57,7 +57,7 @@ pub(crate) async fn attach(
     if !change_roles(worker, &shared, &mut stream, &mut input, front.timeouts.client).await {
         return;
     }
-    let facts = ConnectionFacts {
+    let facts = Box::new(ConnectionFacts {
         server: Arc::clone(&server),
         requests: 0,
         owner: 0,
@@ -70,7 +70,7 @@ pub(crate) async fn attach(
             generation: server.generation.load(Relaxed),
             identity: Identity::named(to.name.as_deref()).hash(),
         },
-    };
+    });
     let connection = SharedH2 { shared, tls: session.tls.clone(), facts };
     connect::multiplex(worker, connection, stream, input, true);
 }
@@ -115,7 +115,7 @@ pub(crate) fn start(worker: &Rc<Worker>) {
             let BindAddr::Reverse(name) = &bind.addr else { continue };
             let found = name.split_once('/').and_then(|(backend, name)| find(&worker.shared, backend, name));
             let Some(server) = found else { continue };
-            let entry = Rc::new(entry(worker, front, bind));
+            let Some(entry) = entry(worker, front, bind).map(Rc::new) else { continue };
             let mine = (0..bind.nbconn as usize).filter(|n| n % worker.shared.threads == worker.thread);
             for _ in mine {
                 let dialling = dial(Rc::clone(worker), Rc::clone(&entry), Arc::clone(&server));
@@ -125,15 +125,15 @@ pub(crate) fn start(worker: &Rc<Worker>) {
     }
 }
 
-fn entry(worker: &Worker, front: usize, bind: &Bind) -> Entry {
-    Entry {
+fn entry(worker: &Worker, front: usize, bind: &Bind) -> Option<Entry> {
+    Some(Entry {
         front,
         bind: bind.clone(),
         name: bind.name.clone().unwrap_or_else(|| "".into()),
         tls: None,
         parse: worker.request_options(worker.proxy(front)),
-        current: Arc::new(Level::default()),
-    }
+        state: Arc::clone(worker.state(front).listener(bind.id)?),
+    })
 }
 
 /// Opens a connection, serves what comes over it, opens the next one, until the soft stop.
@@ -168,8 +168,10 @@ async fn open(worker: &Rc<Worker>, entry: &Entry, server: &Arc<ServerState>) -> 
     let time = worker.proxy(server.proxy).timeouts.connect.unwrap_or(DIAL_TIME);
     let name = ProxyName { name: Arc::clone(&front.name), id: front.id, index: entry.front };
     let txn = Txn::new(Rc::new(Session::new(name, Arc::clone(&entry.name))), Rc::clone(&worker.env));
-    let identity = Identity::without_client(&txn, worker, server);
-    let opened = tokio::time::timeout(time, connect::open(None, server, &identity)).await.ok()?.ok()?;
+    let identity = Identity::without_client(&txn, server);
+    let options = connect::socket_options(worker, server);
+    let opened =
+        tokio::time::timeout(time, connect::open(None, server, &identity, options)).await.ok()?.ok()?;
     let connect::Opened { mut stream, h2: true, .. } = opened else { return None };
     let mut input = Buffer::default();
     let shared = H2Shared::new(h2_settings::client(worker.config()));

@@ -3,7 +3,8 @@
 //! Readers never lock on the request path: settings are snapshots, loads are atomics, counters are
 //! per-thread blocks.  The queue of a backend is a lock that only requests without a free slot take.
 
-use std::net::SocketAddr;
+use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{
     AtomicBool, AtomicI8, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Relaxed, SeqCst},
@@ -16,11 +17,13 @@ use tokio::sync::{Notify, watch};
 use weir_config::model::{self, Config};
 use weir_net::tls::client::TlsClient;
 
+use crate::cache::Caches;
 use crate::check::{Hub, Standing};
-use crate::counters::{Counter, Counters, Rate};
+use crate::counters::{Counter, Counters, Rate, Times};
 use crate::farm::{Farm, Layout, NEVER, Picker};
 use crate::listeners;
 use crate::load::ProcessLoad;
+use crate::log::hub::LogHub;
 use crate::peers::{self, Remotes};
 use crate::pick::Held;
 pub use crate::queue::Queue;
@@ -36,6 +39,10 @@ pub struct Shared {
     pub proxies: Vec<ProxyState>,
     /// Stick tables.
     pub tables: StickTables,
+    /// Log lines on their way through rings and backends.
+    pub logs: Arc<LogHub>,
+    /// Caches.
+    pub caches: Caches,
     /// Other processes of each `peers` section.
     pub peers: Vec<Remotes>,
     /// Worker threads.
@@ -125,6 +132,10 @@ pub struct ProxyState {
     pub front: Counters,
     /// Backend counters.
     pub back: Counters,
+    /// Its bind lines, in their order.
+    pub listeners: Vec<Arc<ListenerState>>,
+    /// Times of the backend's last requests.
+    pub times: Times,
     /// Connections of the frontend now.
     pub front_current: Level,
     /// Requests (HTTP) or connections (TCP) in the backend now.
@@ -223,6 +234,31 @@ impl Level {
     }
 }
 
+/// Changing state of a bind line.
+#[derive(Debug)]
+pub struct ListenerState {
+    /// Number of the bind line in its frontend.
+    pub id: u32,
+    /// Connections on it now.
+    pub current: Level,
+    /// What is counted for it with `option socket-stats`.
+    pub counters: Option<Counters>,
+}
+
+impl ListenerState {
+    fn new(proxy: &model::Proxy, bind: &model::Bind, threads: usize) -> Arc<Self> {
+        let counters = proxy.options.socket_stats.then(|| Counters::new(threads));
+        Arc::new(Self { id: bind.id, current: Level::default(), counters })
+    }
+
+    /// Counts for this listener.
+    pub(crate) fn count(&self, thread: usize, counter: Counter, by: u64) {
+        if let Some(counters) = &self.counters {
+            counters.add(thread, counter, by);
+        }
+    }
+}
+
 /// What health checks say of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -289,10 +325,14 @@ pub struct ServerState {
     pub addr: ArcSwap<ServerTarget>,
     /// TLS towards it, when its line says `ssl`.
     pub tls: ArcSwapOption<TlsClient>,
+    /// Its place in the order in which the servers became usable.
+    pub(crate) arrival: AtomicU64,
     /// What [`Self::changed`] knew last: running, usable.
     known: Mutex<(bool, bool)>,
     /// Counters.
     pub counters: Counters,
+    /// Times of its last requests.
+    pub times: Times,
     /// Sessions a second.
     pub rate: Rate,
     /// Idle connections kept in pools now, all threads.
@@ -399,6 +439,7 @@ impl ServerState {
             served: Level::default(),
             queue: Arc::default(),
             counters: Counters::new(threads),
+            times: Times::default(),
             rate: Rate::default(),
             idle: AtomicUsize::new(0),
             idle_by_thread: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
@@ -412,6 +453,7 @@ impl ServerState {
             last_change_ms: AtomicU64::new(0),
             down_time_s: AtomicU64::new(0),
             observed_errors: AtomicU32::new(0),
+            arrival: AtomicU64::new(0),
             dynamic: false,
             config: config.clone(),
         };
@@ -423,7 +465,10 @@ impl ServerState {
     fn count_usable(&self, usable: bool, before: bool) {
         let count = if self.config.backup { &self.farm.backups } else { &self.farm.active };
         match (before, usable) {
-            (false, true) => count.fetch_add(1, SeqCst),
+            (false, true) => {
+                self.arrival.store(self.farm.arrivals.fetch_add(1, SeqCst), SeqCst);
+                count.fetch_add(1, SeqCst)
+            }
             (true, false) => count.fetch_sub(1, SeqCst),
             _ => 0,
         };
@@ -529,6 +574,23 @@ impl ServerState {
         self.changed();
     }
 
+    /// Its value of the persistence cookie: its own, or one made of its address and the backend's secret.
+    #[must_use]
+    pub fn cookie(&self) -> Option<Cow<'_, [u8]>> {
+        if let Some(own) = &self.config.cookie {
+            return Some(Cow::Borrowed(own));
+        }
+        let key = self.farm.dynamic_cookie_key.as_ref()?;
+        let address = self.addr.load().ip()?;
+        let mut bytes = key.clone();
+        match address.ip() {
+            IpAddr::V4(ip) => bytes.extend_from_slice(&ip.octets()),
+            IpAddr::V6(ip) => bytes.extend_from_slice(&ip.octets()),
+        }
+        bytes.extend_from_slice(&u32::from(address.port()).to_be_bytes());
+        Some(Cow::Owned(format!("{:016x}", xxhash_rust::xxh64::xxh64(&bytes, 0)).into_bytes()))
+    }
+
     /// What the checks say.
     #[must_use]
     pub fn health(&self) -> Health {
@@ -586,7 +648,7 @@ fn target_of(addr: &model::ServerAddr) -> ServerTarget {
             ServerTarget { address: listeners::abstract_name(name).address(), name: None }
         }
         model::ServerAddr::Name(name, _) => ServerTarget { address: None, name: Some(name.clone()) },
-        model::ServerAddr::Reverse => ServerTarget { address: None, name: None },
+        model::ServerAddr::Reverse | model::ServerAddr::Unset => ServerTarget { address: None, name: None },
     }
 }
 
@@ -602,6 +664,8 @@ impl ProxyState {
             threads,
             front: Counters::new(threads),
             back: Counters::new(threads),
+            listeners: proxy.binds.iter().map(|bind| ListenerState::new(proxy, bind, threads)).collect(),
+            times: Times::default(),
             front_current: Level::default(),
             back_current: Arc::clone(&farm.current),
             front_limit: AtomicUsize::new(proxy.maxconn.unwrap_or(default_limit)),
@@ -621,6 +685,12 @@ impl ProxyState {
             up: AtomicBool::new(true),
             down_transitions: AtomicU64::new(0),
         }
+    }
+
+    /// The bind line of this number.
+    #[must_use]
+    pub fn listener(&self, id: u32) -> Option<&Arc<ListenerState>> {
+        self.listeners.iter().find(|listener| listener.id == id)
     }
 
     /// Number of servers that take new requests: the active ones, or the backups without any.
@@ -706,6 +776,8 @@ impl Shared {
         Arc::new(Self {
             proxies,
             tables: StickTables::new(&config),
+            logs: Arc::new(LogHub::new(&config, threads)),
+            caches: Caches::new(&config),
             peers: peers::remotes(&config, threads),
             threads,
             stopping: AtomicBool::new(false),

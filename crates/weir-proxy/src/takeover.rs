@@ -81,9 +81,9 @@ pub(crate) async fn serve(worker: Rc<Worker>) {
     while let Some(request) = inbox.recv().await {
         let Request { key, asker, .. } = &request;
         let taken = match worker.pool.take_h1(key, *asker, worker.thread) {
-            Some(IdleH1 { edge, facts, .. }) => detach(edge.into_parts().0, None, facts),
+            Some(IdleH1 { edge, facts, .. }) => detach(edge.into_parts().0, None, *facts),
             None => worker.pool.remove_h2(key, *asker, worker.thread).and_then(
-                |(SharedH2 { facts, .. }, stream, core)| detach(stream, Some(Box::new(core)), facts),
+                |(SharedH2 { facts, .. }, stream, core)| detach(stream, Some(Box::new(core)), *facts),
             ),
         };
         // Who asked may have gone: then the connection closes with the answer.
@@ -103,7 +103,9 @@ pub(crate) async fn take(
     key: &PoolKey,
     asker: Asker,
 ) -> Option<Found> {
-    if !worker.config().global.tune.idle_pool_shared {
+    // Manual, `pool-low-conn`: with fewer idle connections than that, threads keep their own.
+    let few = server.idle.load(Relaxed) < server.config.pool_low_conn;
+    if few || !worker.config().global.tune.idle_pool_shared {
         return None;
     }
     let counts = server.idle_by_thread.iter().zip(&server.shared_by_thread);
@@ -128,7 +130,7 @@ pub(crate) async fn take(
 fn attach(worker: &Rc<Worker>, taken: Taken, key: &PoolKey) -> Option<Found> {
     let stream = taken.stream.attach().ok()?;
     let tls = server_tls::facts(&stream).ok();
-    let facts = ConnectionFacts {
+    let facts = Box::new(ConnectionFacts {
         server: taken.server,
         requests: taken.requests,
         owner: taken.owner,
@@ -137,7 +139,7 @@ fn attach(worker: &Rc<Worker>, taken: Taken, key: &PoolKey) -> Option<Found> {
         local: taken.local,
         remote: taken.remote,
         key: key.clone(),
-    };
+    });
     Some(match taken.h2 {
         Some(core) => {
             let connection = SharedH2 { shared: H2Shared::new(*core), tls, facts };

@@ -1,7 +1,6 @@
 //! One thread of the data plane: what its connections share without locks.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,8 +15,10 @@ use weir_rules::Environment;
 use crate::buffer::BufferPool;
 use crate::counters::Counter;
 use crate::environment::WorkerEnvironment;
+use crate::fields_pool::FieldsPool;
 use crate::filter::{self, Pieces, Plan};
 use crate::log::Logger;
+use crate::number_hash::NumberMap;
 use crate::peers::Group;
 use crate::pool::Pool;
 use crate::process::Services;
@@ -44,6 +45,7 @@ pub(crate) struct Worker {
     /// This thread's number, from 0.
     pub(crate) thread: usize,
     pub(crate) buffers: RefCell<BufferPool>,
+    pub(crate) fields: RefCell<FieldsPool>,
     /// Settings of the proxies, counted by this thread alone: every stage of every request takes one.
     proxies: Vec<Rc<LocalProxy>>,
     /// What goes on on this thread.
@@ -65,12 +67,13 @@ pub(crate) struct Worker {
     /// Buffers for bodies between filters.
     pub(crate) pieces: Pieces,
     /// Filters by (frontend, backend), computed once.
-    filters: RefCell<HashMap<(usize, usize), Filters>>,
-    /// Those who wait for the soft stop.
-    stop_waiters: RefCell<Vec<Waker>>,
+    filters: RefCell<NumberMap<(usize, usize), Filters>>,
+    stop_waiters: StopWaiters,
     last_client: Cell<u64>,
     /// Connections on this thread.
     pub(crate) connections: Cell<usize>,
+    /// This thread's share of the process's descriptors.
+    descriptors: usize,
     /// `peers` sections, on the thread that serves them.
     pub(crate) peers: RefCell<Vec<Option<Rc<Group>>>>,
 }
@@ -83,19 +86,24 @@ impl Worker {
         for name in shared.config.global.h1_case_adjust.values() {
             case_map.add(&String::from_utf8_lossy(name));
         }
+        let env: Rc<dyn Environment> = Rc::new(WorkerEnvironment::new(&shared, thread));
+        let logger = Logger::new(&shared);
+        logger.attach(&shared, &env);
         Rc::new(Self {
             thread,
             buffers: RefCell::new(BufferPool::new(tune.bufsize)),
+            fields: RefCell::default(),
             proxies: config.proxies.iter().map(|proxy| Rc::new(LocalProxy(Arc::clone(proxy)))).collect(),
             sessions: Sessions::default(),
             pool: Pool::default(),
-            logger: Logger::new(&shared),
-            env: Rc::new(WorkerEnvironment::new(&shared, thread)),
+            logger,
+            env,
             services,
             case_map,
             response_options: ParseOptions {
                 max_head: tune.bufsize,
                 max_fields: tune.http_maxhdr,
+                accept_payload_with_any_method: config.global.h1_accept_payload_with_any_method,
                 ..ParseOptions::default()
             },
             compression_scratch: RefCell::new(weir_compress::Scratch::with_window_memory(
@@ -104,9 +112,10 @@ impl Worker {
             throttle: RefCell::new(Throttle::new(filter::limits(&shared))),
             pieces: Pieces::default(),
             filters: RefCell::default(),
-            stop_waiters: RefCell::default(),
+            stop_waiters: StopWaiters::default(),
             last_client: Cell::new(0),
             connections: Cell::new(0),
+            descriptors: descriptor_limit() / shared.threads.max(1),
             peers: RefCell::default(),
             shared,
         })
@@ -135,6 +144,25 @@ impl Worker {
     /// Counts for a backend.
     pub(crate) fn count_back(&self, index: usize, counter: Counter, by: u64) {
         self.shared.proxies[index].back.add(self.thread, counter, by);
+    }
+
+    /// Whether an idle connection to a server is kept: there have to be descriptors for clients.
+    pub(crate) fn keeps_idle(&self) -> bool {
+        !self.uses_descriptors(self.config().global.tune.pool_low_fd_ratio)
+    }
+
+    /// Closes an idle connection before a new one is opened when descriptors are getting scarce.
+    pub(crate) fn make_room(&self) {
+        if self.uses_descriptors(self.config().global.tune.pool_high_fd_ratio) {
+            self.pool.close_one(self.thread);
+        }
+    }
+
+    /// Whether more than so many percent of the thread's descriptors are in use.  Busy connections to servers are
+    /// not counted: each has a client's beside it.
+    fn uses_descriptors(&self, percent: u32) -> bool {
+        let used = self.connections.get() + self.pool.idle_h1();
+        used as u64 * 100 > (self.descriptors as u64).saturating_mul(u64::from(percent))
     }
 
     /// Limits for heads received from servers.
@@ -183,15 +211,70 @@ impl Worker {
         serial * self.shared.threads as u64 + self.thread as u64
     }
 
-    /// Wakes `waker` when the soft stop begins.
-    pub(crate) fn on_stop(&self, waker: &Waker) {
-        self.stop_waiters.borrow_mut().push(waker.clone());
+    /// Wakes a client's connection when the soft stop begins.  It is asked for whenever the connection is idle,
+    /// always with the waker of the one task that serves it.
+    pub(crate) fn on_stop(&self, client_id: u64, waker: &Waker) {
+        self.stop_waiters.enter(client_id, waker);
+    }
+
+    /// A client's connection ended.
+    pub(crate) fn forget_client(&self, client_id: u64) {
+        self.stop_waiters.leave(client_id);
+        self.pool.forget_client(client_id);
     }
 
     /// The soft stop has begun: everybody has a look.
     pub(crate) fn announce_stop(&self) {
-        for waker in self.stop_waiters.take() {
-            waker.wake();
-        }
+        self.stop_waiters.wake_all();
+    }
+}
+
+/// Most descriptors that the process may have.
+fn descriptor_limit() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
+}
+
+/// Those who wait for the soft stop, by the number of their connection.
+#[derive(Default)]
+struct StopWaiters(RefCell<NumberMap<u64, Waker>>);
+
+impl StopWaiters {
+    fn enter(&self, client_id: u64, waker: &Waker) {
+        self.0.borrow_mut().entry(client_id).or_insert_with(|| waker.clone());
+    }
+
+    fn leave(&self, client_id: u64) {
+        let waker = self.0.borrow_mut().remove(&client_id);
+        // Outside of the borrow: it may be what keeps the connection's task in memory.
+        drop(waker);
+    }
+
+    fn wake_all(&self) {
+        self.0.take().into_values().for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Wake;
+
+    struct Task;
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn requests_leave_nothing_behind_in_the_list_for_the_stop() {
+        let task = Arc::new(Task);
+        let waker = Waker::from(Arc::clone(&task));
+        let waiters = StopWaiters::default();
+        (0..1000).for_each(|_| waiters.enter(7, &waker));
+        assert_eq!(Arc::strong_count(&task), 3);
+        waiters.leave(7);
+        waiters.leave(7);
+        assert_eq!(Arc::strong_count(&task), 2);
     }
 }

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use tokio::sync::mpsc;
+use tokio::task::LocalSet;
 use weir_net::handover::Inheritance;
 
 use crate::command_line::{Options, Role};
@@ -42,7 +43,7 @@ pub(crate) fn run() -> ExitCode {
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start the event loop: {error}"))
-        .and_then(|runtime| runtime.block_on(show()));
+        .and_then(|runtime| LocalSet::new().block_on(&runtime, show()));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {

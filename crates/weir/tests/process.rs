@@ -517,6 +517,25 @@ fn the_demo_serves_its_site_and_cleans_up() {
 }
 
 #[test]
+fn a_log_that_nobody_reads_stops_nothing() {
+    let place = Place::new("unread");
+    // More than a pipe holds, in a few lines.
+    let line = "x".repeat(1000);
+    place.write(&format!(
+        "global\n log stdout format raw local0\n log stderr format raw local0\ndefaults\n mode http\n log global\n \
+         log-format \"{line}\"\n timeout client 10s\nlisten www\n bind 127.0.0.1:{}\n http-request return status 200 \
+         content-type text/plain string there\n",
+        place.port
+    ));
+    let mut command = place.command(&["-db"]);
+    let _running = Running(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    place.wait_for("there");
+    for number in 0..200 {
+        assert!(ask(place.address()).is_some(), "request {number}");
+    }
+}
+
+#[test]
 fn filters_see_what_the_one_before_made() {
     let place = Place::new("filters");
     let origin = origin(&"plain text ".repeat(20));

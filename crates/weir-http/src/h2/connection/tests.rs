@@ -406,6 +406,34 @@ fn an_exchange_with_bodies_and_trailers() {
 }
 
 #[test]
+fn the_last_data_frame_ends_the_stream_while_it_waits() {
+    let check = |between: &dyn Fn(&mut Connection), expected: &str| {
+        let mut client = client();
+        let stream = client.send_request(&request("/"), false).unwrap();
+        output(&mut client);
+        assert_eq!(client.send_data(stream, b"body", false), Ok(4));
+        between(&mut client);
+        assert_eq!(client.send_data(stream, b"", true), Ok(0));
+        assert_eq!(output(&mut client), expected);
+        assert_eq!(client.send_data(stream, b"", true), Err(Gone));
+    };
+    check(&|_| {}, "DATA 1 4 end\n");
+    check(&|client| client.advance_output(13), "DATA 1 0 end\n");
+    check(
+        &|client| give(client, &frame(kind::PING, 0, 0, b"12345678")),
+        "DATA 1 4\nPING ack\nDATA 1 0 end\n",
+    );
+    let mut client = client();
+    let stream = client.send_request(&request("/"), false).unwrap();
+    output(&mut client);
+    assert_eq!(client.send_data(stream, b"body", false), Ok(4));
+    client.advance_output(5);
+    let left = client.output().len();
+    assert_eq!(client.send_data(stream, b"", true), Ok(0));
+    assert_eq!(client.output().len(), left + HEADER_LEN);
+}
+
+#[test]
 fn unread_data_outlives_its_stream() {
     let mut client = client();
     let stream = client.send_request(&request("/"), true).unwrap();

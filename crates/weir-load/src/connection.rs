@@ -1,0 +1,313 @@
+//! One connection: opens it, sends what the lane has for it, reads the answers, and begins anew.
+//!
+//! The shell around `client`: all waiting for a socket is here.
+
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use weir_net::connect::{ConnectOptions, connect};
+use weir_net::{Address, Stream};
+
+use crate::client::{Client, Ticket, Told};
+use crate::h1::Http1;
+use crate::h2::Http2;
+use crate::lane::{Failure, Lane};
+use crate::result::{ServerSeen, TlsSeen};
+use crate::setup::Http;
+
+/// Most bytes that are read at once.
+pub(crate) const READ_BYTES: usize = 64 * 1024;
+
+/// The pause after the first failure to connect; it doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// Keeps one connection going, for ever.
+pub(crate) async fn run(lane: Rc<Lane>, number: u32) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let first = if lane.setup.is_single_use() { Some(next(&lane, number).await) } else { None };
+        lane.leave(number);
+        let opened = open(&lane).await;
+        if lane.untried.get() > 0 {
+            lane.untried.set(lane.untried.get() - 1);
+            lane.changed.notify_one();
+        }
+        match opened {
+            Ok((stream, client)) => {
+                pause = FIRST_PAUSE;
+                serve(&lane, number, stream, client, first).await;
+                lane.leave(number);
+            }
+            Err((failure, why)) => {
+                match first {
+                    Some((ticket, _)) => lane.failed(ticket, failure, &why, lane.clock.now_ns()),
+                    None => lane.could_not_open(failure, &why),
+                }
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+}
+
+/// Waits for a request that a connection is to be opened for.
+async fn next(lane: &Lane, number: u32) -> (Ticket, u32) {
+    poll_fn(|cx| {
+        lane.register(number, cx.waker());
+        let now_ns = lane.clock.now_ns();
+        match lane.take(number, now_ns) {
+            Some(taken) => Poll::Ready(taken),
+            None => {
+                lane.wait(number, now_ns);
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
+/// Opens a connection as far as requests can be sent.
+async fn open(lane: &Lane) -> Result<(Stream, Client), (Failure, String)> {
+    let limit = lane.setup.timeout;
+    // The semaphore is never closed.
+    let _permit = lane.opening.acquire().await;
+    let begun_ns = lane.clock.now_ns();
+    let address = Address::Ip(lane.address);
+    let mut stream = match timeout(limit, connect(&address, &ConnectOptions::default())).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return Err((Failure::Connect, error.to_string())),
+        Err(_) => return Err((Failure::Connect, format!("not established within {limit:?}"))),
+    };
+    let connected_ns = lane.clock.now_ns();
+    lane.connected(connected_ns - begun_ns);
+    if let Some(tls) = &lane.tls {
+        let shaking = async {
+            stream.start_client_tls(tls, Some(&lane.plan.origin.host), None)?;
+            stream.handshake().await
+        };
+        match timeout(limit, shaking).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err((Failure::Tls, error.to_string())),
+            Err(_) => return Err((Failure::Tls, format!("not complete within {limit:?}"))),
+        }
+        let resumed = stream.tls().is_some_and(|tls| tls.is_resumed());
+        lane.shook_hands(lane.clock.now_ns() - connected_ns, resumed);
+    }
+    let client = client(lane, &stream)?;
+    lane.http2.set(Some(client.is_http2()));
+    Ok((stream, client))
+}
+
+/// The version that was agreed on, or that is known in advance in clear.
+fn client(lane: &Lane, stream: &Stream) -> Result<Client, (Failure, String)> {
+    let streams = lane.setup.streams as usize;
+    let agreed = stream.tls().and_then(|tls| tls.alpn());
+    let http2 = match (lane.setup.http, stream.is_tls()) {
+        (Http::One, _) => false,
+        (Http::Two | Http::Negotiated, false) => true,
+        (Http::Two, true) if agreed != Some(b"h2") => {
+            return Err((Failure::Tls, "the server did not agree on h2".to_owned()));
+        }
+        (Http::Two, true) => true,
+        (Http::Negotiated, true) => agreed == Some(b"h2"),
+    };
+    Ok(if http2 {
+        Client::Http2(Box::new(Http2::new(streams)))
+    } else {
+        Client::Http1(Box::new(Http1::new(streams)))
+    })
+}
+
+/// How the use of a connection ended.
+enum Ended {
+    /// As both sides meant it.
+    Over,
+    Failed(Failure, String),
+}
+
+async fn serve(lane: &Lane, number: u32, stream: Stream, client: Client, first: Option<(Ticket, u32)>) {
+    let single = first.is_some();
+    let mut serving = Serving { lane, number, stream, client, rest: Vec::new(), told: Vec::new(), single };
+    if let Some((ticket, request)) = first {
+        serving.send(ticket, request);
+    }
+    let ended = poll_fn(|cx| serving.poll(cx)).await;
+    let (failure, why) = match ended {
+        Ended::Over => (Failure::Reset, "closed by the server before the answer".to_owned()),
+        Ended::Failed(failure, why) => (failure, why),
+    };
+    let now_ns = lane.clock.now_ns();
+    for ticket in serving.client.open() {
+        lane.failed(ticket, failure, &why, now_ns);
+    }
+    if single {
+        // A port that waits for late segments cannot be used again for a minute, and there are few of them.
+        serving.stream.abort();
+    }
+}
+
+/// A connection in use.
+struct Serving<'a> {
+    lane: &'a Lane,
+    number: u32,
+    stream: Stream,
+    client: Client,
+    /// What was read and is not complete.
+    rest: Vec<u8>,
+    told: Vec<Told>,
+    /// For one request only.
+    single: bool,
+}
+
+impl Serving<'_> {
+    fn send(&mut self, ticket: Ticket, request: u32) {
+        let sent = self.lane.request(request).is_some_and(|request| self.client.send(ticket, request));
+        if !sent {
+            let now_ns = self.lane.clock.now_ns();
+            self.lane.failed(ticket, Failure::Protocol, "a request that cannot be sent", now_ns);
+        }
+    }
+
+    /// Goes on until nothing moves: one write for all that is to be sent, one read for all that has come.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        self.lane.register(self.number, cx.waker());
+        let mut now_ns = self.lane.clock.now_ns();
+        loop {
+            if let Some(ended) = self.give_up_overdue(now_ns) {
+                return Poll::Ready(ended);
+            }
+            self.take(now_ns);
+            if let Err(error) = self.write(cx) {
+                return Poll::Ready(Ended::Failed(Failure::Reset, error.to_string()));
+            }
+            match self.read(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(false)) => {
+                    now_ns = self.lane.clock.now_ns();
+                    self.client.end_of_input(&mut self.told);
+                    self.tell(now_ns);
+                    return Poll::Ready(Ended::Over);
+                }
+                Poll::Ready(Ok(true)) => now_ns = self.lane.clock.now_ns(),
+                Poll::Ready(Err((failure, why))) => {
+                    self.tell(self.lane.clock.now_ns());
+                    return Poll::Ready(Ended::Failed(failure, why));
+                }
+            }
+            let answered = self.tell(now_ns);
+            if self.client.is_over() || (self.single && answered) {
+                return Poll::Ready(Ended::Over);
+            }
+        }
+    }
+
+    /// Takes requests as long as there are some and the connection has room.
+    fn take(&mut self, now_ns: u64) {
+        if self.single {
+            return;
+        }
+        let mut room = self.client.room();
+        while room > 0 {
+            let Some((ticket, request)) = self.lane.take(self.number, now_ns) else { break };
+            self.send(ticket, request);
+            room = self.client.room();
+            if self.lane.others_are_free() {
+                break;
+            }
+        }
+        if room > 0 {
+            self.lane.wait(self.number, now_ns);
+        }
+    }
+
+    fn write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        while !self.client.output().is_empty() {
+            match self.stream.poll_write(cx, self.client.output()) {
+                Poll::Ready(written) => {
+                    let written = written?;
+                    self.client.advance_output(written);
+                    self.lane.wrote(written);
+                }
+                Poll::Pending => return Ok(()),
+            }
+        }
+        match self.stream.poll_flush(cx) {
+            Poll::Ready(flushed) => flushed,
+            Poll::Pending => Ok(()),
+        }
+    }
+
+    /// Reads once and hands it to the client; false at the end.
+    fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, (Failure, String)>> {
+        let mut scratch = self.lane.scratch.borrow_mut();
+        scratch.clear();
+        scratch.extend_from_slice(&self.rest);
+        let count = match self.stream.poll_read(cx, &mut scratch, READ_BYTES) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Err(error)) => return Poll::Ready(Err((Failure::Reset, error.to_string()))),
+            Poll::Ready(Ok(0)) => return Poll::Ready(Ok(false)),
+            Poll::Ready(Ok(count)) => count,
+        };
+        self.lane.received(count);
+        match self.client.receive(&scratch, &mut self.told) {
+            Ok(taken) => {
+                self.rest.clear();
+                self.rest.extend_from_slice(scratch.get(taken..).unwrap_or_default());
+                Poll::Ready(Ok(true))
+            }
+            Err(why) => Poll::Ready(Err((Failure::Protocol, why))),
+        }
+    }
+
+    /// Tells the lane what has happened; whether there was an answer.
+    fn tell(&mut self, now_ns: u64) -> bool {
+        let mut answered = false;
+        let mut all = std::mem::take(&mut self.told);
+        for told in all.drain(..) {
+            match told {
+                Told::Begun(ticket) => self.lane.begun(ticket, now_ns),
+                Told::Answered(answer) => {
+                    answered = true;
+                    if self.lane.seen.borrow().is_none() {
+                        self.look(answer.status, answer.body_bytes);
+                    }
+                    self.lane.answered(answer, now_ns);
+                }
+                Told::Reset(ticket) => {
+                    self.lane.failed(ticket, Failure::Reset, "the stream was reset", now_ns);
+                }
+            }
+        }
+        self.told = all;
+        answered
+    }
+
+    /// Notes what the server says of itself.
+    fn look(&self, status: u16, body_bytes: u64) {
+        let tls = self.stream.tls().map(|tls| TlsSeen {
+            version: tls.version().to_owned(),
+            cipher: tls.cipher().to_owned(),
+            alpn: tls.alpn().map(|alpn| String::from_utf8_lossy(alpn).into_owned()),
+        });
+        let software = self.client.software();
+        *self.lane.seen.borrow_mut() = Some(ServerSeen { software, status, body_bytes, tls });
+    }
+
+    fn give_up_overdue(&mut self, now_ns: u64) -> Option<Ended> {
+        for ticket in self.lane.take_overdue(self.number) {
+            let why = format!("no answer within {:?}", self.lane.setup.timeout);
+            if !self.client.give_up(ticket) || self.single {
+                return Some(Ended::Failed(Failure::Timeout, why));
+            }
+            self.lane.failed(ticket, Failure::Timeout, &why, now_ns);
+        }
+        None
+    }
+}

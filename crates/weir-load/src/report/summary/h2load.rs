@@ -1,0 +1,166 @@
+//! The summary of h2load.
+
+use super::{Spread, per_second, scaled};
+use crate::report::table::printable;
+use crate::result::{Protocol, RunResult};
+
+/// The whole summary.
+pub(super) fn h2load(result: &RunResult) -> String {
+    let (totals, seconds) = (&result.totals, result.elapsed_seconds);
+    let errors = &totals.errors;
+    let mut text = protocol(result);
+    text.push_str(&format!(
+        "\nfinished in {}, {:.2} req/s, {}/s\n",
+        time(seconds),
+        per_second(totals.answers, seconds),
+        bytes(per_second(totals.received_bytes, seconds))
+    ));
+    let done = totals.answers + errors.failed();
+    text.push_str(&format!(
+        "requests: {} total, {} started, {done} done, {} succeeded, {} failed, {} errored, {} timeout\n",
+        result.plan.requests.unwrap_or(done),
+        totals.requests,
+        totals.good(),
+        done.saturating_sub(totals.good()),
+        errors.failed(),
+        errors.timeout
+    ));
+    let [_, ok, moved, client, server] = totals.statuses;
+    text.push_str(&format!("status codes: {ok} 2xx, {moved} 3xx, {client} 4xx, {server} 5xx\n"));
+    text.push_str(&traffic(result));
+    text.push_str(&times(result));
+    text
+}
+
+fn protocol(result: &RunResult) -> String {
+    let mut text = String::new();
+    let tls = result.server.as_ref().and_then(|server| server.tls.as_ref());
+    if let Some(tls) = tls {
+        let (version, cipher) = (printable(&tls.version), printable(&tls.cipher));
+        text.push_str(&format!("TLS Protocol: {version}\nCipher: {cipher}\n"));
+    }
+    let name = match (result.plan.protocol, tls) {
+        (Protocol::Http1, _) => "http/1.1",
+        (Protocol::Http2, Some(_)) => "h2",
+        (Protocol::Http2, None) => "h2c",
+    };
+    text.push_str(&format!("Application protocol: {name}\n"));
+    text
+}
+
+fn traffic(result: &RunResult) -> String {
+    let totals = &result.totals;
+    // What was neither body nor, as far as it was compressed away, head.
+    let head_on_wire = totals.received_bytes.saturating_sub(totals.body_bytes).min(totals.head_bytes);
+    let saved = match totals.head_bytes {
+        0 => 0.0,
+        head => 1.0 - head_on_wire as f64 / head as f64,
+    };
+    let both = |number: u64| format!("{} ({number})", bytes(number as f64));
+    format!(
+        "traffic: {} total, {} headers (space savings {:.2}%), {} data\n",
+        both(totals.received_bytes),
+        both(head_on_wire),
+        saved * 100.0,
+        both(totals.body_bytes)
+    )
+}
+
+fn times(result: &RunResult) -> String {
+    let times = &result.times;
+    let connect = if times.handshake.is_empty() { &times.connect } else { &times.handshake };
+    let row = |name: &str, spread: Spread, format: fn(f64) -> String| {
+        format!(
+            "{name:<16}: {:>10}  {:>10}  {:>10}  {:>10} {:>9}\n",
+            format(spread.min),
+            format(spread.max),
+            format(spread.mean),
+            format(spread.deviation),
+            format!("{:.2}%", spread.within * 100.0)
+        )
+    };
+    let threads = result.generator.threads.iter().filter(|thread| thread.connections > 0);
+    let rates: Vec<f64> = threads
+        .map(|thread| per_second(thread.requests, result.elapsed_seconds) / f64::from(thread.connections))
+        .collect();
+    let mut text = format!("{:>24}{:>12}{:>13}{:>11}{:>14}\n", "min", "max", "mean", "sd", "+/- sd");
+    text.push_str(&row("time for request", Spread::of_times(times.latency()), time));
+    text.push_str(&row("time for connect", Spread::of_times(connect), time));
+    text.push_str(&row("time to 1st byte", Spread::of_times(&times.first_byte), time));
+    text.push_str(&row("req/s", Spread::of(&rates), |rate| format!("{rate:.2}")));
+    text
+}
+
+fn time(seconds: f64) -> String {
+    let us = (seconds * 1e6).round();
+    if us < 1000.0 { format!("{us:.0}us") } else { scaled(us / 1000.0, 1000.0, &["ms", "s"]) }
+}
+
+/// Below a kilobyte without decimals.
+fn bytes(number: f64) -> String {
+    if number < 1024.0 {
+        format!("{number:.0}B")
+    } else {
+        scaled(number / 1024.0, 1024.0, &["KB", "MB", "GB"])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{fixture, summary};
+    use crate::result::Personality;
+
+    #[test]
+    fn h2load_as_it_is() {
+        let expected = "\
+TLS Protocol: TLSv1.3
+Cipher: TLS_AES_128_GCM_SHA256
+Application protocol: h2
+
+finished in 10.00s, 1000.00 req/s, 253.91KB/s
+requests: 10015 total, 10000 started, 10015 done, 9920 succeeded, 95 failed, 15 errored, 3 timeout
+status codes: 9900 2xx, 20 3xx, 30 4xx, 50 5xx
+traffic: 2.48MB (2600000) total, 1.91MB (2000000) headers (space savings 0.00%), 585.94KB (600000) data
+                     min         max         mean         sd        +/- sd
+";
+        let text = summary(Personality::H2load, &fixture::paced(), false);
+        for (line, wanted) in text.lines().zip(expected.lines()) {
+            assert_eq!(line, wanted);
+        }
+        assert!(
+            text.ends_with("req/s           :      80.00      120.00      100.00       20.00   100.00%\n"),
+            "{text}"
+        );
+        let mut compressed = fixture::paced();
+        compressed.server = None;
+        compressed.totals.received_bytes = 1_600_000;
+        let text = summary(Personality::H2load, &compressed, false);
+        assert!(text.contains("976.56KB (1000000) headers (space savings 50.00%)"), "{text}");
+        assert!(text.starts_with("Application protocol: h2c\n\nfinished in"), "{text}");
+    }
+
+    #[test]
+    fn columns_stand_as_in_the_tool() {
+        let text = times(&fixture::closed());
+        let ends = |line: &str| -> Vec<usize> {
+            let all: Vec<char> = line.chars().collect();
+            let is_end = |at: usize| all[at] != ' ' && all.get(at + 1).is_none_or(|next| *next == ' ');
+            (18..all.len()).filter(|at| is_end(*at)).collect()
+        };
+        for line in text.lines().skip(1) {
+            assert_eq!(ends(line), [27, 39, 51, 63, 73], "{line:?}");
+        }
+    }
+
+    #[test]
+    fn units() {
+        let check = |found: String, expected: &str| assert_eq!(found, expected);
+        check(time(0.000_217), "217us");
+        check(time(0.000_999_8), "1.00ms");
+        check(time(0.046_89), "46.89ms");
+        check(time(2.01), "2.01s");
+        check(bytes(512.0), "512B");
+        check(bytes(1_646_000.0), "1.57MB");
+    }
+}

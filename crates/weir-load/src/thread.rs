@@ -1,0 +1,483 @@
+//! One thread of the generator: its lanes, and what it reports when.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::{LocalSet, spawn_local};
+use weir_net::tls::client::{ClientOptions, TlsClient};
+
+use crate::clock::Clock;
+use crate::connection;
+use crate::figures::Figures;
+use crate::lane::{Lane, Parts};
+use crate::result::{Load, Reuse, ServerSeen};
+use crate::schedule::{self, Pace, Pacer, Picker, Schedule};
+use crate::setup::{Http, LanePlan, Order, Setup};
+
+/// How often requests are looked through for those that have waited too long.
+const SWEEP: Duration = Duration::from_millis(50);
+
+/// What a thread is made of.
+pub(crate) struct Share {
+    pub(crate) number: usize,
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) lanes: Vec<(Arc<LanePlan>, SocketAddr)>,
+    pub(crate) clock: Clock,
+    pub(crate) budget: Option<Arc<AtomicU64>>,
+}
+
+/// A part of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// When it begins.
+    pub(crate) begin_ns: u64,
+    /// How long nothing is measured.
+    pub(crate) warm_up: Duration,
+    /// How long is measured; until all is done without it.
+    pub(crate) measure: Option<Duration>,
+    /// Requests a second of all threads, where there is a rate.
+    pub(crate) rate: Option<f64>,
+}
+
+/// What a thread is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Command {
+    Run(Part),
+    /// End the part that runs.
+    Stop,
+}
+
+/// What a thread tells.
+pub(crate) enum Report {
+    /// Every connection has been tried; what they counted is still to come.
+    Ready(Ready),
+    /// An interval is over.
+    Interval(Box<IntervalReport>),
+    /// The part is over.
+    Ended(Box<PartReport>),
+    /// The thread cannot work.
+    Broken(String),
+}
+
+/// The state before the first part.
+pub(crate) struct Ready {
+    pub(crate) established: u64,
+    pub(crate) problem: Option<String>,
+}
+
+/// One thread's figures of an interval.
+pub(crate) struct IntervalReport {
+    pub(crate) warm_up: bool,
+    pub(crate) number: usize,
+    pub(crate) seconds: f64,
+    pub(crate) figures: Figures,
+}
+
+/// One thread's figures at the end of a part.
+pub(crate) struct PartReport {
+    /// The last interval, which may be shorter than the others.
+    pub(crate) last: Option<IntervalReport>,
+    /// Requests that still waited.
+    pub(crate) waiting: Figures,
+    pub(crate) seconds: f64,
+    pub(crate) cpu_seconds: f64,
+    pub(crate) user_seconds: f64,
+    pub(crate) system_seconds: f64,
+    pub(crate) requests: u64,
+    pub(crate) connections: u32,
+    pub(crate) seen: Option<ServerSeen>,
+    pub(crate) http2: Option<bool>,
+}
+
+/// Runs a thread until its commands end.
+pub(crate) fn run(share: &Share, commands: UnboundedReceiver<Command>, reports: &Sender<Report>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build();
+    let ended = match runtime {
+        Ok(runtime) => LocalSet::new().block_on(&runtime, work(share, commands, reports)),
+        Err(error) => Err(error.to_string()),
+    };
+    if let Err(problem) = ended {
+        reports.send(Report::Broken(problem)).ok();
+    }
+}
+
+async fn work(
+    share: &Share,
+    mut commands: UnboundedReceiver<Command>,
+    reports: &Sender<Report>,
+) -> Result<(), String> {
+    let thread = Thread::open(share)?;
+    thread.spawn();
+    reports.send(Report::Ready(thread.ready().await)).ok();
+    while let Some(command) = commands.recv().await {
+        if let Command::Run(part) = command {
+            let report = thread.part(part, &mut commands, reports).await;
+            reports.send(Report::Ended(Box::new(report))).ok();
+        }
+    }
+    Ok(())
+}
+
+struct Thread<'a> {
+    share: &'a Share,
+    lanes: Vec<Rc<Lane>>,
+    changed: Rc<Notify>,
+}
+
+impl<'a> Thread<'a> {
+    fn open(share: &'a Share) -> Result<Self, String> {
+        let changed = Rc::new(Notify::new());
+        let mut lanes = Vec::new();
+        for (plan, address) in &share.lanes {
+            let connections = plan.connections.get(share.number).copied().unwrap_or(0);
+            if connections == 0 {
+                continue;
+            }
+            let parts = Parts {
+                setup: Arc::clone(&share.setup),
+                plan: Arc::clone(plan),
+                clock: share.clock,
+                address: *address,
+                tls: tls(&share.setup, plan)?,
+                connections,
+                changed: Rc::clone(&changed),
+                schedule: share.schedule(plan, Pace::Stopped, 0),
+            };
+            let lane = Lane::new(parts).map_err(|error| error.to_string())?;
+            lanes.push(Rc::new(lane));
+        }
+        Ok(Self { share, lanes, changed })
+    }
+
+    fn spawn(&self) {
+        for lane in &self.lanes {
+            spawn_local(Rc::clone(lane).pace());
+            for number in 0..lane.untried.get() {
+                spawn_local(connection::run(Rc::clone(lane), number));
+            }
+        }
+    }
+
+    /// Waits until every connection has been tried, where connections stay open.
+    async fn ready(&self) -> Ready {
+        if !self.share.setup.is_single_use() {
+            while self.lanes.iter().any(|lane| lane.untried.get() > 0) {
+                self.changed.notified().await;
+            }
+        }
+        let mut ready = Ready { established: 0, problem: None };
+        for lane in &self.lanes {
+            lane.look_at(|figures| {
+                ready.established += figures.totals.connections - figures.totals.errors.tls;
+                ready.problem =
+                    ready.problem.take().or_else(|| figures.totals.errors.examples.first().cloned());
+            });
+        }
+        ready
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.share.clock.now_ns()
+    }
+
+    async fn part(
+        &self,
+        part: Part,
+        commands: &mut UnboundedReceiver<Command>,
+        reports: &Sender<Report>,
+    ) -> PartReport {
+        tokio::time::sleep_until(self.share.clock.instant(part.begin_ns)).await;
+        let mut times = Timetable::new(&part, self.share.setup.interval);
+        for lane in &self.lanes {
+            let pace = self.share.pace(&lane.plan, &part);
+            lane.begin(self.share.schedule(&lane.plan, pace, times.end_ns));
+        }
+        let mut cpu = Cpu::now();
+        // Requests are due from the moment that all threads were told, however late this one has got to it.
+        let mut begun_ns = part.begin_ns;
+        let mut interval_ns = begun_ns;
+        let (mut warm_up, mut number) = (true, 0);
+        loop {
+            let now_ns = self.now_ns();
+            let event = times.next(now_ns);
+            match event {
+                Event::Sweep => {
+                    self.lanes.iter().for_each(|lane| lane.sweep(now_ns));
+                    // Another thread may have sent the last request.
+                    if !warm_up && self.is_done() {
+                        break;
+                    }
+                }
+                Event::WarmedUp => {
+                    let mut figures = Figures::default();
+                    for lane in &self.lanes {
+                        figures.add(&lane.end_warm_up());
+                    }
+                    let length_ns = now_ns.saturating_sub(interval_ns);
+                    reports.send(interval(true, number, length_ns, figures)).ok();
+                    (warm_up, number) = (false, 0);
+                    begun_ns = part.begin_ns + u64::try_from(part.warm_up.as_nanos()).unwrap_or(0);
+                    (interval_ns, cpu) = (begun_ns, Cpu::now());
+                }
+                Event::Interval => {
+                    let figures = self.take_figures();
+                    reports.send(interval(warm_up, number, now_ns.saturating_sub(interval_ns), figures)).ok();
+                    (interval_ns, number) = (now_ns, number + 1);
+                }
+                Event::End => break,
+                Event::Wait(until_ns) => {
+                    let stopped = tokio::select! {
+                        () = tokio::time::sleep_until(self.share.clock.instant(until_ns)) => false,
+                        () = self.changed.notified() => !warm_up && self.is_done(),
+                        _ = commands.recv() => true,
+                    };
+                    if stopped {
+                        break;
+                    }
+                }
+            }
+        }
+        self.end(begun_ns, cpu, (warm_up, number, interval_ns))
+    }
+
+    fn is_done(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.is_done())
+    }
+
+    fn end(&self, begun_ns: u64, cpu: Cpu, open: (bool, usize, u64)) -> PartReport {
+        let last_ns = self.lanes.iter().map(|lane| lane.last_ns()).max();
+        // Where all is done, waiting for other threads is no part of it.
+        let now_ns = last_ns.filter(|_| self.is_done()).unwrap_or_else(|| self.now_ns());
+        let (warm_up, number, interval_ns) = open;
+        let figures = self.take_figures();
+        let seconds = now_ns.saturating_sub(interval_ns) as f64 / 1e9;
+        let mut waiting = Figures::default();
+        for lane in &self.lanes {
+            waiting.add(&lane.end(now_ns));
+        }
+        let used = Cpu::now().since(&cpu);
+        PartReport {
+            last: Some(IntervalReport { warm_up, number, seconds, figures }),
+            waiting,
+            seconds: now_ns.saturating_sub(begun_ns) as f64 / 1e9,
+            cpu_seconds: used.total,
+            user_seconds: used.user,
+            system_seconds: used.system,
+            requests: self.lanes.iter().map(|lane| lane.sent()).sum(),
+            connections: self.lanes.iter().map(|lane| lane.size()).sum(),
+            seen: self.lanes.iter().find_map(|lane| lane.seen.borrow().clone()),
+            http2: self.lanes.iter().find_map(|lane| lane.http2.get()),
+        }
+    }
+
+    fn take_figures(&self) -> Figures {
+        let mut figures = Figures::default();
+        for lane in &self.lanes {
+            figures.add(&lane.take_figures());
+        }
+        figures
+    }
+}
+
+fn interval(warm_up: bool, number: usize, length_ns: u64, figures: Figures) -> Report {
+    let seconds = length_ns as f64 / 1e9;
+    Report::Interval(Box::new(IntervalReport { warm_up, number, seconds, figures }))
+}
+
+fn tls(setup: &Setup, plan: &LanePlan) -> Result<Option<Arc<TlsClient>>, String> {
+    if !plan.origin.https {
+        return Ok(None);
+    }
+    let alpn: &[&[u8]] = match setup.http {
+        Http::One => &[b"http/1.1"],
+        Http::Two => &[b"h2"],
+        Http::Negotiated => &[b"h2", b"http/1.1"],
+    };
+    let options = ClientOptions {
+        verify: !setup.insecure,
+        ca_file: setup.ca_file.clone(),
+        alpn: alpn.iter().map(|name| name.to_vec()).collect(),
+        no_resumption: setup.reuse == Reuse::NewFull,
+        ..ClientOptions::default()
+    };
+    let (client, _warnings) = TlsClient::new(&options).map_err(|error| error.to_string())?;
+    Ok(Some(client))
+}
+
+impl Share {
+    fn schedule(&self, plan: &LanePlan, pace: Pace, end_ns: u64) -> Schedule {
+        let order = match &self.setup.order {
+            // Threads draw differently, and the same in each run.
+            Order::Lot => schedule::Order::Lot(self.setup.seed ^ ((self.number as u64) << 32)),
+            Order::Turn | Order::Replay(_) => {
+                schedule::Order::Turn((self.number % plan.weights.len().max(1)) as u32)
+            }
+        };
+        let picker = Picker::new(&plan.weights, order);
+        Schedule { pace, picker, budget: self.budget.clone(), end_ns }
+    }
+
+    fn pace(&self, plan: &LanePlan, part: &Part) -> Pace {
+        match (&self.setup.load, part.rate) {
+            (Load::Replay { speed }, _) => Pace::List {
+                start_ns: part.begin_ns,
+                speed: *speed,
+                list: plan.list_of(self.number),
+                taken: 0,
+            },
+            (_, Some(rate)) => {
+                let part_of_gap = self.number as f64 / f64::from(self.setup.threads);
+                Pace::Rate(Pacer::new(part.begin_ns, rate * plan.part_of(self.number), part_of_gap))
+            }
+            (_, None) => Pace::Closed,
+        }
+    }
+}
+
+/// What happens next in a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    Sweep,
+    WarmedUp,
+    Interval,
+    End,
+    Wait(u64),
+}
+
+/// When what happens in a part.
+#[derive(Debug)]
+struct Timetable {
+    interval_ns: u64,
+    /// None once it is over.
+    warm_up_ns: Option<u64>,
+    next_sweep_ns: u64,
+    next_interval_ns: u64,
+    end_ns: u64,
+}
+
+impl Timetable {
+    fn new(part: &Part, interval: Duration) -> Self {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let measured_ns = part.begin_ns.saturating_add(ns(part.warm_up));
+        Self {
+            interval_ns: ns(interval).max(1),
+            warm_up_ns: Some(measured_ns),
+            next_sweep_ns: part.begin_ns + ns(SWEEP),
+            next_interval_ns: part.begin_ns + ns(interval).max(1),
+            end_ns: part.measure.map_or(u64::MAX, |length| measured_ns.saturating_add(ns(length))),
+        }
+    }
+
+    /// What is to be done now, the most important first.
+    fn next(&mut self, now_ns: u64) -> Event {
+        if now_ns >= self.end_ns {
+            return Event::End;
+        }
+        if let Some(at_ns) = self.warm_up_ns.filter(|at_ns| now_ns >= *at_ns) {
+            self.warm_up_ns = None;
+            self.next_interval_ns = at_ns + self.interval_ns;
+            return Event::WarmedUp;
+        }
+        if now_ns >= self.next_interval_ns {
+            while self.next_interval_ns <= now_ns {
+                self.next_interval_ns += self.interval_ns;
+            }
+            return Event::Interval;
+        }
+        if now_ns >= self.next_sweep_ns {
+            self.next_sweep_ns = now_ns + SWEEP.as_nanos() as u64;
+            return Event::Sweep;
+        }
+        let soonest_ns = self.next_sweep_ns.min(self.next_interval_ns).min(self.end_ns);
+        Event::Wait(self.warm_up_ns.map_or(soonest_ns, |at_ns| soonest_ns.min(at_ns)))
+    }
+}
+
+/// CPU time of this thread in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Cpu {
+    total: f64,
+    user: f64,
+    system: f64,
+}
+
+/// Ticks a second in which the kernel says user and system time apart.
+const TICKS: f64 = 100.0;
+
+impl Cpu {
+    fn now() -> Self {
+        let clock = clock_gettime(ClockId::ThreadCPUTime);
+        let total = clock.tv_sec as f64 + clock.tv_nsec as f64 / 1e9;
+        let text = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
+        let (user, system) = stat_ticks(&text).unwrap_or_default();
+        Self { total, user: user / TICKS, system: system / TICKS }
+    }
+
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            total: self.total - earlier.total,
+            user: self.user - earlier.user,
+            system: self.system - earlier.system,
+        }
+    }
+}
+
+/// User and system time of a line of `/proc/PID/stat`: fields 14 and 15, counted behind the name in brackets.
+fn stat_ticks(line: &str) -> Option<(f64, f64)> {
+    let (_, fields) = line.rsplit_once(") ")?;
+    let mut fields = fields.split(' ').skip(11);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_in_steps_of_time() {
+        let ms = |count: u64| count * 1_000_000;
+        let part = Part {
+            begin_ns: ms(10),
+            warm_up: Duration::from_millis(150),
+            measure: Some(Duration::from_millis(230)),
+            rate: None,
+        };
+        let mut times = Timetable::new(&part, Duration::from_millis(100));
+        let mut now = ms(10);
+        let mut found = Vec::new();
+        loop {
+            match times.next(now) {
+                Event::Wait(until) => now = until,
+                Event::Sweep => {}
+                event => {
+                    found.push((now / 1_000_000, event));
+                    if event == Event::End {
+                        break;
+                    }
+                }
+            }
+        }
+        let expected = [
+            (110, Event::Interval),
+            (160, Event::WarmedUp),
+            (260, Event::Interval),
+            (360, Event::Interval),
+            (390, Event::End),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn times_of_a_thread() {
+        let line = "77 (a b) c) S 1 2 3 4 5 6 7 8 9 10 150 25 0 0";
+        assert_eq!(stat_ticks(line), Some((150.0, 25.0)));
+        assert_eq!(stat_ticks("nothing"), None);
+    }
+}
