@@ -32,6 +32,7 @@ mod respawn;
 mod channel;
 
 mod demo;
+mod load;
 mod manual;
 mod origin;
 
@@ -61,6 +62,9 @@ fn main() -> ExitCode {
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_default();
     let words: Vec<OsString> = words.collect();
+    if let Some(code) = load::run_as(base_name(&name), &words) {
+        return code;
+    }
     if speaks_haproxy(&name, words.first().map(OsString::as_os_str)) {
         compatible(words)
     } else {
@@ -70,10 +74,15 @@ fn main() -> ExitCode {
 
 /// Whether the command line is HAProxy's.
 fn speaks_haproxy(name: &OsStr, first: Option<&OsStr>) -> bool {
-    let base = name.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let base = base_name(name);
     let first = first.map(OsStr::as_bytes).unwrap_or_default();
     let dashed = first.starts_with(b"-") && !matches!(first, b"-h" | b"--help" | b"-V" | b"--version");
     base == b"haproxy" || dashed
+}
+
+/// The program's name without its folder.
+fn base_name(name: &OsStr) -> &[u8] {
+    name.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
 /// The command line of HAProxy.
