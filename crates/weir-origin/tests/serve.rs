@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use weir_http::Request;
 use weir_http::h2::{Connection, Event, Settings, StreamId};
@@ -18,9 +19,16 @@ fn server() -> (Running, SocketAddr) {
     (running, address)
 }
 
+/// Connects; an answer that never comes is an error and no endless wait.
+fn connect(to: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(to).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream
+}
+
 /// Everything until the end, or the kind of error at it.
 fn converse(to: SocketAddr, sent: &[u8]) -> (Vec<u8>, Option<ErrorKind>) {
-    let mut stream = TcpStream::connect(to).unwrap();
+    let mut stream = connect(to);
     stream.write_all(sent).unwrap();
     let mut received = Vec::new();
     let end = stream.read_to_end(&mut received);
@@ -119,7 +127,7 @@ fn answers_go_wrong_as_asked() {
 #[test]
 fn a_stall_lasts_as_long_as_the_client() {
     let (_running, to) = server();
-    let mut stream = TcpStream::connect(to).unwrap();
+    let mut stream = connect(to);
     stream.write_all(b"GET /bytes/9/stall/4 HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
     let mut received = Vec::new();
     while !received.ends_with(b"\r\n\r\n//! ") {
@@ -143,7 +151,7 @@ struct Client {
 
 impl Client {
     fn new(to: SocketAddr) -> Self {
-        let stream = TcpStream::connect(to).unwrap();
+        let stream = connect(to);
         let core = Connection::client(Settings::default());
         Self { core, stream, input: Vec::new(), answers: HashMap::new(), ended: HashMap::new() }
     }
