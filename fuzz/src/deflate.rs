@@ -25,9 +25,12 @@ fn round_trip(data: &[u8], scratch: &mut Scratch) {
     let mut output = Vec::new();
     // Long inputs find little by themselves: a repeated one has distant matches.
     let repeated = if choice & 1 == 0 { input.to_vec() } else { input.repeat(3) };
-    for piece in repeated.chunks(usize::from(cut) * 64 + 61) {
+    let size = usize::from(cut) * 64 + 61;
+    for (i, piece) in repeated.chunks(size).enumerate() {
         let before = output.len();
-        encoder.push(piece, &mut output, scratch);
+        // Every other pair of pieces has all before it as its window.
+        let window = if cut & 2 == 0 || i & 2 == 0 { &[] } else { &repeated[..i * size] };
+        encoder.after(window).push(piece, &mut output, scratch);
         if cut & 1 == 1 {
             encoder.flush(&mut output, scratch);
         }
@@ -41,5 +44,14 @@ fn round_trip(data: &[u8], scratch: &mut Scratch) {
         Format::Raw => flate2::read::DeflateDecoder::new(&*output).read_to_end(&mut inflated),
     }
     .expect("what was deflated can be inflated");
+    // A second opinion, stricter about the codes.
+    let mut strict = libdeflater::Decompressor::new();
+    let mut again = vec![0; inflated.len()];
+    let length = match format {
+        Format::Gzip => strict.gzip_decompress(&output, &mut again),
+        Format::Zlib => strict.zlib_decompress(&output, &mut again),
+        Format::Raw => strict.deflate_decompress(&output, &mut again),
+    };
+    assert!(length == Ok(inflated.len()) && again == inflated, "the two inflaters agree");
     assert!(inflated == repeated, "{} bytes went in, {} came out", repeated.len(), inflated.len());
 }

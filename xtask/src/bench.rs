@@ -103,6 +103,15 @@ impl Bench {
             let medians: BTreeMap<&str, client::Cost> =
                 costs.into_iter().map(|(name, costs)| (name, client::median(costs))).collect();
             self.row(row.name, row.bars, |name| medians.get(name).map(|cost| (cost.total, cost.to_string())));
+            let size = |name| medians.get(name).and_then(|cost: &client::Cost| cost.answer_bytes);
+            if let Some((weir, haproxy)) = size("weir").zip(size("haproxy")) {
+                let shown = weir as f64 / haproxy as f64;
+                println!(
+                    "<!-- {}: size weir/haproxy {shown:.3} (bar 1) {} -->",
+                    row.name,
+                    verdict(Some(weir < haproxy))
+                );
+            }
             for (name, reason) in reasons {
                 println!("<!-- {name}: {} -->", reason.trim().replace('\n', " | "));
             }

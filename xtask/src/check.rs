@@ -67,6 +67,9 @@ pub(crate) fn run(given: &[String]) -> Result<ExitCode, String> {
     report.step("lints", || {
         cargo(&["clippy", "--quiet", "--keep-going", "--workspace", "--all-targets", "--", "-D", "warnings"])
     });
+    report.step("deflate without std", || {
+        cargo(&["check", "--quiet", "--package", "weir-deflate", "--no-default-features"])
+    });
     report.step("tests", || tests(&["test", "--workspace", "--no-fail-fast", "--quiet"]));
     report
         .step("fuzz format", || cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--", "--check", "-l"]));

@@ -1,6 +1,7 @@
 //! Rules about the source that no compiler checks: what a crate may name, where unsafe code may stand,
 //! what no file may say.
 
+use crate::model_fields::ModelFields;
 use crate::{place, program};
 use std::path::Path;
 use std::process::Command;
@@ -77,11 +78,16 @@ pub(crate) fn run() -> Result<Vec<String>, String> {
             .current_dir(&root),
     )?;
     let mut wrong = Vec::new();
+    let mut model = ModelFields::default();
     for name in listed.split('\0').filter(|name| !name.is_empty()) {
         // A file that is deleted but not yet committed is listed too; one that is not text is skipped.
         let Ok(text) = std::fs::read_to_string(root.join(name)) else { continue };
         check(name, &text, &mut wrong);
+        if name.ends_with(".rs") && !is_test_file(name) {
+            model.see(name, &without_tests(&text));
+        }
     }
+    model.finish(&mut wrong);
     Ok(wrong)
 }
 
@@ -201,6 +207,11 @@ mod tests {
         let mut wrong = Vec::new();
         check(name, text, &mut wrong);
         wrong
+    }
+
+    #[test]
+    fn the_sources_keep_the_rules() {
+        assert_eq!(run().expect("git lists the files"), Vec::<String>::new());
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod check;
 mod fuzz;
 mod guards;
 mod h2spec;
+mod model_fields;
 mod regtests;
 mod suite;
 

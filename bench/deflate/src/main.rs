@@ -6,6 +6,7 @@
 //! not the MB/s.
 
 mod anchors;
+mod isal;
 mod train;
 
 use std::path::{Path, PathBuf};
@@ -39,8 +40,16 @@ enum Mode {
     Whole,
     /// Pieces, with a flush after each.
     Pieces,
+    /// The same, each with the piece before as its window; the others keep theirs in any case.
+    Windowed,
     /// Different small bodies of this size.
     Small(usize),
+}
+
+impl Mode {
+    fn in_pieces(self) -> bool {
+        matches!(self, Self::Pieces | Self::Windowed)
+    }
 }
 
 /// What is compared, the first being the measure.
@@ -52,7 +61,7 @@ enum Subject {
 impl Subject {
     fn name(&self) -> String {
         match self {
-            Self::Anchor(anchor) => anchor.name().to_owned(),
+            Self::Anchor(anchor) => anchor.name(),
             Self::Weir(level) => format!("{level:?}").to_lowercase(),
         }
     }
@@ -66,12 +75,16 @@ impl Subject {
         scratch: &mut Scratch,
     ) {
         match self {
-            Self::Anchor(anchor) => anchor.encode(body, matches!(mode, Mode::Pieces).then_some(PIECE), out),
+            Self::Anchor(anchor) => anchor.encode(body, mode.in_pieces().then_some(PIECE), out),
             Self::Weir(level) => {
                 let mut encoder = Encoder::new(Format::Gzip, *level).with_content(content);
-                if matches!(mode, Mode::Pieces) {
+                if mode.in_pieces() {
+                    let mut window: &[u8] = &[];
                     for piece in body.chunks(PIECE) {
-                        encoder.push_and_flush(piece, out, scratch);
+                        encoder.after(window).push_and_flush(piece, out, scratch);
+                        if matches!(mode, Mode::Windowed) {
+                            window = piece;
+                        }
                     }
                     encoder.finish(out, scratch);
                 } else {
@@ -92,7 +105,7 @@ fn files(folder: &Path) -> Vec<Vec<u8>> {
 /// Units of a class: each a group of bodies that is timed as one.
 fn units(files: &[Vec<u8>], mode: Mode) -> Vec<Vec<&[u8]>> {
     match mode {
-        Mode::Whole | Mode::Pieces => {
+        Mode::Whole | Mode::Pieces | Mode::Windowed => {
             files.iter().flat_map(|file| file.chunks(BODY)).map(|body| vec![body]).collect()
         }
         Mode::Small(size) => {
@@ -153,18 +166,22 @@ fn run(corpus: &Path, mode: Mode, rounds: usize) {
     let mut subjects = vec![
         Subject::Anchor(Anchor::zlib_ng(1)),
         Subject::Weir(Level::Fast),
-        Subject::Anchor(Anchor::libdeflate(1)),
+        Subject::Anchor(Anchor::igzip(1)),
         Subject::Weir(Level::Default),
-        Subject::Anchor(Anchor::zlib_ng(2)),
+        Subject::Anchor(Anchor::zlib_rs(1)),
         Subject::Weir(Level::High),
+        Subject::Anchor(Anchor::zlib_ng(2)),
+        Subject::Anchor(Anchor::igzip(0)),
+        Subject::Anchor(Anchor::libdeflate(1)),
     ];
-    if matches!(mode, Mode::Pieces) {
-        // It knows whole bodies only.
-        subjects[2] = Subject::Anchor(Anchor::zlib_ng(3));
+    if mode.in_pieces() {
+        // The last knows whole bodies only.
+        subjects.pop();
     }
     let title = match mode {
         Mode::Whole => "whole bodies".to_owned(),
         Mode::Pieces => format!("pieces of {PIECE} bytes, each flushed"),
+        Mode::Windowed => format!("pieces of {PIECE} bytes, each flushed, after the one before"),
         Mode::Small(size) => format!("bodies of {size} bytes"),
     };
     println!("\n## {title}: speed and size relative to {}", subjects[0].name());
@@ -212,11 +229,18 @@ fn main() {
         ["train", corpus] => train::run(Path::new(corpus)),
         [corpus, ref rest @ ..] => {
             let rounds = rest.get(1).and_then(|rounds| rounds.parse().ok()).unwrap_or(7);
-            let all = [Mode::Whole, Mode::Pieces, Mode::Small(3000), Mode::Small(6000), Mode::Small(9000)];
+            let all = [
+                Mode::Whole,
+                Mode::Pieces,
+                Mode::Windowed,
+                Mode::Small(3000),
+                Mode::Small(6000),
+                Mode::Small(9000),
+            ];
             let modes = match rest.first() {
                 Some(&"whole") => &all[..1],
-                Some(&"pieces") => &all[1..2],
-                Some(&"small") => &all[2..],
+                Some(&"pieces") => &all[1..3],
+                Some(&"small") => &all[3..],
                 _ => &all[..],
             };
             modes.iter().for_each(|&mode| run(Path::new(corpus), mode, rounds));

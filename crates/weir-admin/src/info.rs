@@ -46,6 +46,7 @@ const HIGHEST: Tags = Tags(Metric, Max, Process);
 const SPEED: Tags = Tags(Metric, Rate, Process);
 const LIMIT: Tags = Tags(Config, Limit, Process);
 const SETTING: Tags = Tags(Config, Gauge, Service);
+const STATUS: Tags = Tags(Status, Output, Process);
 const TIME: Tags = Tags(Metric, Duration, Process);
 
 /// Zero, for what this process does not have.
@@ -99,8 +100,8 @@ pub(crate) const FIELDS: &[Field] = &[
     field("SslBackendMaxKeyRate", HIGHEST, "Most keys computed for servers in a second", none),
     field("SslCacheLookups", TOTAL, "Sessions looked up in the TLS cache", none),
     field("SslCacheMisses", TOTAL, "Sessions not found in the TLS cache", none),
-    field("CompressBpsIn", SPEED, "Bytes that went into compression in the last second", |a| Some(Value::rate(a.shared.load.of(0).rate_bytes_per_second))),
-    field("CompressBpsOut", SPEED, "Bytes that came out of compression in the last second", none),
+    field("CompressBpsIn", SPEED, "Bytes that went into compression in the last second", |a| Some(Value::rate(a.shared.load.rate_bytes_per_second()))),
+    field("CompressBpsOut", SPEED, "Bytes that came out of compression in the last second", |a| Some(Value::rate(a.shared.load.compressed_bytes_per_second()))),
     field("CompressBpsRateLim", LIMIT, "Most bytes a second that go into compression", |a| Some(Value::U32(a.shared.limits.compression_kb_per_second.load(Relaxed).saturating_mul(1024)))),
     // Two numbers that belong to another compression library.
     field("ZlibMemUsage", LEVEL, "Memory of zlib", |_| None),
@@ -134,6 +135,12 @@ pub(crate) const FIELDS: &[Field] = &[
     field("MaxconnReached", TOTAL, "Times that the connection limit was reached", none),
     field("BootTime_ms", TIME, "Milliseconds the start took", none),
     field("Niced_tasks", LEVEL, "Tasks with a priority of their own", none),
+    // Ours, from here on.
+    field("CompressStep", STATUS, "Best compression that responses get: off, fast, default, high or best", |a| Some(Value::text(a.shared.load.compression().0.step.name()))),
+    field("CompressStepShare_pct", LEVEL, "Percentage of responses that get it; the others get the step below", |a| Some(Value::U32(u32::from(a.shared.load.compression().0.share_percent)))),
+    field("CompressStepReason", STATUS, "What holds it back: cpu (maxcompcpuusage), rate (maxcomprate) or nothing", |a| Some(Value::text(a.shared.load.compression().0.reason.name()))),
+    field("CompressStepBusy_pct", LEVEL, "Percentage of the time that the thread with the lowest step works", |a| Some(Value::U32(u32::from(a.shared.load.compression().1)))),
+    field("CompressCpuLim", LIMIT, "Highest such percentage with compression, 100 for no limit", |a| Some(Value::U32(u32::from(a.shared.config.global.maxcompcpuusage_percent)))),
 ];
 
 /// Date of the version, as HAProxy writes dates.
@@ -178,7 +185,7 @@ fn node(about: &About<'_>) -> String {
 
 fn idle_percent(about: &About<'_>) -> u32 {
     let threads = about.shared.threads.max(1);
-    let busy: u32 = (0..threads).map(|t| u32::from(about.shared.load.of(t).cpu_percent)).sum();
+    let busy: u32 = (0..threads).map(|t| u32::from(about.shared.load.busy_percent(t))).sum();
     100_u32.saturating_sub(busy / u32::try_from(threads).unwrap_or(u32::MAX))
 }
 

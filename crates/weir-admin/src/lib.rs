@@ -29,9 +29,8 @@ mod metrics;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use weir_config::model::AdminLevel;
 use weir_net::Stream;
-use weir_proxy::{Services, Shared};
+use weir_proxy::{Services, Shared, Terms};
 use weir_rules::{Reply, Txn};
 
 /// The administrative side of a process.
@@ -63,8 +62,8 @@ impl Services for Administration {
         &self,
         shared: Arc<Shared>,
         stream: Stream,
-        level: AdminLevel,
+        terms: Terms,
     ) -> Pin<Box<dyn Future<Output = ()>>> {
-        Box::pin(cli::serve(shared, Arc::clone(&self.version), Arc::clone(&self.versions), stream, level))
+        Box::pin(cli::serve(shared, Arc::clone(&self.version), Arc::clone(&self.versions), stream, terms))
     }
 }

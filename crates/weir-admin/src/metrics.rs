@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use weir_http::Response;
 use weir_proxy::Shared;
+use weir_proxy::load::{InForce, Reason, Step};
 use weir_proxy::stick_table::StickTable;
 use weir_rules::{Reply, Txn, reply};
 
 use crate::info::{self, About};
 use crate::object::{self, Filter, Kind, Now, Object};
 use crate::stat;
-use crate::value::{Nature, Tags, Value};
+use crate::value::{Nature, Origin, Scope, Tags, Value};
 
 /// Most `scope` and `metrics` words of a request.
 const MAX_WORDS: usize = 64;
@@ -137,6 +138,7 @@ const PROCESS: &[(&str, &str)] = &[
     ("http_comp_bytes_in_total", "CompressBpsIn"),
     ("http_comp_bytes_out_total", "CompressBpsOut"),
     ("limit_http_comp", "CompressBpsRateLim"),
+    ("http_comp_step_share_percent", "CompressStepShare_pct"),
     ("current_tasks", "Tasks"),
     ("current_run_queue", "Run_queue"),
     ("idle_time_percent", "Idle_pct"),
@@ -165,11 +167,31 @@ fn process(about: &About<'_>, wanted: &Wanted, out: &mut String) {
         head(&name, field.description, field.tags, out);
         line(&name, &[], (field.read)(about).as_ref(), 1.0, out);
     }
+    compression(about, wanted, out);
     let name = "haproxy_process_build_info";
     if wanted.wants(name) {
         // Writing to memory cannot fail.
         writeln!(out, "# HELP {name} Version\n# TYPE {name} gauge").unwrap_or_default();
         line(name, &[("version", about.version)], Some(&Value::U32(1)), 1.0, out);
+    }
+}
+
+/// The step of compression in force and what holds it back: one line for each there is, 1 for the one it is.
+fn compression(about: &About<'_>, wanted: &Wanted, out: &mut String) {
+    let InForce { step, reason, .. } = about.shared.load.compression().0;
+    let steps = Step::ALL.map(Step::name);
+    let reasons = Reason::ALL.map(Reason::name);
+    for (name, description, states, current) in [
+        ("haproxy_process_http_comp_step", "Best compression that responses get", &steps[..], step.name()),
+        ("haproxy_process_http_comp_step_reason", "What holds compression back", &reasons[..], reason.name()),
+    ] {
+        if wanted.wants(name) {
+            head(name, description, Tags(Origin::Status, Nature::Output, Scope::Process), out);
+            for state in states {
+                let value = Value::U32(u32::from(*state == current));
+                line(name, &[("state", state)], Some(&value), 1.0, out);
+            }
+        }
     }
 }
 
@@ -447,6 +469,9 @@ mod tests {
         for part in [
             "# TYPE haproxy_process_connections_total counter\nhaproxy_process_connections_total 0\n",
             "haproxy_process_build_info{version=\"1\\\"2\"} 1\n",
+            "haproxy_process_http_comp_step{state=\"best\"} 1\n",
+            "haproxy_process_http_comp_step{state=\"off\"} 0\n",
+            "haproxy_process_http_comp_step_reason{state=\"free\"} 1\n",
             "haproxy_frontend_status{proxy=\"fe\",state=\"UP\"} 1\n",
             "haproxy_frontend_http_responses_total{proxy=\"fe\",code=\"4xx\"} 0\n",
             "haproxy_server_status{proxy=\"be\",server=\"s2\",state=\"MAINT\"} 1\n",

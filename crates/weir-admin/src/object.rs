@@ -9,7 +9,7 @@ use weir_balance::Status;
 use weir_config::model::{Bind, BindAddr, Proxy};
 use weir_net::timers::now_ms;
 use weir_proxy::Shared;
-use weir_proxy::state::{ProxyState, ServerState};
+use weir_proxy::state::{ListenerState, ProxyState, ServerState};
 
 /// One line of the statistics.
 pub(crate) struct Object<'a> {
@@ -180,6 +180,14 @@ impl Object<'_> {
         }
     }
 
+    /// The state of the listener, when it is one.
+    pub(crate) fn listener(&self) -> Option<&ListenerState> {
+        match &self.part {
+            Part::Listener(bind) => self.state.listener(bind.id).map(|state| &**state),
+            Part::Frontend | Part::Server(_) | Part::Backend => None,
+        }
+    }
+
     /// Number inside the proxy; 0 for the proxy's own lines.
     pub(crate) fn number(&self) -> u32 {
         match &self.part {
@@ -230,7 +238,7 @@ impl Object<'_> {
                 BindAddr::Inet(ip) => ip.to_string(),
                 BindAddr::Unix(_) | BindAddr::Abstract(_) => "unix".to_owned(),
                 BindAddr::Name(name, port) => format!("{name}:{port}"),
-                BindAddr::Fd(_) | BindAddr::Sockpair(_) | BindAddr::Reverse(_) => String::new(),
+                BindAddr::Fd(_) | BindAddr::Reverse(_) => String::new(),
             }),
             Part::Frontend | Part::Backend => None,
         }

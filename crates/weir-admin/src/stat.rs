@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_config::model::{Balance, Mode, Proxy};
-use weir_proxy::counters::Counter;
+use weir_proxy::counters::{Average as MovingAverage, Counter, Times};
 use weir_proxy::state::{CheckReport, ServerState};
 
 use crate::object::{self, Object, Part};
@@ -111,10 +111,10 @@ pub(crate) const FIELDS: &[Field] = &[
     field("lastsess", Tags(Metric, Age, Process), "Seconds since the last session, -1 without any", last_session),
     field("last_chk", TEXT, "What the last check received or failed on", |o| check(o, |_, c| said(c))),
     field("last_agt", TEXT, "What the agent said last", |o| agent(o, |_, c| said(c))),
-    field("qtime", MEAN, "Average time in the queue, ms", |o| average(o, Counter::QueueTime)),
-    field("ctime", MEAN, "Average time to connect, ms", |o| average(o, Counter::ConnectTime)),
-    field("rtime", MEAN, "Average time to respond, ms", |o| average(o, Counter::ResponseTime)),
-    field("ttime", MEAN, "Average total time, ms", |o| average(o, Counter::TotalTime)),
+    field("qtime", MEAN, "Average time in the queue, ms", |o| average(o, |t| &t.queue)),
+    field("ctime", MEAN, "Average time to connect, ms", |o| average(o, |t| &t.connect)),
+    field("rtime", MEAN, "Average time to respond, ms", |o| average(o, |t| &t.response)),
+    field("ttime", MEAN, "Average total time, ms", |o| average(o, |t| &t.total)),
     field("agent_status", TEXT, "Last agent check's result; a star when one is under way", |o| agent(o, |s, c| Some(Value::text(with_star(s.agent_state(), c.status.name()))))),
     field("agent_code", TEXT, "Code of the agent, unused", |_| None),
     field("agent_duration", Tags(Metric, Duration, Process), "Milliseconds the last agent check took", |o| agent(o, |_, c| c.duration_ms.map(Value::U64))),
@@ -143,10 +143,10 @@ pub(crate) const FIELDS: &[Field] = &[
     field("cache_hits", TOTAL, "Requests answered from a cache", |o| only(o, FRONT | BACK, Value::U64(0))),
     field("srv_icur", LEVEL, "Idle connections kept", |o| server(o).map(|s| Value::count(s.idle.load(Relaxed)))),
     field("src_ilim", LIMIT, "Most idle connections kept (pool-max-conn)", |o| server(o)?.config.pool_max_conn.map(Value::count)),
-    field("qtime_max", HIGHEST, "Longest time in the queue, ms", |_| None),
-    field("ctime_max", HIGHEST, "Longest time to connect, ms", |_| None),
-    field("rtime_max", HIGHEST, "Longest time to respond, ms", |_| None),
-    field("ttime_max", HIGHEST, "Longest total time, ms", |_| None),
+    field("qtime_max", HIGHEST, "Longest time in the queue, ms", |o| longest(o, |t| &t.queue)),
+    field("ctime_max", HIGHEST, "Longest time to connect, ms", |o| longest(o, |t| &t.connect)),
+    field("rtime_max", HIGHEST, "Longest time to respond, ms", |o| longest(o, |t| &t.response)),
+    field("ttime_max", HIGHEST, "Longest total time, ms", |o| longest(o, |t| &t.total)),
     field("eint", TOTAL, "Internal errors", |o| total(o, FRONT | BACK | SERVER | LISTENER, Counter::InternalErrors)),
     field("idle_conn_cur", LEVEL, "Idle connections that served one client only", |o| server(o).map(|s| Value::count(s.idle.load(Relaxed)))),
     field("safe_conn_cur", LEVEL, "Idle connections that served several clients", |o| only(o, SERVER, Value::U32(0))),
@@ -199,8 +199,7 @@ fn total(object: &Object<'_>, to: u8, counter: Counter) -> Option<Value<'static>
         Part::Frontend => object.state.front.sum(counter),
         Part::Backend => object.state.back.sum(counter),
         Part::Server(server) => server.counters.sum(counter),
-        // Listeners are not counted one by one.
-        Part::Listener(_) => 0,
+        Part::Listener(_) => object.listener()?.counters.as_ref().map_or(0, |counters| counters.sum(counter)),
     }))
 }
 
@@ -256,8 +255,7 @@ fn sessions(object: &Object<'_>, read: fn(&weir_proxy::state::Level) -> i64) -> 
         Part::Frontend => read(&object.state.front_current),
         Part::Backend => read(&object.state.back_current),
         Part::Server(server) => read(&server.served),
-        // Listeners are not counted one by one.
-        Part::Listener(_) => 0,
+        Part::Listener(_) => read(&object.listener()?.current),
     }))
 }
 
@@ -381,14 +379,21 @@ fn last_session(object: &Object<'_>) -> Option<Value<'static>> {
     }
 }
 
-fn average(object: &Object<'_>, sum: Counter) -> Option<Value<'static>> {
-    let counters = match &object.part {
-        Part::Server(server) => &server.counters,
-        Part::Backend => &object.state.back,
-        Part::Frontend | Part::Listener(_) => return None,
-    };
-    let average = counters.sum(sum).checked_div(counters.sum(Counter::Sessions)).unwrap_or(0);
-    Some(Value::rate(average))
+/// The times of a server or backend.
+fn times<'a>(object: &'a Object<'_>) -> Option<&'a Times> {
+    match &object.part {
+        Part::Server(server) => Some(&server.times),
+        Part::Backend => Some(&object.state.times),
+        Part::Frontend | Part::Listener(_) => None,
+    }
+}
+
+fn average(object: &Object<'_>, which: fn(&Times) -> &MovingAverage) -> Option<Value<'static>> {
+    Some(Value::rate(which(times(object)?).value()))
+}
+
+fn longest(object: &Object<'_>, which: fn(&Times) -> &MovingAverage) -> Option<Value<'static>> {
+    Some(Value::rate(which(times(object)?).max()))
 }
 
 fn other_sessions(object: &Object<'_>) -> Option<Value<'static>> {
@@ -399,12 +404,12 @@ fn other_sessions(object: &Object<'_>) -> Option<Value<'static>> {
 
 fn cookie(object: &Object<'_>) -> Option<Value<'static>> {
     let bytes = match &object.part {
-        Part::Server(server) => server.config.cookie.as_deref(),
-        Part::Backend => object.proxy.cookie.as_ref().map(|c| c.name.as_slice()),
+        Part::Server(server) => server.cookie(),
+        Part::Backend => object.proxy.cookie.as_ref().map(|c| c.name.as_slice().into()),
         Part::Frontend | Part::Listener(_) => None,
     };
     let bytes = bytes.filter(|_| object.legends)?;
-    Some(Value::text(String::from_utf8_lossy(bytes).into_owned()))
+    Some(Value::text(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// Something of the last health check, while the server is checked.

@@ -1,7 +1,7 @@
 //! The response's part: is it compressed, and what changes in its head.
 
 use crate::etag::Etag;
-use crate::{Algorithm, RequestOffer, Settings};
+use crate::{Algorithm, RequestOffer, Settings, Step};
 use weir_deflate::Content;
 
 /// How long a message's body is, as far as its head says.
@@ -37,8 +37,6 @@ pub struct ResponseFacts {
     pub at_least_http_11: bool,
     /// How its body is framed.
     pub framing: BodyFraming,
-    /// Whether another stream may keep a window ([`crate::Scratch::has_room`]).
-    pub has_room: bool,
 }
 
 /// Why a message is not compressed.
@@ -116,6 +114,20 @@ impl HeadEdits {
             content: content_type.map_or(Content::Unknown, content_of),
         }
     }
+
+    /// What is left of the decision at a step of the throttle: below [`Step::Best`], and without room for another
+    /// window ([`crate::Scratch::has_room`]), an algorithm that keeps no window takes the place of one that does.
+    pub fn under(self, step: Step, has_room: bool, fallback: Option<Algorithm>) -> Result<Self, Refusal> {
+        if step == Step::Off {
+            return Err(Refusal::Throttled);
+        }
+        if !self.algorithm.keeps_window() || (step == Step::Best && has_room) {
+            return Ok(self);
+        }
+        let refusal = if step == Step::Best { Refusal::NoRoom } else { Refusal::Throttled };
+        let algorithm = fallback.filter(|fallback| *fallback != Algorithm::Identity).ok_or(refusal)?;
+        Ok(Self { algorithm, content_encoding: Some(algorithm.coding()), ..self })
+    }
 }
 
 impl Settings {
@@ -130,10 +142,7 @@ impl Settings {
     where
         I: IntoIterator<Item = &'a [u8]>,
     {
-        let mut algorithm = offer.algorithm?;
-        if algorithm.keeps_window() && !facts.has_room {
-            algorithm = offer.fallback.ok_or(Refusal::NoRoom)?;
-        }
+        let algorithm = offer.algorithm?;
         if !facts.at_least_http_11 {
             return Err(Refusal::OldMessage);
         }
@@ -198,12 +207,8 @@ mod tests {
     use super::*;
     use crate::Rules;
 
-    const OK: ResponseFacts = ResponseFacts {
-        status: 200,
-        at_least_http_11: true,
-        framing: BodyFraming::Length(100),
-        has_room: true,
-    };
+    const OK: ResponseFacts =
+        ResponseFacts { status: 200, at_least_http_11: true, framing: BodyFraming::Length(100) };
     const PLAIN: (&str, &str) = ("content-type", "text/plain");
 
     fn settings() -> Settings {
@@ -226,15 +231,21 @@ mod tests {
             assert_eq!(decide(facts, list).map(|_| ()), expected, "{facts:?} {list:?}");
         };
         check(OK, &[PLAIN], Ok(()));
+        check(ResponseFacts { status: 201, ..OK }, &[PLAIN], Ok(()));
+        check(ResponseFacts { status: 202, ..OK }, &[PLAIN], Ok(()));
         check(ResponseFacts { status: 203, ..OK }, &[PLAIN], Ok(()));
         check(ResponseFacts { framing: BodyFraming::Streamed, ..OK }, &[PLAIN], Ok(()));
         check(ResponseFacts { status: 204, ..OK }, &[PLAIN], Err(Refusal::Status));
         check(ResponseFacts { status: 206, ..OK }, &[PLAIN], Err(Refusal::Status));
+        check(ResponseFacts { status: 304, ..OK }, &[PLAIN], Err(Refusal::Status));
         check(ResponseFacts { status: 400, ..OK }, &[PLAIN], Err(Refusal::Status));
+        check(ResponseFacts { status: 500, ..OK }, &[PLAIN], Err(Refusal::Status));
         check(ResponseFacts { at_least_http_11: false, ..OK }, &[PLAIN], Err(Refusal::OldMessage));
         check(ResponseFacts { framing: BodyFraming::UntilClose, ..OK }, &[PLAIN], Err(Refusal::Unframed));
         check(ResponseFacts { framing: BodyFraming::None, ..OK }, &[PLAIN], Err(Refusal::NoBody));
+        check(ResponseFacts { framing: BodyFraming::Length(0), ..OK }, &[PLAIN], Err(Refusal::NoBody));
         check(ResponseFacts { framing: BodyFraming::Length(9), ..OK }, &[PLAIN], Err(Refusal::TooSmall));
+        check(ResponseFacts { framing: BodyFraming::Length(10), ..OK }, &[PLAIN], Ok(()));
         check(OK, &[("content-type", "text/css")], Err(Refusal::Type));
         check(OK, &[], Err(Refusal::Type));
         check(OK, &[("content-type", "multipart/mixed")], Err(Refusal::Multipart));
@@ -247,17 +258,22 @@ mod tests {
     }
 
     #[test]
-    fn without_room_another_algorithm_is_used() {
-        let check = |fallback, has_room, expected| {
-            let offer =
-                RequestOffer { algorithm: Ok(Algorithm::Zstd), fallback, remove_accept_encoding: false };
-            let plain = |name| (name == PLAIN.0).then_some(PLAIN.1.as_bytes());
-            let found = settings().decide(offer, ResponseFacts { has_room, ..OK }, plain);
-            assert_eq!(found.map(|edits| edits.algorithm), expected);
+    fn another_algorithm_is_used_under_pressure() {
+        use Algorithm::*;
+        let check = |algorithm, fallback, step, has_room, expected: Result<Algorithm, Refusal>| {
+            let edits = HeadEdits::new(algorithm, EtagEdit::Keep, true, None);
+            let found = edits.under(step, has_room, fallback);
+            assert_eq!(found.map(|edits| edits.algorithm), expected, "{algorithm:?} {fallback:?} {step:?}");
+            assert_eq!(found.ok().and_then(|e| e.content_encoding), expected.ok().map(Algorithm::coding));
         };
-        check(Some(Algorithm::Gzip), true, Ok(Algorithm::Zstd));
-        check(Some(Algorithm::Gzip), false, Ok(Algorithm::Gzip));
-        check(None, false, Err(Refusal::NoRoom));
+        check(Zstd, Some(Gzip), Step::Best, true, Ok(Zstd));
+        check(Zstd, Some(Gzip), Step::Best, false, Ok(Gzip));
+        check(Zstd, None, Step::Best, false, Err(Refusal::NoRoom));
+        check(Brotli, Some(Deflate), Step::High, true, Ok(Deflate));
+        check(Brotli, None, Step::High, true, Err(Refusal::Throttled));
+        check(Brotli, Some(Identity), Step::Fast, true, Err(Refusal::Throttled));
+        check(Gzip, Some(Gzip), Step::Fast, false, Ok(Gzip));
+        check(Gzip, Some(Gzip), Step::Off, true, Err(Refusal::Throttled));
     }
 
     #[test]

@@ -20,13 +20,18 @@ mod etag;
 
 mod body;
 
+mod windowed;
+
+mod remembered;
+
 mod throttle;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
-pub use body::{BodyEncoder, MAX_WINDOWS, Scratch, max_output};
+pub use body::{BodyEncoder, Ending, Scratch, max_output};
 pub use decide::{BodyFraming, EtagEdit, HeadEdits, Refusal, ResponseFacts};
 pub use negotiate::negotiate;
 pub use request::{RequestFacts, RequestOffer};
 pub use settings::{Direction, Rules, Settings};
-pub use throttle::{Level, Limits, Load, Throttle};
+pub use throttle::{InForce, Level, Limits, Load, Reason, Step, Throttle, WINDOW_MS};
 pub use weir_deflate::Content;
+pub use windowed::MAX_WINDOWS;

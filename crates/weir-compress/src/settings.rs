@@ -96,8 +96,17 @@ impl Settings {
 
     /// Whether any message can ever be compressed: where not, the whole stage can be left out.
     pub fn is_enabled(&self) -> bool {
-        (self.direction.covers_responses() && !self.response.algorithms.is_empty())
-            || (self.direction.covers_requests() && !self.request.algorithms.is_empty())
+        self.compresses_responses() || self.compresses_requests()
+    }
+
+    /// Whether a response can be compressed.
+    pub fn compresses_responses(&self) -> bool {
+        self.direction.covers_responses() && !self.response.algorithms.is_empty()
+    }
+
+    /// Whether a request can be compressed.
+    pub fn compresses_requests(&self) -> bool {
+        self.direction.covers_requests() && !self.request.algorithms.is_empty()
     }
 }
 

@@ -12,6 +12,9 @@ use crate::model::{AdminLevel, Bind, BindAddr, Global, SslBind, UnixBind, Verify
 use crate::server::protocol;
 use crate::tls;
 
+/// Most connections that one listener `rhttp@` keeps open.
+const MOST_REVERSE: u32 = 1024;
+
 /// Most sockets one line may open.
 const MOST_SOCKETS: usize = 65536;
 
@@ -75,7 +78,10 @@ fn expand(word: &Word) -> Parsed<Vec<Bind>> {
             (Host::Unix(path), _) => add(BindAddr::Unix(path.clone())),
             (Host::Abstract(name), _) => add(BindAddr::Abstract(name.clone())),
             (Host::Fd(fd), _) => add(BindAddr::Fd(*fd)),
-            (Host::Sockpair(fd), _) => add(BindAddr::Sockpair(*fd)),
+            (Host::Sockpair(_), _) => return Err(keywords::not_yet(word, "bind sockpair@")),
+            (Host::Reverse(name), _) if name.split_once('/').is_none() => {
+                return fail(word.pos, format!("'{text}' names no server: rhttp@BACKEND/SERVER is expected"));
+            }
             (Host::Reverse(name), _) => add(BindAddr::Reverse(name.clone())),
         }
         if found.len() > MOST_SOCKETS {
@@ -100,7 +106,6 @@ fn empty(addr: BindAddr, pos: Pos) -> Bind {
         pos,
         ssl: None,
         accept_proxy: false,
-        accept_netscaler_cip: false,
         proto: None,
         maxconn: 0,
         backlog: None,
@@ -111,7 +116,6 @@ fn empty(addr: BindAddr, pos: Pos) -> Bind {
         defer_accept: false,
         tfo: false,
         mss: None,
-        nice: 0,
         tcp_ut: None,
         unix: UnixBind::default(),
         level: AdminLevel::default(),
@@ -120,11 +124,9 @@ fn empty(addr: BindAddr, pos: Pos) -> Bind {
         threads: Vec::new(),
         disabled: false,
         datagram: false,
-        shards: 1,
-        guid_prefix: None,
+        congestion: None,
+        save_syn: None,
         nbconn: 1,
-        idle_ping: None,
-        label: None,
     }
 }
 
@@ -168,12 +170,6 @@ impl<'a> BindDraft<'a> {
 
     fn file(&self, args: &mut Args<'_>, base: Option<&std::path::PathBuf>) -> Parsed<std::path::PathBuf> {
         Ok(tls::in_base(args.need("a file name")?, base))
-    }
-
-    fn other(&mut self, name: &str, args: &mut Args<'_>) -> Parsed {
-        let value = args.text("a value")?;
-        self.ssl.others.push(format!("{name} {value}"));
-        Ok(())
     }
 }
 
@@ -231,15 +227,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "allow-0rtt",
-        "",
-        "Accepts early data",
-        How::Bind(|d, _| {
-            d.ssl.allow_0rtt = true;
-            Ok(())
-        }),
-    ),
+    entry("allow-0rtt", "", "Accepts early data", How::NotYet),
     entry(
         "alpn",
         "<protocols>",
@@ -277,15 +265,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "ca-sign-file",
-        "<file>",
-        "Authority that generated certificates are signed with",
-        How::Bind(|d, a| {
-            d.ssl.ca_sign_file = Some(d.file(a, d.global.ca_base.as_ref())?);
-            Ok(())
-        }),
-    ),
+    entry("ca-sign-file", "<file>", "Authority that generated certificates are signed with", How::NotYet),
     entry("ca-sign-pass", "<passphrase>", "Passphrase of the signing key", How::NotYet),
     entry(
         "ca-verify-file",
@@ -296,7 +276,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("cc", "<algo>", "Congestion control algorithm", How::NotYet),
+    entry(
+        "cc",
+        "<algo>",
+        "Congestion control algorithm",
+        How::Bind(|d, a| {
+            d.bind.congestion = Some(a.text("an algorithm's name")?);
+            Ok(())
+        }),
+    ),
     entry(
         "ciphers",
         "<ciphers>",
@@ -315,12 +303,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "client-sigalgs",
-        "<sigalgs>",
-        "Signature algorithms of client certificates",
-        How::Bind(|d, a| d.other("client-sigalgs", a)),
-    ),
+    entry("client-sigalgs", "<sigalgs>", "Signature algorithms of client certificates", How::NotYet),
     entry(
         "crl-file",
         "<file>",
@@ -436,10 +419,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "guid-prefix",
         "<string>",
         "Start of the listeners' identifiers",
-        How::Bind(|d, a| {
-            d.bind.guid_prefix = Some(a.text("an identifier")?);
-            Ok(())
-        }),
+        How::NoEffect("identifiers of listeners only matter for stats-file"),
     ),
     entry(
         "id",
@@ -450,15 +430,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "idle-ping",
-        "<delay>",
-        "Probes an idle connection after this time",
-        How::Bind(|d, a| {
-            d.bind.idle_ping = Some(a.time()?);
-            Ok(())
-        }),
-    ),
+    entry("idle-ping", "<delay>", "Probes an idle connection after this time", How::NotYet),
     entry(
         "interface",
         "<interface>",
@@ -474,15 +446,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "TLS in the kernel",
         How::NoEffect("TLS records are always made in the process"),
     ),
-    entry(
-        "label",
-        "<label>",
-        "Label in statistics",
-        How::Bind(|d, a| {
-            d.bind.label = Some(a.text("a label")?);
-            Ok(())
-        }),
-    ),
+    entry("label", "<label>", "Label in statistics", How::NotYet),
     entry(
         "level",
         "<level>",
@@ -539,7 +503,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<nbconn>",
         "Connections a reverse listener keeps open",
         How::Bind(|d, a| {
-            d.bind.nbconn = a.number(1..=i32::MAX as u32)?;
+            d.bind.nbconn = a.number(1..=MOST_REVERSE)?;
             Ok(())
         }),
     ),
@@ -547,10 +511,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "nice",
         "<nice>",
         "Priority of its clients, -1024 to 1024",
-        How::Bind(|d, a| {
-            d.bind.nice = a.number(-1024..=1024)?;
-            Ok(())
-        }),
+        How::NoEffect("the connections of a thread take turns"),
     ),
     entry(
         "no-alpn",
@@ -567,7 +528,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "",
         "Does not send the names of authorities",
         How::Bind(|d, _| {
-            d.ssl.others.push("no-ca-names".into());
+            d.ssl.no_ca_names = true;
             Ok(())
         }),
     ),
@@ -630,17 +591,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "shards",
         "<shards>",
         "Sockets that share the address: a number, by-thread, by-group",
-        How::Bind(|d, a| {
-            let word = a.need("a number, by-thread or by-group")?;
-            d.bind.shards = match word.text.as_slice() {
-                b"by-thread" => 0,
-                b"by-group" => 1,
-                _ => args::number(word, 1..=4096)?,
-            };
-            Ok(())
-        }),
+        How::NoEffect("all threads take connections from one socket"),
     ),
-    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", How::Bind(|d, a| d.other("sigalgs", a))),
+    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", How::NotYet),
     entry(
         "ssl",
         "",
@@ -678,7 +631,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     ),
     entry("tcp-md5sig", "<password>", "Signs TCP segments", How::NotYet),
-    entry("tcp-ss", "<mode>", "TCP stack of the kernel", How::NotYet),
+    entry(
+        "tcp-ss",
+        "<mode>",
+        "TCP stack of the kernel",
+        How::Bind(|d, a| {
+            d.bind.save_syn = Some(a.number(0..=2)?).filter(|mode| *mode > 0);
+            Ok(())
+        }),
+    ),
     entry(
         "tcp-ut",
         "<delay>",

@@ -7,7 +7,8 @@ use weir_rules::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Pos};
 
 use crate::model::{
-    BackendTarget, Balance, BindAddr, Config, LogAddress, LogTarget, Mode, Proto, Proxy, Server, Verify,
+    BackendTarget, Balance, BindAddr, Config, LogAddress, LogTarget, Mode, Proto, Proxy, Server, ServerAddr,
+    Verify,
 };
 use crate::proxy::NO_PROXY;
 
@@ -94,7 +95,7 @@ impl Checker<'_> {
         self.found.extend(problems);
     }
 
-    /// Traffic of a frontend and of the backends it may choose must fit; a TCP frontend may be upgraded to HTTP.
+    /// Traffic of a frontend and of the backends it may choose must fit.
     fn modes(&mut self) {
         let mut problems = Vec::new();
         for proxy in self.proxies.iter().filter(|proxy| proxy.frontend) {
@@ -118,8 +119,16 @@ impl Checker<'_> {
                     );
                     continue;
                 }
-                let upgrade = proxy.mode == Mode::Tcp && target.mode == Mode::Http;
-                if target.mode != proxy.mode && !upgrade {
+                if proxy.mode == Mode::Tcp && target.mode == Mode::Http {
+                    let message = format!(
+                        "handing connections of tcp {} '{}' to http {} '{}' is not implemented yet",
+                        kind(proxy),
+                        proxy.name,
+                        kind(target),
+                        target.name
+                    );
+                    problems.push(Diagnostic::error(pos, message).hint("add 'mode http' to the frontend"));
+                } else if target.mode != proxy.mode {
                     let (from, to) = (mode(proxy.mode), mode(target.mode));
                     let message = format!(
                         "{from} {} '{}' tries to use incompatible {to} {} '{}' in a '{keyword}' rule (see 'mode')",
@@ -231,6 +240,8 @@ impl Checker<'_> {
                 Target::Backend(name) => (name != NO_PROXY && !known(name, |p| p.backend))
                     .then(|| format!("unable to find backend '{name}'")),
                 Target::Server { backend, server } => missing_server(&by_name, backend, server),
+                Target::ReverseServer { backend, server } => missing_server(&by_name, backend, server)
+                    .or_else(|| self.unfit_for_reverse(&by_name, backend, server)),
                 Target::Table { name, data } => self.missing_table(&by_name, name, data.as_deref()),
                 Target::Cache(name) => (!self.config.caches.contains_key(name))
                     .then(|| format!("unable to find the cache '{name}'")),
@@ -243,11 +254,32 @@ impl Checker<'_> {
         self.mark_named_servers(references);
     }
 
+    /// What keeps connections from being given to a server (`attach-srv`).
+    fn unfit_for_reverse(
+        &self,
+        by_name: &HashMap<&str, Vec<&Proxy>>,
+        backend: &str,
+        server: &str,
+    ) -> Option<String> {
+        if !self.config.global.expose_experimental_directives {
+            return Some(
+                "'attach-srv' is experimental: add 'expose-experimental-directives' to the global section"
+                    .into(),
+            );
+        }
+        let mut servers = by_name.get(backend)?.iter().flat_map(|proxy| &proxy.servers);
+        let found = servers.find(|found| &*found.name == server)?;
+        (found.addr != ServerAddr::Reverse)
+            .then(|| format!("server '{backend}/{server}' has an address of its own; 'rhttp@' is expected"))
+    }
+
     /// Servers that rules name stay for as long as the rules.
     fn mark_named_servers(&mut self, references: &[Reference]) {
         let mut named: HashSet<(&str, &str)> = HashSet::new();
         for reference in references {
-            if let Target::Server { backend, server } = &reference.target {
+            if let Target::Server { backend, server } | Target::ReverseServer { backend, server } =
+                &reference.target
+            {
                 named.insert((backend, server));
             }
         }
@@ -381,11 +413,42 @@ impl Checker<'_> {
             self.warn(pos, message);
         }
         let proxy = &self.proxies[index];
-        let reverse = proxy.servers.iter().any(|server| server.addr == crate::model::ServerAddr::Reverse);
+        let reverse = proxy.servers.iter().any(|server| server.addr == ServerAddr::Reverse);
         let inherits = proxy.binds.iter().any(|bind| matches!(bind.addr, BindAddr::Reverse(_)));
         if inherits && reverse {
             self.error(pos, format!("'{name}' cannot listen on its own reverse server"));
         }
+        self.reverse_binds(index);
+    }
+
+    /// Listening on `rhttp@backend/server` takes a server to connect to, and HTTP/2 on the way.
+    fn reverse_binds(&mut self, index: usize) {
+        let named = |target: &str| {
+            let (backend, server) = target.split_once('/')?;
+            let mut servers =
+                self.proxies.iter().filter(|p| p.backend && *p.name == *backend).flat_map(|p| &p.servers);
+            servers.find(|found| *found.name == *server)
+        };
+        let mut problems = Vec::new();
+        for bind in &self.proxies[index].binds {
+            let BindAddr::Reverse(target) = &bind.addr else { continue };
+            let speaks_h2 = |server: &Server| {
+                server.proto == Some(Proto::H2)
+                    || server.alpn.as_ref().is_some_and(|alpn| alpn.iter().any(|protocol| protocol == b"h2"))
+            };
+            let problem = match named(target) {
+                None => format!("unable to find server '{target}' to listen through"),
+                Some(server) if server.addr == ServerAddr::Reverse => {
+                    format!("server '{target}' has no address to open connections to")
+                }
+                Some(server) if !speaks_h2(server) => {
+                    format!("server '{target}' must speak HTTP/2 ('proto h2', or 'alpn h2' over TLS)")
+                }
+                Some(_) => continue,
+            };
+            problems.push(Diagnostic::error(bind.pos, problem));
+        }
+        self.found.extend(problems);
     }
 
     /// Without timeouts, connections that nobody ends stay for ever.

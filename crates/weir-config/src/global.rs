@@ -36,7 +36,6 @@ impl<'a> GlobalDraft<'a> {
             stats_timeout: Some(bind::DEFAULT_STATS_TIMEOUT),
             strict_limits: true,
             reuseport: true,
-            splice: true,
             thread_groups: 1,
             maxcompcpuusage_percent: 100,
             ..Global::default()
@@ -205,6 +204,8 @@ fn ssl_bind_options(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed 
             "prefer-client-ciphers" => ssl.prefer_client_ciphers = true,
             "strict-sni" => ssl.strict_sni = true,
             "no-strict-sni" => ssl.strict_sni = false,
+            "no-ca-names" => ssl.no_ca_names = true,
+            "no-alpn" => ssl.no_alpn = true,
             "no-sslv3" => {}
             _ if tls::version_option(&text, &mut ssl.min_ver, &mut ssl.max_ver) => {}
             _ => {
@@ -215,13 +216,13 @@ fn ssl_bind_options(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed 
                         "ssl-max-ver",
                         "no-tls-tickets",
                         "prefer-client-ciphers",
+                        "no-ca-names",
                         "strict-sni",
                         "no-tlsv10",
                     ],
                 );
             }
         }
-        ssl.others.push(text.into_owned());
     }
     Ok(())
 }
@@ -245,7 +246,6 @@ fn ssl_server_options(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parse
                 );
             }
         }
-        ssl.others.push(text.into_owned());
     }
     Ok(())
 }
@@ -288,6 +288,15 @@ fn ssl_server_verify(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed
     args.end()
 }
 
+/// `ssl-load-extra-files all|none|KIND...`
+fn load_extra_files(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
+    args.need("'all', 'none' or kinds of files")?;
+    let known = ["bundle", "sctl", "ocsp", "issuer", "key", "all", "none"].map(|kind| (kind, kind));
+    let kinds = args.words.iter().map(|word| choice(word, "kind of files", &known).map(str::to_owned));
+    draft.global.ssl_load_extra_files = Some(kinds.collect::<Result<_, _>>()?);
+    Ok(())
+}
+
 fn statuses(mut set: StatusSet, args: &mut Args<'_>) -> Parsed<StatusSet> {
     args.need("statuses such as 400-499")?;
     for word in args.words {
@@ -327,7 +336,6 @@ const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, h
     keyword(name, Places::GLOBAL, arguments, doc, how)
 }
 
-const DEVICES: &str = "device databases are not built in";
 const ENVIRONMENT: &str = "Changes the environment variables that the following lines see";
 
 /// Keywords of `global`.
@@ -363,16 +371,13 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "close-spread-time",
         "<time>",
         "Time over which idle connections are closed when stopping",
-        How::NoEffect("connections are closed as they become idle"),
+        How::NotYet,
     ),
     entry(
         "cluster-secret",
         "<secret>",
         "Secret that nodes share",
-        How::Global(|d, a| {
-            d.global.cluster_secret = text(a)?;
-            Ok(())
-        }),
+        How::NoEffect("only QUIC derives keys from it, and there is no QUIC"),
     ),
     entry("cpu-affinity", "<affinity>", "How threads are placed in a group's CPUs", How::NotYet),
     entry("cpu-map", "[auto:]<threads> <cpus>...", "CPUs that threads run on", How::Global(cpu_map)),
@@ -428,10 +433,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "expose-deprecated-directives",
         "",
         "Allows deprecated keywords",
-        How::Global(|d, a| {
-            d.global.expose_deprecated_directives = flag(a)?;
-            Ok(())
-        }),
+        How::NoEffect("no keyword that is there needs permission"),
     )
     .negatable(),
     entry(
@@ -517,8 +519,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "h2-workaround-bogus-websocket-clients",
         "",
         "Does not announce WebSockets over HTTP/2",
-        How::NotYet,
-    ),
+        How::Global(|d, a| {
+            d.global.no_h2_websockets = flag(a)?;
+            Ok(())
+        }),
+    )
+    .negatable(),
     entry(
         "hard-stop-after",
         "<time>",
@@ -547,10 +553,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "insecure-fork-wanted",
         "",
         "Allows new processes",
-        How::Global(|d, a| {
-            d.global.insecure_fork_wanted = flag(a)?;
-            Ok(())
-        }),
+        How::NoEffect("the process that serves starts no other one"),
     )
     .negatable(),
     entry(
@@ -563,15 +566,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     )
     .negatable(),
-    entry(
-        "issuers-chain-path",
-        "<dir>",
-        "Folder of certificates of authorities",
-        How::Global(|d, a| {
-            d.global.issuers_chain_path = path(a)?;
-            Ok(())
-        }),
-    ),
+    entry("issuers-chain-path", "<dir>", "Folder of certificates of authorities", How::NotYet),
     entry("jwt.decrypt_alg_list", "<algs>", "Key algorithms allowed for encrypted tokens", How::NotYet),
     entry("jwt.decrypt_enc_list", "<algs>", "Content algorithms allowed for encrypted tokens", How::NotYet),
     entry(
@@ -702,15 +697,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "ocsp-update.mode",
         "<on|off>",
         "Default of ocsp-update",
-        How::Global(|d, a| {
-            let word = a.peek();
-            d.global.ocsp_update = Some(a.switch()?);
-            match word {
-                Some(word) if d.global.ocsp_update == Some(true) => {
-                    Err(keywords::not_yet(word, "ocsp-update.mode on"))
-                }
-                _ => a.end(),
-            }
+        How::Global(|_, a| match a.peek() {
+            Some(word) if a.switch()? => Err(keywords::not_yet(word, "ocsp-update.mode on")),
+            _ => a.end(),
         }),
     ),
     entry(
@@ -777,11 +766,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "ssl-default-bind-client-sigalgs",
         "<sigalgs>",
         "Signature algorithms of client certificates",
-        How::Global(|d, a| {
-            let value = a.text("signature algorithms")?;
-            d.global.ssl_default_bind.others.push(format!("client-sigalgs {value}"));
-            a.end()
-        }),
+        How::NotYet,
     ),
     entry(
         "ssl-default-bind-curves",
@@ -798,16 +783,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "TLS options of bind lines",
         How::Global(ssl_bind_options),
     ),
-    entry(
-        "ssl-default-bind-sigalgs",
-        "<sigalgs>",
-        "Signature algorithms of bind lines",
-        How::Global(|d, a| {
-            let value = a.text("signature algorithms")?;
-            d.global.ssl_default_bind.others.push(format!("sigalgs {value}"));
-            a.end()
-        }),
-    ),
+    entry("ssl-default-bind-sigalgs", "<sigalgs>", "Signature algorithms of bind lines", How::NotYet),
     entry(
         "ssl-default-server-ciphers",
         "<ciphers>",
@@ -830,11 +806,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "ssl-default-server-client-sigalgs",
         "<sigalgs>",
         "Signature algorithms for our certificates",
-        How::Global(|d, a| {
-            let value = a.text("signature algorithms")?;
-            d.global.ssl_default_server.others.push(format!("client-sigalgs {value}"));
-            a.end()
-        }),
+        How::NotYet,
     ),
     entry(
         "ssl-default-server-curves",
@@ -851,24 +823,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "TLS options of server lines",
         How::Global(ssl_server_options),
     ),
-    entry(
-        "ssl-default-server-sigalgs",
-        "<sigalgs>",
-        "Signature algorithms of server lines",
-        How::Global(|d, a| {
-            let value = a.text("signature algorithms")?;
-            d.global.ssl_default_server.others.push(format!("sigalgs {value}"));
-            a.end()
-        }),
-    ),
+    entry("ssl-default-server-sigalgs", "<sigalgs>", "Signature algorithms of server lines", How::NotYet),
     entry(
         "ssl-dh-param-file",
         "<file>",
         "Diffie-Hellman parameters",
-        How::Global(|d, a| {
-            d.global.ssl_dh_param_file = path(a)?;
-            Ok(())
-        }),
+        How::NoEffect("finite-field Diffie-Hellman is not used"),
     ),
     entry("ssl-engine", "<name> [algo <algs>]", "OpenSSL engine", How::NotYet),
     entry(
@@ -885,10 +845,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "ssl-load-extra-files",
         "<kind>...",
         "Kinds of extra files read beside certificates",
-        How::Global(|d, a| {
-            d.global.ssl_load_extra_files = a.rest().iter().map(|word| word.as_str().into_owned()).collect();
-            Ok(())
-        }),
+        How::Global(load_extra_files),
     ),
     entry("ssl-mode-async", "", "Asynchronous OpenSSL engines", How::NoEffect("there are no engines")),
     entry("ssl-propquery", "<query>", "OpenSSL provider query", How::NotYet),
@@ -941,15 +898,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Processes that serve stats sockets",
         How::Removed("there is one process"),
     ),
-    entry(
-        "stats-file",
-        "<file>",
-        "Counters to start with",
-        How::Global(|d, a| {
-            d.global.stats_file = path(a)?;
-            Ok(())
-        }),
-    ),
+    entry("stats-file", "<file>", "Counters to start with", How::NotYet),
     entry(
         "strict-limits",
         "",
@@ -995,7 +944,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     ),
     entry("wurfl-cache-size", "<size>", "Device detection by WURFL", How::NotYet),
     entry("wurfl-data-file", "<file>", "Device detection by WURFL", How::NotYet),
-    entry("wurfl-engine-mode", "<mode>", "Device detection by WURFL", How::NoEffect(DEVICES)),
+    entry("wurfl-engine-mode", "<mode>", "Device detection by WURFL", How::NotYet),
     entry("wurfl-information-list", "<names>", "Device detection by WURFL", How::NotYet),
     entry("wurfl-information-list-separator", "<char>", "Device detection by WURFL", How::NotYet),
     entry("wurfl-patch-file", "<file>", "Device detection by WURFL", How::NotYet),
@@ -1014,7 +963,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "max-spread-checks",
         "<time>",
         "Longest time over which checks are spread at start",
-        How::NoEffect("checks start spread over their interval"),
+        How::Global(|d, a| {
+            d.global.max_spread_checks = Some(a.time()?);
+            a.end()
+        }),
     ),
     entry(
         "maxcompcpuusage",
@@ -1056,10 +1008,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "maxpipes",
         "<number>",
         "Most pipes for splicing",
-        How::Global(|d, a| {
-            d.global.maxpipes = Some(a.number(0..=usize::MAX)?);
-            a.end()
-        }),
+        How::NoEffect("data is not spliced through pipes"),
     ),
     entry(
         "maxsessrate",
@@ -1107,16 +1056,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     entry("noktls", "", "No TLS in the kernel", How::NoEffect("TLS records are always made in the process")),
     entry("nopoll", "", "Does not use poll", How::NoEffect("epoll is the only poller")),
     entry("noreuseport", "", "Does not share ports between sockets", How::Global(no_reuseport)).negatable(),
-    entry(
-        "nosplice",
-        "",
-        "Does not splice",
-        How::Global(|d, a| {
-            d.global.splice = a.prefix != Prefix::None;
-            a.end()
-        }),
-    )
-    .negatable(),
+    entry("nosplice", "", "Does not splice", How::NoEffect("data is not spliced through pipes")).negatable(),
     entry(
         "profiling.memory",
         "<on|off>",
@@ -1157,27 +1097,14 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     ),
     // Debugging.
-    entry(
-        "anonkey",
-        "<number>",
-        "Key that names are hidden with",
-        How::Global(|d, a| {
-            d.global.anonkey = Some(a.number(0..=u32::MAX)?);
-            a.end()
-        }),
-    ),
+    entry("anonkey", "<number>", "Key that names are hidden with", How::NotYet),
     entry(
         "debug.counters",
         "<on|off>",
         "Counts events inside the process",
         How::NoEffect("there are no debugging counters"),
     ),
-    entry(
-        "force-cfg-parser-pause",
-        "<time>",
-        "Waits while the configuration is read",
-        How::NoEffect("reading never waits"),
-    ),
+    entry("force-cfg-parser-pause", "<time>", "Waits while the configuration is read", How::NotYet),
     entry(
         "quiet",
         "",
@@ -1253,7 +1180,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Statuses that count as errors of clients",
         How::Global(|d, a| {
             d.global.http_err_codes =
-                Some(statuses(d.global.http_err_codes.unwrap_or_else(StatusSet::errors), a)?);
+                Some(statuses(d.global.http_err_codes.unwrap_or(StatusSet::ERRORS), a)?);
             Ok(())
         }),
     ),
@@ -1263,7 +1190,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Statuses that count as failures of servers",
         How::Global(|d, a| {
             d.global.http_fail_codes =
-                Some(statuses(d.global.http_fail_codes.unwrap_or_else(StatusSet::failures), a)?);
+                Some(statuses(d.global.http_fail_codes.unwrap_or(StatusSet::FAILURES), a)?);
             Ok(())
         }),
     ),

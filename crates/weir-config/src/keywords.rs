@@ -139,9 +139,10 @@ pub(crate) enum How {
 /// How far a keyword is supported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
-    /// It is read into the configuration.
+    /// It is obeyed.
     Implemented,
-    /// It is accepted and changes nothing, for this reason.
+    /// It is a hint for parts that this program does not have: accepted, and nothing that a user could observe
+    /// differs from what it asks for, for this reason.
     NoEffect(&'static str),
     /// It is refused: not implemented yet.
     NotYet,

@@ -99,14 +99,12 @@ fn build(sections: &[Section], env: &Environment, diagnostics: &mut Diagnostics)
     let mut config = Config::default();
     small_sections(sections, &global, &mut shared, &local_peer, &mut config, &mut found);
     config.patterns = Arc::clone(&shared.files);
-    config.userlists = shared.user_lists.clone();
     let world = World {
         shared: &shared,
         global: &global,
         backends: backends(sections),
         rings: config.rings.keys().cloned().collect(),
         peers: config.peers.keys().cloned().collect(),
-        fcgi_apps: config.fcgi_apps.keys().cloned().collect(),
         messages: Default::default(),
     };
     let (mut proxies, references) = proxies(sections, &world, &mut found);
@@ -230,9 +228,6 @@ fn small_sections(
             SectionKind::LogForward => config.log_forwards.push(draft.log_forward),
             SectionKind::Mailers => {
                 config.mailers.insert(name, draft.mailers);
-            }
-            SectionKind::FcgiApp => {
-                config.fcgi_apps.insert(name, Arc::new(draft.fcgi));
             }
             SectionKind::CrtStore => config.crt_stores.push(draft.crt_store),
             _ => {}

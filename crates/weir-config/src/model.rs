@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::status_set::StatusSet;
-use weir_rules::auth::UserList;
 use weir_rules::pattern::PatternFiles;
 use weir_rules::{Condition, Expr, LogFormat, Pos, Rule};
 
@@ -23,8 +22,6 @@ pub struct Config {
     pub sources: Vec<Arc<str>>,
     /// Frontends, backends and listens in their order; `default_backend` and the like are indexes into it.
     pub proxies: Vec<Arc<Proxy>>,
-    /// `userlist` sections by name.
-    pub userlists: BTreeMap<String, Arc<UserList>>,
     /// Maps and ACL files by name, shared with the rules that use them; changed at run time.
     pub patterns: Arc<PatternFiles>,
     /// `cache` sections by name.
@@ -39,8 +36,6 @@ pub struct Config {
     pub log_forwards: Vec<LogForward>,
     /// `mailers` sections by name: mailers with their addresses.
     pub mailers: BTreeMap<String, Vec<(String, SocketAddr)>>,
-    /// `fcgi-app` sections by name.
-    pub fcgi_apps: BTreeMap<String, Arc<FcgiApp>>,
     /// `crt-store` sections: certificates that `crt @store/name` names.
     pub crt_stores: Vec<CrtStore>,
 }
@@ -75,7 +70,6 @@ pub struct Peers {
     pub remotes: Vec<Server>,
     pub tables: Vec<StickTable>,
     pub logs: Vec<LogTarget>,
-    pub shards: u32,
 }
 
 /// `resolvers NAME`
@@ -143,24 +137,6 @@ pub struct LogForward {
     pub dont_parse_log: bool,
 }
 
-/// `fcgi-app NAME`
-#[derive(Debug, Default)]
-#[allow(missing_docs, reason = "each field is the fcgi-app keyword of the same name")]
-pub struct FcgiApp {
-    pub name: String,
-    pub pos: Pos,
-    pub docroot: Vec<u8>,
-    pub index: Option<Vec<u8>>,
-    pub logs: Vec<LogTarget>,
-    pub pass_headers: Vec<(Vec<u8>, Option<Condition>)>,
-    pub path_info: Option<regex::bytes::Regex>,
-    pub get_values: bool,
-    pub keep_conn: bool,
-    pub max_reqs: u32,
-    pub mpxs_conns: bool,
-    pub set_params: Vec<(Vec<u8>, LogFormat, Option<Condition>)>,
-}
-
 /// `crt-store [NAME]`
 #[derive(Debug, Clone, Default)]
 pub struct CrtStore {
@@ -182,8 +158,6 @@ pub struct CrtLoad {
     pub alias: Option<String>,
     pub ocsp: Option<PathBuf>,
     pub issuer: Option<PathBuf>,
-    pub sctl: Option<PathBuf>,
-    pub ocsp_update: Option<bool>,
 }
 
 impl CrtLoad {
@@ -238,6 +212,7 @@ pub struct Global {
     pub hard_stop_after: Option<Duration>,
     pub grace: Option<Duration>,
     pub spread_checks_percent: u32,
+    pub max_spread_checks: Option<Duration>,
     pub ssl_server_verify_none: bool,
     pub ssl_default_bind: SslBind,
     pub ssl_default_server: SslServer,
@@ -250,38 +225,33 @@ pub struct Global {
     pub h1_case_adjust: BTreeMap<Vec<u8>, Vec<u8>>,
     pub unix_bind: UnixBind,
     pub localpeer: Option<String>,
-    pub cluster_secret: Option<String>,
     pub server_state_base: Option<PathBuf>,
     pub server_state_file: Option<PathBuf>,
     pub key_base: Option<PathBuf>,
     pub external_check: bool,
-    pub insecure_fork_wanted: bool,
     pub insecure_setuid_wanted: bool,
     pub strict_limits: bool,
     /// `zero-warning`: warnings are fatal.
     pub zero_warning: bool,
-    pub expose_experimental_directives: bool,
-    pub expose_deprecated_directives: bool,
     pub fd_hard_limit: Option<u64>,
     pub busy_polling: bool,
     pub set_dumpable: bool,
     pub h1_accept_payload_with_any_method: bool,
+    /// `h2-workaround-bogus-websocket-clients`: WebSockets over HTTP/2 are not announced.
+    pub no_h2_websockets: bool,
+    /// `tune.renice.startup` and `tune.renice.runtime`: priorities while starting and while serving.
+    pub renice_startup: Option<i32>,
+    pub renice_runtime: Option<i32>,
     pub pp2_never_send_local: bool,
-    pub anonkey: Option<u32>,
-    pub ssl_dh_param_file: Option<PathBuf>,
     pub ssl_load_extra_del_ext: bool,
-    pub ssl_load_extra_files: Vec<String>,
+    /// `ssl-load-extra-files`; all kinds without.
+    pub ssl_load_extra_files: Option<Vec<String>>,
     pub ssl_skip_self_issued_ca: bool,
-    pub issuers_chain_path: Option<PathBuf>,
     pub mworker_max_reloads: Option<u32>,
     pub thread_groups: u32,
     pub thread_hard_limit: Option<usize>,
-    pub maxpipes: Option<usize>,
     /// Threads share ports by binding each on its own (`noreuseport` turns it off).
     pub reuseport: bool,
-    pub splice: bool,
-    pub stats_file: Option<PathBuf>,
-    pub ocsp_update: Option<bool>,
     /// `http-err-codes`; 400 to 499 without.
     pub http_err_codes: Option<StatusSet>,
     /// `http-fail-codes`; 500 to 599 less 501 and 505 without.
@@ -290,6 +260,8 @@ pub struct Global {
     pub setcap: Vec<String>,
     /// `harden.reject-privileged-ports.tcp`
     pub reject_privileged_ports_tcp: bool,
+    /// `expose-experimental-directives`
+    pub expose_experimental_directives: bool,
 }
 
 /// Value of a `set-var` (an expression) or a `set-var-fmt` (a log format) line.
@@ -305,21 +277,54 @@ pub struct Tune {
     pub http_logurilen: usize,
     pub http_cookielen: usize,
     pub comp_maxlevel: u8,
+    /// `tune.comp.window-memory`: for the whole process, 0 for no windows.
+    pub comp_window_memory: usize,
+    /// Of both sides; each side's own goes before it.
     pub h2_initial_window_size: u32,
     pub h2_max_concurrent_streams: u32,
+    pub h2_fe: H2Side,
+    pub h2_be: H2Side,
     pub h2_max_frame_size: u32,
     pub h2_header_table_size: u32,
     pub h2_fe_glitches_threshold: u32,
     pub h2_be_glitches_threshold: u32,
     pub h2_fe_max_total_streams: u64,
     pub maxaccept: usize,
-    pub idletimer: Duration,
+    /// Percent of the descriptors in use above which idle connections to servers are closed.
+    pub pool_high_fd_ratio: u32,
+    /// The same above which they are not kept.
+    pub pool_low_fd_ratio: u32,
     pub max_checks_per_thread: usize,
     pub ssl_cachesize: usize,
     pub ssl_lifetime: Duration,
     pub idle_pool_shared: bool,
-    /// Other `tune.` settings by name, for those who ask (`show info`, tests).
-    pub others: BTreeMap<String, String>,
+    /// Longest record's plaintext, always; 0 for no limit.
+    pub ssl_hard_maxrecord: usize,
+    pub cli_max_payload_size: Option<usize>,
+    pub stick_counters: usize,
+    pub client_sockets: SocketBuffers,
+    pub server_sockets: SocketBuffers,
+}
+
+/// `tune.h2.fe.*` and `tune.h2.be.*`, where they say something else than `tune.h2.*`.
+#[derive(Debug, Clone, Copy, Default)]
+#[allow(missing_docs, reason = "each field is the tune keyword of the same name")]
+pub struct H2Side {
+    pub initial_window_size: Option<u32>,
+    pub max_concurrent_streams: Option<u32>,
+    /// `rxbuf`: bytes a peer may send on all streams before they are consumed.
+    pub rxbuf: Option<u32>,
+}
+
+/// Sizes of the kernel's buffers for a connection, in bytes; the system's own without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct SocketBuffers {
+    /// `tune.rcvbuf.*`
+    pub receive: Option<u32>,
+    /// `tune.sndbuf.*`
+    pub send: Option<u32>,
+    /// `tune.notsent-lowat.*`
+    pub unsent: Option<u32>,
 }
 
 impl Default for Tune {
@@ -331,20 +336,28 @@ impl Default for Tune {
             http_logurilen: 1024,
             http_cookielen: 63,
             comp_maxlevel: 1,
+            comp_window_memory: 0,
             h2_initial_window_size: 65536,
             h2_max_concurrent_streams: 100,
+            h2_fe: H2Side::default(),
+            h2_be: H2Side::default(),
             h2_max_frame_size: 16384,
             h2_header_table_size: 4096,
             h2_fe_glitches_threshold: 0,
             h2_be_glitches_threshold: 0,
             h2_fe_max_total_streams: 0,
             maxaccept: 100,
-            idletimer: Duration::from_millis(1000),
+            pool_high_fd_ratio: 25,
+            pool_low_fd_ratio: 20,
             max_checks_per_thread: 0,
             ssl_cachesize: 20000,
             ssl_lifetime: Duration::from_secs(300),
             idle_pool_shared: true,
-            others: BTreeMap::new(),
+            ssl_hard_maxrecord: 0,
+            cli_max_payload_size: None,
+            stick_counters: 3,
+            client_sockets: SocketBuffers::default(),
+            server_sockets: SocketBuffers::default(),
         }
     }
 }
@@ -410,7 +423,6 @@ pub struct Proxy {
     pub balance: Balance,
     pub hash: HashType,
     pub cookie: Option<CookiePersistence>,
-    pub dispatch: Option<SocketAddr>,
     pub fullconn: usize,
     pub retries: u32,
     pub retry_on: RetryOn,
@@ -436,14 +448,16 @@ pub struct Proxy {
     pub errors: BTreeMap<u16, ErrorReply>,
     pub stats: Option<Stats>,
     pub compression: Option<Compression>,
-    /// Filters in their order (`filter trace`, `filter compression`).
+    /// Filters in the order of their lines.
     pub filters: Vec<Filter>,
+    /// `filter-sequence request` and `response`: names of filters in the order they work, where it is not that of
+    /// their lines.
+    pub filter_sequence: [Option<Vec<String>>; 2],
     pub forwardfor: Option<ForwardFor>,
     pub originalto: Option<ForwardFor>,
     pub stick_table: Option<StickTable>,
     pub stick_rules: Vec<StickRule>,
 
-    pub guid: Option<String>,
     /// Name of the defaults section it starts from; empty for one without a name or without any.
     pub defaults: String,
     pub hash_preserve_affinity: HashPreserveAffinity,
@@ -458,8 +472,6 @@ pub struct Proxy {
     pub srvtcpka: KeepAliveProbes,
     pub external_check_command: Option<String>,
     pub external_check_path: Option<String>,
-    /// `use-fcgi-app NAME`
-    pub fcgi_app: Option<String>,
     /// `dynamic-cookie-key`
     pub dynamic_cookie_key: Option<Vec<u8>>,
     /// `source ... usesrc` and `source ... interface` of the proxy.
@@ -535,7 +547,6 @@ pub struct Bind {
     pub pos: Pos,
     pub ssl: Option<SslBind>,
     pub accept_proxy: bool,
-    pub accept_netscaler_cip: bool,
     /// `proto h1|h2`: no detection.
     pub proto: Option<Proto>,
     pub maxconn: usize,
@@ -547,7 +558,6 @@ pub struct Bind {
     pub defer_accept: bool,
     pub tfo: bool,
     pub mss: Option<i32>,
-    pub nice: i32,
     pub tcp_ut: Option<Duration>,
     pub unix: UnixBind,
     /// `level` of a stats socket: user, operator, admin.
@@ -559,14 +569,12 @@ pub struct Bind {
     pub disabled: bool,
     /// Datagrams instead of a stream (`dgram+`, `udp@`).
     pub datagram: bool,
-    /// `shards`: listening sockets; 0 is one for each thread.
-    pub shards: u32,
-    pub guid_prefix: Option<String>,
-    /// `nbconn`: idle connections a reverse listener keeps open.
+    /// `cc`: congestion control algorithm.
+    pub congestion: Option<String>,
+    /// `tcp-ss`: SYN packets are kept, from the IP header (1) or the link header (2) on.
+    pub save_syn: Option<i32>,
+    /// `nbconn`: connections that a listener `rhttp@` keeps open.
     pub nbconn: u32,
-    pub idle_ping: Option<Duration>,
-    /// `label`, for the statistics.
-    pub label: Option<String>,
 }
 
 /// Rights of a client of the runtime socket.
@@ -604,9 +612,7 @@ pub enum BindAddr {
     Abstract(Vec<u8>),
     /// `fd@N`: inherited.
     Fd(i32),
-    /// `sockpair@N`
-    Sockpair(i32),
-    /// `rhttp@backend/server`: connections that the server opened to us.
+    /// `rhttp@backend/server`: connections that this process opens to the server.
     Reverse(String),
 }
 
@@ -643,11 +649,8 @@ pub struct SslBind {
     pub verify: Option<Verify>,
     pub crt_ignore_err: Option<String>,
     pub ca_ignore_err: Option<String>,
-    pub allow_0rtt: bool,
     pub prefer_client_ciphers: bool,
-    pub ca_sign_file: Option<PathBuf>,
-    /// Other accepted words (`ssl_default_bind_options` included), as written.
-    pub others: Vec<String>,
+    pub no_ca_names: bool,
 }
 
 /// `verify none|optional|required`
@@ -668,7 +671,6 @@ pub struct SslServer {
     pub crl_file: Option<PathBuf>,
     pub crt: Option<PathBuf>,
     pub sni: Option<Arc<Expr>>,
-    pub check_sni: Option<String>,
     pub verifyhost: Option<String>,
     pub min_ver: Option<String>,
     pub max_ver: Option<String>,
@@ -679,9 +681,6 @@ pub struct SslServer {
     pub no_tls_tickets: bool,
     /// `sni-auto` was turned off (`no-sni-auto`).
     pub no_sni_auto: bool,
-    pub allow_0rtt: bool,
-    pub no_renegotiate: bool,
-    pub others: Vec<String>,
 }
 
 /// Address of a server.
@@ -697,6 +696,8 @@ pub enum ServerAddr {
     Name(String, u16),
     /// `rhttp@`: connections come from the server.
     Reverse,
+    /// Not said yet.
+    Unset,
 }
 
 /// How a server's port follows from the client's.
@@ -755,27 +756,23 @@ pub struct Server {
     pub ws: Option<String>,
     pub tfo: bool,
     pub tcp_ut: Option<Duration>,
+    /// `cc`: congestion control algorithm.
+    pub congestion: Option<String>,
     pub init_addr: Option<String>,
     pub resolvers: Option<String>,
     pub socks4: Option<SocketAddr>,
-    pub log_proto: Option<String>,
     pub guid: Option<String>,
     /// `pool-conn-name EXPR`: identifies reusable connections.
     pub pool_conn_name: Option<Arc<Expr>>,
     pub hash_key: Option<String>,
     /// A rule names it (`use-server`, `srv_is_up(b/s)`): it cannot be removed at run time.
     pub named_by_rules: bool,
-    pub idle_ping: Option<Duration>,
     /// `udp@`: messages are sent in datagrams (servers of `mode log` backends).
     pub datagram: bool,
-    pub strict_maxconn: bool,
     /// Left out of stickiness (`non-stick`).
     pub non_stick: bool,
     pub resolve_prefer: Option<String>,
-    pub resolve_opts: Vec<String>,
-    pub resolve_net: Vec<String>,
     pub init_state: Option<String>,
-    pub shard: u32,
 }
 
 /// `check` and its words on a server line.
@@ -795,9 +792,8 @@ pub struct Check {
     pub alpn: Option<Vec<Vec<u8>>>,
     pub proto: Option<Proto>,
     pub sni: Option<String>,
+    pub no_sni_auto: bool,
     pub via_socks4: bool,
-    pub reuse_pool: bool,
-    pub pool_conn_name: Option<String>,
 }
 
 /// `agent-check` and its words.
@@ -924,7 +920,6 @@ pub struct RetryOn {
     pub empty_response: bool,
     pub junk_response: bool,
     pub response_timeout: bool,
-    pub early_data_rejected: bool,
     pub statuses: Vec<u16>,
 }
 
@@ -977,11 +972,7 @@ pub struct Options {
     pub abortonclose: bool,
     pub http_buffer_request: bool,
     pub http_ignore_probes: bool,
-    pub http_use_htx: bool,
-    pub http_no_delay: bool,
     pub http_pretend_keepalive: bool,
-    pub http_proxy: bool,
-    pub http_use_proxy_header: bool,
     pub http_drop_request_trailers: bool,
     pub http_drop_response_trailers: bool,
     pub h1_case_adjust_bogus_client: bool,
@@ -993,16 +984,9 @@ pub struct Options {
     pub persist: bool,
     pub prefer_last_server: bool,
     pub allbackups: bool,
-    pub independent_streams: bool,
     pub nolinger: bool,
     pub clitcpka: bool,
     pub srvtcpka: bool,
-    pub splice_request: bool,
-    pub splice_response: bool,
-    pub splice_auto: bool,
-    pub tcp_smart_accept: bool,
-    pub tcp_smart_connect: bool,
-    pub transparent: bool,
     pub contstats: bool,
     pub socket_stats: bool,
     pub checkcache: bool,
@@ -1116,7 +1100,6 @@ pub struct Stats {
     pub show_legends: bool,
     pub show_node: Option<String>,
     pub show_desc: Option<String>,
-    pub show_modules: bool,
     pub scope: Vec<String>,
     /// `stats admin if ...`
     pub admin: Arc<Vec<Condition>>,
@@ -1140,12 +1123,50 @@ pub struct Compression {
 }
 
 /// `filter ...`
-#[derive(Debug, Clone)]
-#[allow(missing_docs, reason = "the filter keyword's kinds")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
+    /// `filter compression`: whichever direction the `compression` lines name.
     Compression,
-    Trace { name: String, random_forwarding: bool, hexdump: bool },
+    /// `filter comp-req`
+    CompressRequests,
+    /// `filter comp-res`
+    CompressResponses,
+    /// `filter trace`
+    Trace(TraceFilter),
+    /// `filter cache NAME`
     Cache(String),
+}
+
+impl Filter {
+    /// The word after `filter`, as `filter-sequence` says it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Compression => "compression",
+            Self::CompressRequests => "comp-req",
+            Self::CompressResponses => "comp-res",
+            Self::Trace(_) => "trace",
+            Self::Cache(_) => "cache",
+        }
+    }
+
+    /// Whether it compresses.
+    #[must_use]
+    pub const fn compresses(&self) -> bool {
+        matches!(self, Self::Compression | Self::CompressRequests | Self::CompressResponses)
+    }
+}
+
+/// `filter trace`
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the filter's words")]
+pub struct TraceFilter {
+    pub name: String,
+    pub quiet: bool,
+    pub random_forwarding: bool,
+    /// `max-fwd`: 0 for no limit.
+    pub max_forward_bytes: usize,
+    pub hexdump: bool,
 }
 
 /// `option httpchk` with its `http-check` lines.  The steps are complete: they start with a connection (after set-var),
@@ -1294,8 +1315,6 @@ pub struct StickTable {
     pub peers: Option<String>,
     /// `srvkey addr`: servers are stored by address instead of by name.
     pub srvkey_addr: bool,
-    pub write_to: Option<String>,
-    pub recv_only: bool,
     pub brates_factor: u32,
     pub pos: Pos,
 }

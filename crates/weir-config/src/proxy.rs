@@ -39,7 +39,6 @@ pub(crate) struct World<'a> {
     pub(crate) backends: HashMap<&'a str, usize>,
     pub(crate) rings: HashSet<String>,
     pub(crate) peers: HashSet<String>,
-    pub(crate) fcgi_apps: HashSet<String>,
     /// Error files already parsed: each proxy of a defaults section names the same ones.
     pub(crate) messages: RefCell<HashMap<Vec<u8>, ErrorMessage>>,
 }
@@ -62,6 +61,8 @@ pub(crate) struct ProxyDraft<'a> {
     last_stage: usize,
     pub(crate) stats: stats::StatsDraft,
     pub(crate) checks: checks::ChecksDraft,
+    /// Where the last `filter-sequence` line has its list.
+    pub(crate) filter_sequence_pos: Pos,
 }
 
 /// A proxy that was read, and what must still be checked.
@@ -118,6 +119,7 @@ impl<'a> ProxyDraft<'a> {
             last_stage: 0,
             stats: stats::StatsDraft::default(),
             checks: checks::ChecksDraft::default(),
+            filter_sequence_pos: Pos::default(),
         }
     }
 
@@ -260,6 +262,7 @@ impl<'a> ProxyDraft<'a> {
         assign_ids(&mut self.proxy, &mut found);
         stats::finish(&mut self);
         checks::finish(&mut self);
+        content::finish(&mut self, &mut found);
         self.proxy.captures.request = std::mem::take(&mut self.scope.request_captures);
         self.proxy.captures.response = std::mem::take(&mut self.scope.response_captures);
         found.append(&mut self.scope.warnings);
@@ -391,17 +394,21 @@ fn bind_line(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     if let Some(bind) = binds.iter().find(|bind| bind.datagram) {
         return fail(bind.pos, "a proxy cannot listen for datagrams");
     }
-    let reverse = binds.iter().any(|bind| matches!(bind.addr, BindAddr::Reverse(_)));
-    let allowed = d.world.global.expose_experimental_directives;
-    if reverse && !allowed {
-        return fail_hint(
-            a.words[0].pos,
-            "'rhttp@' addresses are experimental",
-            "add 'expose-experimental-directives' to the global section",
-        );
+    let reverse = binds.iter().find(|bind| matches!(bind.addr, BindAddr::Reverse(_)));
+    if let Some(bind) = reverse {
+        experimental(d, bind.pos)?;
     }
     d.proxy.binds.extend(binds);
     Ok(())
+}
+
+/// Reverse HTTP has to be asked for.
+fn experimental(d: &ProxyDraft<'_>, pos: Pos) -> Parsed {
+    if d.world.global.expose_experimental_directives {
+        return Ok(());
+    }
+    let hint = "add 'expose-experimental-directives' to the global section";
+    fail_hint(pos, "'rhttp@' addresses are experimental", hint)
 }
 
 fn server_line(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
@@ -409,12 +416,8 @@ fn server_line(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let address = a.need("an address after the name")?;
     let mut draft = d.default_server.clone();
     draft.address(address)?;
-    if draft.server.addr == ServerAddr::Reverse && !d.world.global.expose_experimental_directives {
-        return fail_hint(
-            address.pos,
-            "'rhttp@' addresses are experimental",
-            "add 'expose-experimental-directives' to the global section",
-        );
+    if draft.server.addr == ServerAddr::Reverse {
+        experimental(d, address.pos)?;
     }
     draft.words(a, &mut d.scope, d.world.global)?;
     check_name(name)?;
@@ -600,12 +603,6 @@ fn monitor_fail(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     Ok(())
 }
 
-fn dispatch(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
-    let word = a.need("an address and port")?;
-    d.proxy.dispatch = Some(server::socket_address(word, 0)?);
-    a.end()
-}
-
 const fn entry(
     name: &'static str,
     places: Places,
@@ -720,7 +717,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         SERVING,
         "<address>:<port>",
         "Server for all requests, without balancing",
-        How::Proxy(dispatch),
+        How::Removed("use 'server' with this address"),
     ),
     entry(
         "enabled",
@@ -765,10 +762,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         Places::NAMED,
         "<string>",
         "Identifier that stays the same over reloads",
-        How::Proxy(|d, a| {
-            d.proxy.guid = Some(a.text("an identifier")?);
-            a.end()
-        }),
+        How::NoEffect("it names the object in files that keep statistics, which are not written"),
     ),
     entry(
         "id",
@@ -931,21 +925,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Chooses a backend",
         How::Proxy(use_backend),
     ),
-    entry(
-        "use-fcgi-app",
-        SERVING,
-        "<name>",
-        "Talks FastCGI to the servers",
-        How::Proxy(|d, a| {
-            let word = a.need("the name of a fcgi-app section")?;
-            let name = word.as_str().into_owned();
-            if !d.world.fcgi_apps.contains(&name) {
-                return fail(word.pos, format!("unable to find fcgi-app '{name}'"));
-            }
-            d.proxy.fcgi_app = Some(name);
-            a.end()
-        }),
-    ),
+    entry("use-fcgi-app", SERVING, "<name>", "Talks FastCGI to the servers", How::NotYet),
     entry(
         "dynamic-cookie-key",
         Places::BACK,

@@ -6,17 +6,16 @@ use std::time::Duration;
 
 use weir_rules::auth::UserList;
 use weir_rules::scope::ErrorMessage;
-use weir_rules::{Condition, Diagnostic, LogFormat, Scope, Shared, Word};
+use weir_rules::{Diagnostic, Scope, Shared, Word};
 
 use crate::address::Transport;
 use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
 use crate::model::{
-    Bind, Cache, CrtLoad, CrtStore, FcgiApp, Global, LogForward, LogWire, Nameserver, Peers, Resolvers, Ring,
-    Server,
+    Bind, Cache, CrtLoad, CrtStore, Global, LogForward, LogWire, Nameserver, Peers, Resolvers, Ring, Server,
 };
-use crate::proxy::{self, checks, errors, logging, stick};
+use crate::proxy::{self, errors, logging, stick};
 use crate::server::{ServerDraft, parse_address, socket_address};
 use crate::tls;
 use crate::tree::{Section, SectionKind};
@@ -36,7 +35,6 @@ pub(crate) struct SectionDraft<'a> {
     pub(crate) log_forward: LogForward,
     pub(crate) mailers: Vec<(String, std::net::SocketAddr)>,
     pub(crate) crt_store: CrtStore,
-    pub(crate) fcgi: FcgiApp,
     pub(crate) warnings: Vec<Diagnostic>,
     name: String,
     global: &'a Global,
@@ -102,7 +100,6 @@ impl<'a> SectionDraft<'a> {
             log_forward: LogForward { name: name.clone(), pos, maxconn: 10, ..LogForward::default() },
             mailers: Vec::new(),
             crt_store: CrtStore { name: name.clone(), loads: Vec::new() },
-            fcgi: FcgiApp { name: name.clone(), pos, keep_conn: true, max_reqs: 1, ..FcgiApp::default() },
             warnings: Vec::new(),
             scope: Scope::new(shared, &name),
             name,
@@ -156,7 +153,6 @@ impl<'a> SectionDraft<'a> {
     fn complete(&mut self, section: &Section) -> Parsed {
         match section.kind {
             SectionKind::Cache => complete_cache(&mut self.cache),
-            SectionKind::FcgiApp => complete_fcgi(&mut self.fcgi),
             SectionKind::Peers => {
                 if self.peers.local.is_none() && !self.peers.remotes.is_empty() && !self.peers.disabled {
                     let message = format!(
@@ -315,7 +311,7 @@ fn load(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
             b"key" => load.key = Some(tls::in_base(a.value_of(word, "a file name")?, d.key_base.as_ref())),
             b"ocsp" => load.ocsp = Some(tls::in_base(a.value_of(word, "a file name")?, crt_base)),
             b"issuer" => load.issuer = Some(tls::in_base(a.value_of(word, "a file name")?, crt_base)),
-            b"sctl" => load.sctl = Some(tls::in_base(a.value_of(word, "a file name")?, crt_base)),
+            b"sctl" => return Err(keywords::not_yet(word, "load ... sctl")),
             b"alias" => {
                 let alias = a.value_of(word, "a name")?;
                 if alias.text.contains(&b'/') {
@@ -325,8 +321,7 @@ fn load(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
             }
             b"ocsp-update" => {
                 let value = a.value_of(word, "on or off")?;
-                load.ocsp_update = Some(choice(value, "value", &[("on", true), ("off", false)])?);
-                if load.ocsp_update == Some(true) {
+                if choice(value, "value", &[("on", true), ("off", false)])? {
                     return Err(keywords::not_yet(value, "ocsp-update on"));
                 }
             }
@@ -339,7 +334,7 @@ fn load(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
                 named = true;
             }
             _ => {
-                let known = ["crt", "key", "ocsp", "issuer", "sctl", "alias", "ocsp-update"];
+                let known = ["crt", "key", "ocsp", "issuer", "alias", "ocsp-update"];
                 return Err(vec![Diagnostic::unknown("word", word, known)]);
             }
         }
@@ -365,21 +360,6 @@ fn errorfile(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
                 format!("status code '{}' not handled, error customization will be ignored", code.as_str());
             d.warnings.push(Diagnostic::warning(code.pos, text));
         }
-    }
-    Ok(())
-}
-
-/// `if ...` or `unless ...` at the end of a line, when there is one.
-fn condition(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed<Option<Condition>> {
-    match a.rest() {
-        [] => Ok(None),
-        words => Condition::parse(words, &mut d.scope).map(Some),
-    }
-}
-
-fn complete_fcgi(app: &mut FcgiApp) -> Parsed {
-    if app.docroot.is_empty() {
-        return fail_hint(app.pos, format!("fcgi-app '{}' has no docroot", app.name), "add 'docroot PATH'");
     }
     Ok(())
 }
@@ -411,6 +391,11 @@ const fn entry(
 }
 
 const FCGI: Places = Places::FCGI_APP;
+
+/// Nothing can refer to the section.
+const NO_FCGI: How =
+    How::NoEffect("requests cannot reach the application: 'use-fcgi-app' is not implemented yet");
+
 const ACME: Places = Places::ACME;
 
 /// Keywords of the smaller sections.
@@ -563,16 +548,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "A process that shares tables",
         How::Section(peer),
     ),
-    entry(
-        "shards",
-        Places::PEERS,
-        "<number>",
-        "Parts that tables are split into",
-        How::Section(|d, a| {
-            d.peers.shards = a.number(1..=i32::MAX as u32)?;
-            a.end()
-        }),
-    ),
+    entry("shards", Places::PEERS, "<number>", "Parts that tables are split into", How::NotYet),
     entry(
         "table",
         Places::PEERS,
@@ -868,120 +844,22 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         How::NotYet,
     ),
     // fcgi-app
-    entry(
-        "acl",
-        FCGI,
-        "<name> <criterion> [<values>...]",
-        "Names a condition",
-        How::Section(|d, a| d.scope.define_acl(a.words)),
-    ),
-    entry(
-        "docroot",
-        FCGI,
-        "<path>",
-        "Folder of the scripts",
-        How::Section(|d, a| {
-            d.fcgi.docroot = a.need("a path")?.text.clone();
-            a.end()
-        }),
-    ),
-    entry(
-        "index",
-        FCGI,
-        "<script>",
-        "Script for URIs that end in a slash",
-        How::Section(|d, a| {
-            d.fcgi.index = Some(a.need("a script's name")?.text.clone());
-            a.end()
-        }),
-    ),
-    entry(
-        "log-stderr",
-        FCGI,
-        "global | <target>",
-        "Where the application's errors are logged",
-        How::Section(|d, a| {
-            d.fcgi.logs.push(logging::target(a)?);
-            Ok(())
-        }),
-    ),
-    entry(
-        "option get-values",
-        FCGI,
-        "",
-        "Asks for the application's limits",
-        How::Section(|d, a| {
-            d.fcgi.get_values = a.prefix == Prefix::None;
-            a.end()
-        }),
-    )
-    .negatable(),
-    entry(
-        "option keep-conn",
-        FCGI,
-        "",
-        "Keeps connections",
-        How::Section(|d, a| {
-            d.fcgi.keep_conn = a.prefix == Prefix::None;
-            a.end()
-        }),
-    )
-    .negatable(),
-    entry(
-        "option max-reqs",
-        FCGI,
-        "<number>",
-        "Most requests on a connection",
-        How::Section(|d, a| {
-            d.fcgi.max_reqs = a.number(1..=i32::MAX as u32)?;
-            a.end()
-        }),
-    ),
-    entry(
-        "option mpxs-conns",
-        FCGI,
-        "",
-        "Several requests at a time on a connection",
-        How::Section(|d, a| {
-            d.fcgi.mpxs_conns = a.prefix == Prefix::None;
-            a.end()
-        }),
-    )
-    .negatable(),
-    entry(
-        "pass-header",
-        FCGI,
-        "<name> [<if|unless> <condition>]",
-        "Field passed on",
-        How::Section(|d, a| {
-            let name = a.need("a field name")?.text.clone();
-            let condition = condition(d, a)?;
-            d.fcgi.pass_headers.push((name, condition));
-            Ok(())
-        }),
-    ),
-    entry(
-        "path-info",
-        FCGI,
-        "<regex>",
-        "How the path is split",
-        How::Section(|d, a| {
-            d.fcgi.path_info = Some(checks::regex(a.need("a regular expression")?)?);
-            a.end()
-        }),
-    ),
+    entry("acl", FCGI, "<name> <criterion> [<values>...]", "Names a condition", NO_FCGI),
+    entry("docroot", FCGI, "<path>", "Folder of the scripts", NO_FCGI),
+    entry("index", FCGI, "<script>", "Script for URIs that end in a slash", NO_FCGI),
+    entry("log-stderr", FCGI, "global | <target>", "Where the application's errors are logged", NO_FCGI),
+    entry("option get-values", FCGI, "", "Asks for the application's limits", NO_FCGI).negatable(),
+    entry("option keep-conn", FCGI, "", "Keeps connections", NO_FCGI).negatable(),
+    entry("option max-reqs", FCGI, "<number>", "Most requests on a connection", NO_FCGI),
+    entry("option mpxs-conns", FCGI, "", "Several requests at a time on a connection", NO_FCGI).negatable(),
+    entry("pass-header", FCGI, "<name> [<if|unless> <condition>]", "Field passed on", NO_FCGI),
+    entry("path-info", FCGI, "<regex>", "How the path is split", NO_FCGI),
     entry(
         "set-param",
         FCGI,
         "<name> <fmt> [<if|unless> <condition>]",
         "Parameter of the application",
-        How::Section(|d, a| {
-            let name = a.need("a name and a log format")?.text.clone();
-            let format = LogFormat::parse(a.need("a log format")?, &mut d.scope)?;
-            let condition = condition(d, a)?;
-            d.fcgi.set_params.push((name, format, condition));
-            Ok(())
-        }),
+        NO_FCGI,
     ),
     entry("account-key", ACME, "<file>", "Key of the account", How::NotYet),
     entry("acme-vars", ACME, "<string>", "Variables of the DNS provider", How::NotYet),

@@ -90,7 +90,7 @@ impl ServerDraft {
             name: "".into(),
             id: 0,
             pos: Pos::default(),
-            addr: ServerAddr::Reverse,
+            addr: ServerAddr::Unset,
             port_map: PortMap::Fixed,
             weight: 1,
             maxconn: 0,
@@ -125,23 +125,18 @@ impl ServerDraft {
             ws: None,
             tfo: false,
             tcp_ut: None,
+            congestion: None,
             init_addr: None,
             resolvers: None,
             socks4: None,
-            log_proto: None,
             guid: None,
             pool_conn_name: None,
             hash_key: None,
             named_by_rules: false,
-            idle_ping: None,
             datagram: false,
-            strict_maxconn: false,
             non_stick: false,
             resolve_prefer: None,
-            resolve_opts: Vec::new(),
-            resolve_net: Vec::new(),
             init_state: None,
-            shard: 0,
         };
         let check = Check {
             inter: DEFAULT_INTER,
@@ -156,9 +151,8 @@ impl ServerDraft {
             alpn: None,
             proto: None,
             sni: None,
+            no_sni_auto: false,
             via_socks4: false,
-            reuse_pool: false,
-            pool_conn_name: None,
         };
         let agent = AgentCheck { inter: DEFAULT_INTER, addr: None, port: 0, send: Vec::new() };
         Self { server, check, check_on: false, agent, agent_on: false, ssl_on: false }
@@ -378,9 +372,6 @@ const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, h
     keyword(name, Places::SERVER, arguments, doc, how)
 }
 
-/// TLS is always the library's; these words of other libraries change nothing.
-const LIBRARY: &str = "the TLS library decides";
-
 /// Words of server and default-server lines.
 pub(crate) const KEYWORDS: &[Keyword] = &[
     entry(
@@ -439,15 +430,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "allow-0rtt",
-        "",
-        "Sends early data",
-        How::Server(|d, _| {
-            d.ssl().allow_0rtt = true;
-            Ok(())
-        }),
-    ),
+    entry("allow-0rtt", "", "Sends early data", How::NotYet),
     entry(
         "alpn",
         "<protocols>",
@@ -476,7 +459,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("cc", "<algo>", "Congestion control algorithm", How::NotYet),
+    entry(
+        "cc",
+        "<algo>",
+        "Congestion control algorithm",
+        How::Server(|d, a| {
+            d.server.congestion = Some(a.text("an algorithm's name")?);
+            Ok(())
+        }),
+    ),
     entry(
         "check",
         "",
@@ -486,15 +477,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "check-reuse-pool",
-        "",
-        "Checks over idle connections",
-        How::Server(|d, _| {
-            d.check.reuse_pool = true;
-            Ok(())
-        }),
-    ),
+    entry("check-reuse-pool", "", "Checks over idle connections", How::NotYet),
     entry(
         "check-send-proxy",
         "",
@@ -513,15 +496,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "check-pool-conn-name",
-        "<name>",
-        "Name of the idle connections that checks use",
-        How::Server(|d, a| {
-            d.check.pool_conn_name = Some(a.text("a name")?);
-            Ok(())
-        }),
-    ),
+    entry("check-pool-conn-name", "<name>", "Name of the idle connections that checks use", How::NotYet),
     entry(
         "check-proto",
         "<name>",
@@ -535,7 +510,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "check-sni-auto",
         "",
         "Checks name the host they ask for",
-        How::NoEffect("checks name the host unless told otherwise"),
+        How::Server(|d, _| {
+            d.check.no_sni_auto = false;
+            Ok(())
+        }),
     ),
     entry(
         "check-sni",
@@ -543,8 +521,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Server name that checks ask for",
         How::Server(|d, a| {
             let name = a.text("a name")?;
-            d.check.sni = Some(name.clone());
-            d.ssl().check_sni = Some(name);
+            d.check.sni = Some(name);
             Ok(())
         }),
     ),
@@ -584,7 +561,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("client-sigalgs", "<sigalgs>", "Signature algorithms for our certificate", How::Server(tls_word)),
+    entry("client-sigalgs", "<sigalgs>", "Signature algorithms for our certificate", How::NotYet),
     entry(
         "cookie",
         "<value>",
@@ -694,15 +671,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "idle-ping",
-        "<delay>",
-        "Probes an idle connection after this time",
-        How::Server(|d, a| {
-            d.server.idle_ping = Some(a.time()?);
-            Ok(())
-        }),
-    ),
+    entry("idle-ping", "<delay>", "Probes an idle connection after this time", How::NotYet),
     entry(
         "init-addr",
         "<methods>",
@@ -762,17 +731,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Buffer of a log server",
         How::NoEffect("log buffers grow as needed, up to their bound"),
     ),
-    entry(
-        "log-proto",
-        "<proto>",
-        "Framing of log messages: octet-count or legacy",
-        How::Server(|d, a| {
-            let word = a.need("octet-count or legacy")?;
-            let known = [("octet-count", "octet-count"), ("legacy", "legacy")];
-            d.server.log_proto = Some(choice(word, "log protocol", &known)?.to_owned());
-            Ok(())
-        }),
-    ),
+    entry("log-proto", "<proto>", "Framing of log messages: octet-count or legacy", How::NotYet),
     entry(
         "maxconn",
         "<count>",
@@ -841,10 +800,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "no-check-reuse-pool",
         "",
         "Undoes check-reuse-pool",
-        How::Server(|d, _| {
-            d.check.reuse_pool = false;
-            Ok(())
-        }),
+        How::NoEffect("checks always open connections of their own"),
     ),
     entry(
         "no-check-send-proxy",
@@ -855,7 +811,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("no-check-sni-auto", "", "Checks name no host by themselves", How::Server(tls_word)),
+    entry(
+        "no-check-sni-auto",
+        "",
+        "Checks name no host by themselves",
+        How::Server(|d, _| {
+            d.check.no_sni_auto = true;
+            Ok(())
+        }),
+    ),
     entry(
         "no-check-ssl",
         "",
@@ -1058,16 +1022,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "resolve-opts",
-        "<options>",
-        "How answers of name servers are used",
-        How::Server(|d, a| {
-            let list = args::list(a.need("options between commas")?);
-            d.server.resolve_opts = list.iter().map(|o| String::from_utf8_lossy(o).into_owned()).collect();
-            Ok(())
-        }),
-    ),
+    entry("resolve-opts", "<options>", "How answers of name servers are used", How::NotYet),
     entry(
         "resolve-prefer",
         "<family>",
@@ -1079,16 +1034,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "resolve-net",
-        "<networks>",
-        "Networks whose addresses are preferred",
-        How::Server(|d, a| {
-            let list = args::list(a.need("networks between commas")?);
-            d.server.resolve_net = list.iter().map(|n| String::from_utf8_lossy(n).into_owned()).collect();
-            Ok(())
-        }),
-    ),
+    entry("resolve-net", "<networks>", "Networks whose addresses are preferred", How::NotYet),
     entry(
         "resolvers",
         "<id>",
@@ -1143,16 +1089,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "shard",
-        "<shard>",
-        "Part of the stick tables this peer gets",
-        How::Server(|d, a| {
-            d.server.shard = a.number(1..=i32::MAX as u32)?;
-            Ok(())
-        }),
-    ),
-    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", How::Server(tls_word)),
+    entry("shard", "<shard>", "Part of the stick tables this peer gets", How::NotYet),
+    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", How::NotYet),
     entry(
         "slowstart",
         "<time>",
@@ -1228,15 +1166,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "strict-maxconn",
-        "",
-        "Idle connections count for maxconn",
-        How::Server(|d, _| {
-            d.server.strict_maxconn = true;
-            Ok(())
-        }),
-    ),
+    entry("strict-maxconn", "", "Idle connections count for maxconn", How::NotYet),
     entry(
         "socks4",
         "<addr>",
@@ -1326,7 +1256,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("ecdhe", "<curve>", "One key exchange group", How::NoEffect(LIBRARY)),
+    entry(
+        "ecdhe",
+        "<curve>",
+        "One key exchange group",
+        How::Server(|d, a| {
+            d.ssl().curves = Some(a.text("a group's name")?);
+            Ok(())
+        }),
+    ),
 ];
 
 fn positive(a: &mut ServerArgs<'_, '_, '_>) -> Parsed<Duration> {
@@ -1346,13 +1284,5 @@ fn no_send_proxy(d: &mut ServerDraft, _: &mut ServerArgs<'_, '_, '_>) -> Parsed 
 fn tls_version(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed {
     let ssl = d.ssl();
     tls::version_option(&a.word.as_str(), &mut ssl.min_ver, &mut ssl.max_ver);
-    Ok(())
-}
-
-/// A word with an argument that is kept as it is written.
-fn tls_word(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed {
-    let word = a.word.as_str().into_owned();
-    let value = if word.starts_with("no-") { String::new() } else { a.text("a value")? };
-    d.ssl().others.push(format!("{word} {value}").trim_end().to_owned());
     Ok(())
 }

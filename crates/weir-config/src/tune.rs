@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use weir_rules::{Diagnostic, Level};
+
 use crate::args::{Args, Parsed};
 use crate::global::GlobalDraft;
 use crate::keywords::{How, Keyword, Places, keyword};
@@ -14,7 +16,17 @@ const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, h
 /// Smallest buffer: a request line and some fields must fit beside the reserve for rewriting.
 const SMALLEST_BUFFER: usize = 1024;
 
+/// RFC 9113 section 6.9.2: a window above 2^31-1 is an error.
+const MOST_WINDOW: u32 = 0x7fff_ffff;
+
+/// Streams have odd numbers below 2^31 on the client's side.
+const MOST_STREAMS: u32 = i32::MAX as u32;
+
+/// Slots that a connection can track counters in.
+const MOST_STICK_COUNTERS: usize = 12;
+
 const NO_LUA: &str = "there is no Lua";
+const NO_CAPTURE: &str = "the fetches that show what would be kept are not there";
 const NO_QUIC: &str = "there is no QUIC";
 const MEMORY: &str = "memory is bounded per connection instead";
 const SCHEDULER: &str = "the scheduler decides";
@@ -50,18 +62,49 @@ fn glitches(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>, field: fn(&mut Tun
 }
 
 fn window(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
-    // RFC 9113 section 6.9.2: a window above 2^31-1 is an error.
-    number(draft, args, |t| &mut t.h2_initial_window_size, 0..=0x7fff_ffff)
+    number(draft, args, |t| &mut t.h2_initial_window_size, 0..=MOST_WINDOW)
 }
 
 fn streams(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
-    number(draft, args, |t| &mut t.h2_max_concurrent_streams, 0..=i32::MAX as u32)
+    number(draft, args, |t| &mut t.h2_max_concurrent_streams, 0..=MOST_STREAMS)
 }
 
-/// Kept by name for those who ask.
-fn other(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
-    let value = args.text("a value")?;
-    draft.global.tune.others.insert(args.keyword.to_owned(), value);
+/// There is no zlib: its settings are read and have no effect, which is said.
+fn zlib(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>, range: std::ops::RangeInclusive<u8>) -> Parsed {
+    args.number(range)?;
+    let message =
+        format!("'{}' has no effect: the encoder keeps no memory of its own for a stream", args.keyword);
+    let notice = Diagnostic { level: Level::Notice, ..Diagnostic::warning(args.keyword_pos, message) };
+    draft.scope.warnings.push(notice);
+    args.end()
+}
+
+/// A setting of one side of HTTP/2 connections.
+fn side(
+    draft: &mut GlobalDraft<'_>,
+    args: &mut Args<'_>,
+    field: fn(&mut Tune) -> &mut Option<u32>,
+    most: u32,
+) -> Parsed {
+    *field(&mut draft.global.tune) = Some(args.number(0..=most)?);
+    args.end()
+}
+
+/// A size that the kernel or a peer is told.
+fn bytes(
+    draft: &mut GlobalDraft<'_>,
+    args: &mut Args<'_>,
+    field: fn(&mut Tune) -> &mut Option<u32>,
+) -> Parsed {
+    let word = args.peek();
+    let value = args.size()?;
+    match u32::try_from(value) {
+        Ok(value) if value <= MOST_WINDOW => *field(&mut draft.global.tune) = Some(value),
+        _ => {
+            let pos = word.map_or(args.keyword_pos, |word| word.pos);
+            return crate::args::fail(pos, format!("'{}' must be at most {MOST_WINDOW}", args.keyword));
+        }
+    }
     args.end()
 }
 
@@ -81,9 +124,17 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Size of a buffer: the longest request head",
         How::Global(|d, a| size(d, a, |t| &mut t.bufsize, SMALLEST_BUFFER)),
     ),
-    entry("tune.bufsize.large", "<size>", "Size of a large buffer", How::Global(other)),
-    entry("tune.bufsize.small", "<size>", "Size of a small buffer", How::Global(other)),
-    entry("tune.cli.max-payload-size", "<size>", "Longest payload of a runtime command", How::Global(other)),
+    entry("tune.bufsize.large", "<size>", "Size of a large buffer", How::NotYet),
+    entry("tune.bufsize.small", "<size>", "Size of a small buffer", How::NotYet),
+    entry(
+        "tune.cli.max-payload-size",
+        "<size>",
+        "Longest payload of a runtime command",
+        How::Global(|d, a| {
+            d.global.tune.cli_max_payload_size = Some(a.size()?);
+            a.end()
+        }),
+    ),
     entry(
         "tune.comp.maxlevel",
         "<number>",
@@ -92,6 +143,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.global.tune.comp_maxlevel = a.number(1..=9)?;
             a.end()
         }),
+    ),
+    entry(
+        "tune.comp.window-memory",
+        "<size>",
+        "Memory in which gzip remembers earlier pieces of a response: smaller streams, but open to BREACH; 0 for none",
+        How::Global(|d, a| size(d, a, |t| &mut t.comp_window_memory, 0)),
     ),
     entry(
         "tune.defaults.purge",
@@ -108,12 +165,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     ),
     entry("tune.epoll.mask-events", "<events>", "Events that are not asked for", How::NoEffect(SCHEDULER)),
     entry("tune.events.max-events-at-once", "<number>", "Events handled in one go", How::NoEffect(SCHEDULER)),
-    entry(
-        "tune.fail-alloc",
-        "<percent>",
-        "Makes memory allocations fail, for tests",
-        How::NoEffect("memory allocations do not fail on purpose"),
-    ),
+    entry("tune.fail-alloc", "<percent>", "Makes memory allocations fail, for tests", How::NotYet),
     entry(
         "tune.fd.edge-triggered",
         "<on|off>",
@@ -125,13 +177,13 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.h1.be.glitches-threshold",
         "<number>",
         "Protocol errors after which a server's connection is closed",
-        How::Global(other),
+        How::NotYet,
     ),
     entry(
         "tune.h1.fe.glitches-threshold",
         "<number>",
         "Protocol errors after which a client's connection is closed",
-        How::Global(other),
+        How::NotYet,
     ),
     entry("tune.h1.zero-copy-fwd-recv", "<on|off>", "Receives without copies", How::NoEffect(SCHEDULER)),
     entry("tune.h1.zero-copy-fwd-send", "<on|off>", "Sends without copies", How::NoEffect(SCHEDULER)),
@@ -145,16 +197,21 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.h2.be.initial-window-size",
         "<size>",
         "Window of each stream from servers",
-        How::Global(other),
+        How::Global(|d, a| side(d, a, |t| &mut t.h2_be.initial_window_size, MOST_WINDOW)),
     ),
     entry(
         "tune.h2.be.max-concurrent-streams",
         "<number>",
         "Streams at a time on a server's connection",
-        How::Global(other),
+        How::Global(|d, a| side(d, a, |t| &mut t.h2_be.max_concurrent_streams, MOST_STREAMS)),
     ),
     entry("tune.h2.be.max-frames-at-once", "<number>", "Frames handled in one go", How::NoEffect(SCHEDULER)),
-    entry("tune.h2.be.rxbuf", "<size>", "Receive buffers of a server's connection", How::Global(other)),
+    entry(
+        "tune.h2.be.rxbuf",
+        "<size>",
+        "Receive buffers of a server's connection",
+        How::Global(|d, a| bytes(d, a, |t| &mut t.h2_be.rxbuf)),
+    ),
     entry(
         "tune.h2.fe.glitches-threshold",
         "<number>",
@@ -165,13 +222,13 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.h2.fe.initial-window-size",
         "<size>",
         "Window of each stream from clients",
-        How::Global(window),
+        How::Global(|d, a| side(d, a, |t| &mut t.h2_fe.initial_window_size, MOST_WINDOW)),
     ),
     entry(
         "tune.h2.fe.max-concurrent-streams",
         "<number>",
         "Streams at a time on a client's connection",
-        How::Global(streams),
+        How::Global(|d, a| side(d, a, |t| &mut t.h2_fe.max_concurrent_streams, MOST_STREAMS)),
     ),
     entry("tune.h2.fe.max-frames-at-once", "<number>", "Frames handled in one go", How::NoEffect(SCHEDULER)),
     entry("tune.h2.fe.max-rst-at-once", "<number>", "Resets handled in one go", How::NoEffect(SCHEDULER)),
@@ -184,7 +241,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             a.end()
         }),
     ),
-    entry("tune.h2.fe.rxbuf", "<size>", "Receive buffers of a client's connection", How::Global(other)),
+    entry(
+        "tune.h2.fe.rxbuf",
+        "<size>",
+        "Receive buffers of a client's connection",
+        How::Global(|d, a| bytes(d, a, |t| &mut t.h2_fe.rxbuf)),
+    ),
     entry(
         "tune.h2.header-table-size",
         "<size>",
@@ -244,10 +306,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.idletimer",
         "<time>",
         "Time after which a stream counts as idle",
-        How::Global(|d, a| {
-            d.global.tune.idletimer = a.time()?;
-            a.end()
-        }),
+        How::NoEffect("records have one length, whether a stream is idle or not"),
     ),
     entry("tune.lua.bool-sample-conversion", "<mode>", "Lua", How::NoEffect(NO_LUA)),
     entry("tune.lua.burst-timeout", "<time>", "Lua", How::NoEffect(NO_LUA)),
@@ -307,20 +366,26 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.peers.max-updates-at-once",
         "<number>",
         "Updates sent to a peer in one go",
-        How::Global(other),
+        How::NoEffect(SCHEDULER),
     ),
     entry("tune.pipesize", "<size>", "Size of pipes for splicing", How::NoEffect(SCHEDULER)),
     entry(
         "tune.pool-high-fd-ratio",
         "<percent>",
         "Descriptors in use above which idle connections are closed",
-        How::Global(other),
+        How::Global(|d, a| {
+            d.global.tune.pool_high_fd_ratio = u32::try_from(a.number(0..=100)?).unwrap_or(100);
+            a.end()
+        }),
     ),
     entry(
         "tune.pool-low-fd-ratio",
         "<percent>",
         "Descriptors in use above which idle connections are not kept",
-        How::Global(other),
+        How::Global(|d, a| {
+            d.global.tune.pool_low_fd_ratio = u32::try_from(a.number(0..=100)?).unwrap_or(100);
+            a.end()
+        }),
     ),
     entry(
         "tune.pt.zero-copy-forwarding",
@@ -362,37 +427,38 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.renice.runtime",
         "<number>",
         "Priority of the process while it runs",
-        How::NoEffect("priorities are the service manager's"),
+        How::Global(|d, a| {
+            d.global.renice_runtime = Some(a.number(-20..=19)?);
+            a.end()
+        }),
     ),
     entry(
         "tune.renice.startup",
         "<number>",
         "Priority of the process while it starts",
-        How::NoEffect("priorities are the service manager's"),
+        How::Global(|d, a| {
+            d.global.renice_startup = Some(a.number(-20..=19)?);
+            a.end()
+        }),
     ),
     entry(
         "tune.rcvbuf.backend",
         "<size>",
         "Kernel's receive buffer of log and name server sockets",
-        How::Global(other),
+        How::NotYet,
     ),
     entry(
         "tune.rcvbuf.client",
         "<size>",
         "Kernel's receive buffer of client connections",
-        How::Global(other),
+        How::Global(|d, a| bytes(d, a, |t| &mut t.client_sockets.receive)),
     ),
-    entry(
-        "tune.rcvbuf.frontend",
-        "<size>",
-        "Kernel's receive buffer of datagram listeners",
-        How::Global(other),
-    ),
+    entry("tune.rcvbuf.frontend", "<size>", "Kernel's receive buffer of datagram listeners", How::NotYet),
     entry(
         "tune.rcvbuf.server",
         "<size>",
         "Kernel's receive buffer of server connections",
-        How::Global(other),
+        How::Global(|d, a| bytes(d, a, |t| &mut t.server_sockets.receive)),
     ),
     entry("tune.recv_enough", "<size>", "Data after which reading pauses", How::NoEffect(SCHEDULER)),
     entry("tune.ring.queues", "<number>", "Queues before a ring", How::NoEffect(SCHEDULER)),
@@ -402,18 +468,36 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.sndbuf.backend",
         "<size>",
         "Kernel's send buffer of log and name server sockets",
-        How::Global(other),
+        How::NotYet,
     ),
-    entry("tune.sndbuf.client", "<size>", "Kernel's send buffer of client connections", How::Global(other)),
-    entry("tune.sndbuf.frontend", "<size>", "Kernel's send buffer of datagram listeners", How::Global(other)),
-    entry("tune.sndbuf.server", "<size>", "Kernel's send buffer of server connections", How::Global(other)),
+    entry(
+        "tune.sndbuf.client",
+        "<size>",
+        "Kernel's send buffer of client connections",
+        How::Global(|d, a| bytes(d, a, |t| &mut t.client_sockets.send)),
+    ),
+    entry("tune.sndbuf.frontend", "<size>", "Kernel's send buffer of datagram listeners", How::NotYet),
+    entry(
+        "tune.sndbuf.server",
+        "<size>",
+        "Kernel's send buffer of server connections",
+        How::Global(|d, a| bytes(d, a, |t| &mut t.server_sockets.send)),
+    ),
     entry(
         "tune.streams-elasticity",
         "<percent>",
         "How much streams shrink under load",
         How::NoEffect(SCHEDULER),
     ),
-    entry("tune.stick-counters", "<number>", "Tracked counters of a connection", How::Global(other)),
+    entry(
+        "tune.stick-counters",
+        "<number>",
+        "Tracked counters of a connection",
+        How::Global(|d, a| {
+            d.global.tune.stick_counters = a.number(0..=MOST_STICK_COUNTERS)?;
+            a.end()
+        }),
+    ),
     entry(
         "tune.ssl.cachesize",
         "<number>",
@@ -427,13 +511,13 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.ssl.capture-buffer-size",
         "<size>",
         "Bytes of the client hello kept for fetches",
-        How::Global(other),
+        How::NoEffect(NO_CAPTURE),
     ),
     entry(
         "tune.ssl.capture-cipherlist-size",
         "<size>",
         "Bytes of the client hello kept for fetches (old name)",
-        How::Global(other),
+        How::NoEffect(NO_CAPTURE),
     ),
     entry(
         "tune.ssl.certificate-compression",
@@ -453,8 +537,18 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "A TLS session cache for each process",
         How::NoEffect("there is one process"),
     ),
-    entry("tune.ssl.hard-maxrecord", "<number>", "Longest TLS record always", How::Global(other)),
-    entry("tune.ssl.keylog", "<on|off>", "Keeps the keys of TLS connections for fetches", How::Global(other)),
+    entry(
+        "tune.ssl.hard-maxrecord",
+        "<number>",
+        "Longest TLS record always",
+        How::Global(|d, a| size(d, a, |t| &mut t.ssl_hard_maxrecord, 0)),
+    ),
+    entry(
+        "tune.ssl.keylog",
+        "<on|off>",
+        "Keeps the keys of TLS connections for fetches",
+        How::NoEffect(NO_CAPTURE),
+    ),
     entry(
         "tune.ssl.keyupdate-rate-limit",
         "<number>",
@@ -472,12 +566,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             a.end()
         }),
     ),
-    entry(
-        "tune.ssl.maxrecord",
-        "<number>",
-        "Longest TLS record while a connection is young",
-        How::Global(other),
-    ),
+    entry("tune.ssl.maxrecord", "<number>", "Longest TLS record while a connection is young", How::NotYet),
     entry(
         "tune.ssl.ocsp-update.maxdelay",
         "<number>",
@@ -490,40 +579,30 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Shortest time between OCSP updates, seconds",
         How::NoEffect("OCSP answers are never fetched"),
     ),
-    entry("tune.ssl.ssl-ctx-cache-size", "<number>", "Generated certificates kept", How::Global(other)),
+    entry("tune.ssl.ssl-ctx-cache-size", "<number>", "Generated certificates kept", How::NotYet),
     entry(
         "tune.takeover-other-tg-connections",
         "<mode>",
         "Takes idle connections of other thread groups",
         How::NoEffect("threads have no groups"),
     ),
-    entry("tune.vars.global-max-size", "<size>", "Most memory of all variables", How::Global(other)),
-    entry("tune.vars.proc-max-size", "<size>", "Most memory of proc. variables", How::Global(other)),
-    entry(
-        "tune.vars.reqres-max-size",
-        "<size>",
-        "Most memory of req. and res. variables",
-        How::Global(other),
-    ),
-    entry("tune.vars.sess-max-size", "<size>", "Most memory of sess. variables", How::Global(other)),
-    entry("tune.vars.txn-max-size", "<size>", "Most memory of txn. variables", How::Global(other)),
+    entry("tune.vars.global-max-size", "<size>", "Most memory of all variables", How::NotYet),
+    entry("tune.vars.proc-max-size", "<size>", "Most memory of proc. variables", How::NotYet),
+    entry("tune.vars.reqres-max-size", "<size>", "Most memory of req. and res. variables", How::NotYet),
+    entry("tune.vars.sess-max-size", "<size>", "Most memory of sess. variables", How::NotYet),
+    entry("tune.vars.txn-max-size", "<size>", "Most memory of txn. variables", How::NotYet),
     entry(
         "tune.glitches.kill.cpu-usage",
         "<percent>",
         "CPU usage from which connections with protocol errors are closed",
-        How::Global(other),
+        How::NotYet,
     ),
-    entry(
-        "tune.h2.log-errors",
-        "<none|connection|stream>",
-        "Protocol errors that are logged",
-        How::Global(other),
-    ),
+    entry("tune.h2.log-errors", "<none|connection|stream>", "Protocol errors that are logged", How::NotYet),
     entry(
         "tune.listener.default-shards",
         "<by-process|by-thread|by-group>",
         "Sockets that share an address",
-        How::Global(other),
+        How::NoEffect("all threads take connections from one socket"),
     ),
     entry(
         "tune.listener.multi-queue",
@@ -535,13 +614,13 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.notsent-lowat.client",
         "<size>",
         "Unsent data the kernel holds for clients",
-        How::Global(other),
+        How::Global(|d, a| bytes(d, a, |t| &mut t.client_sockets.unsent)),
     ),
     entry(
         "tune.notsent-lowat.server",
         "<size>",
         "Unsent data the kernel holds for servers",
-        How::Global(other),
+        How::Global(|d, a| bytes(d, a, |t| &mut t.server_sockets.unsent)),
     ),
     entry("tune.chksize", "<size>", "Size of check buffers", How::NoEffect("checks use ordinary buffers")),
     entry("tune.quic.cc-hystart", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
@@ -561,16 +640,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     entry("tune.quic.reorder-ratio", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
     entry("tune.quic.retry-threshold", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
     entry("tune.quic.socket-owner", "<value>", "QUIC (old name)", How::NoEffect(NO_QUIC)),
-    entry(
-        "tune.zlib.memlevel",
-        "<number>",
-        "Memory of zlib",
-        How::NoEffect("the built-in compressor has one size"),
-    ),
-    entry(
-        "tune.zlib.windowsize",
-        "<number>",
-        "Window of zlib",
-        How::NoEffect("the built-in compressor has one size"),
-    ),
+    entry("tune.zlib.memlevel", "<number>", "Memory of zlib", How::Global(|d, a| zlib(d, a, 1..=9))),
+    entry("tune.zlib.windowsize", "<number>", "Window of zlib", How::Global(|d, a| zlib(d, a, 8..=15))),
 ];

@@ -6,7 +6,7 @@
 use crate::code::Frequencies;
 
 /// The farthest distance of a match (RFC 1951 section 3.2.5).
-pub(crate) const WINDOW: usize = 1 << 15;
+pub const WINDOW: usize = 1 << 15;
 /// Half is the window, half is being read.
 const RING: usize = 2 * WINDOW;
 /// The first bytes again after the last, for loads across the end.
@@ -43,13 +43,13 @@ impl Arena {
         stage: [0; STAGE + STORE],
     };
 
-    /// Puts the input's bytes from position `at`, a multiple of [`WINDOW`], into their half.
-    pub(crate) fn load(&mut self, at: usize, half: &[u8]) {
+    /// Puts bytes in their place, which must not reach across a multiple of [`WINDOW`].
+    pub(crate) fn load(&mut self, at: usize, bytes: &[u8]) {
         let start = at & (RING - 1);
-        self.ring[start..start + half.len()].copy_from_slice(half);
-        if start == 0 {
-            let again = half.len().min(SLACK);
-            self.ring[RING..RING + again].copy_from_slice(&half[..again]);
+        self.ring[start..start + bytes.len()].copy_from_slice(bytes);
+        if start < SLACK {
+            let again = bytes.len().min(SLACK - start);
+            self.ring[RING + start..RING + start + again].copy_from_slice(&bytes[..again]);
         }
     }
 
@@ -57,6 +57,14 @@ impl Arena {
     #[inline(always)]
     pub(crate) fn word(&self, at: usize) -> u64 {
         let at = at & (RING - 1);
+        u64::from_le_bytes(self.ring[at..at + 8].try_into().expect("a slice of 8"))
+    }
+
+    /// Eight bytes a little after a place in the ring, which costs no arithmetic.
+    #[inline(always)]
+    pub(crate) fn word_after<const AHEAD: usize>(&self, place: u16) -> u64 {
+        const { assert!(AHEAD + 8 <= SLACK) };
+        let at = usize::from(place) + AHEAD;
         u64::from_le_bytes(self.ring[at..at + 8].try_into().expect("a slice of 8"))
     }
 

@@ -9,13 +9,14 @@ use crate::symbols::{
     DISTANCE_EXTRA, DISTANCES, END_OF_BLOCK, FIRST_LENGTH, LENGTH_EXTRA, LENGTH_PARTS, LENGTH_RANGES,
     LITERALS_AND_LENGTHS,
 };
+use crate::tokens::above_extra;
 
 /// In a token and in [`Code::first`]: 0..256 are literals, from here on the lengths from 3 on.
 pub(crate) const FIRST_COPY: usize = 256;
-/// In a token's second part and in [`Code::second`]: 0..30 are distance symbols, this is nothing at all.
-pub(crate) const NO_SECOND: usize = 30;
-/// From here on the second part is a literal.
-pub(crate) const SECOND_LITERAL: usize = 32;
+/// In a token's second part and in [`Code::second`]: 0..256 are literals, from here on distance symbols.
+pub(crate) const FIRST_DISTANCE: usize = 256;
+/// There is nothing at all in the second part.
+pub(crate) const NO_SECOND: usize = FIRST_DISTANCE + DISTANCES;
 /// Entries of either table: 9 bits of a token.
 pub(crate) const ENTRIES: usize = 512;
 
@@ -25,8 +26,8 @@ pub(crate) struct Code {
     /// Literals, and lengths with their extra bits.
     pub(crate) first: [u32; ENTRIES],
     pub(crate) first_count: [u8; ENTRIES],
-    /// Distances without their extra bits, and second literals.
-    pub(crate) second: [u16; ENTRIES],
+    /// Distances, each with [`above_extra`] of its symbol, and second literals.
+    pub(crate) second: [u32; ENTRIES],
     /// Where the distance's extra bits go.
     pub(crate) second_length: [u8; ENTRIES],
     /// The number of all bits.
@@ -52,8 +53,10 @@ impl Code {
             *entry = u32::from(bits);
         }
         self.first_count[..FIRST_COPY].copy_from_slice(&lengths.literals[..FIRST_COPY]);
-        self.second[SECOND_LITERAL..][..FIRST_COPY].copy_from_slice(&code[..FIRST_COPY]);
-        self.second_count[SECOND_LITERAL..][..FIRST_COPY].copy_from_slice(&lengths.literals[..FIRST_COPY]);
+        for (entry, &bits) in self.second[..FIRST_COPY].iter_mut().zip(&code) {
+            *entry = u32::from(bits);
+        }
+        self.second_count[..FIRST_COPY].copy_from_slice(&lengths.literals[..FIRST_COPY]);
         let mut length_code = [(0u32, 0u8, 0u8); 32];
         for (symbol, &extra) in LENGTH_EXTRA.iter().enumerate() {
             let length = lengths.literals[FIRST_LENGTH + symbol];
@@ -65,10 +68,14 @@ impl Code {
             self.first_count[FIRST_COPY + i] = count;
         }
         self.end = (code[END_OF_BLOCK], lengths.literals[END_OF_BLOCK]);
-        codes(&lengths.distances, &lengths.distance_counts, &mut self.second[..32]);
-        self.second_length[..DISTANCES].copy_from_slice(&lengths.distances[..DISTANCES]);
+        let mut distance_code = [0u16; 32];
+        codes(&lengths.distances, &lengths.distance_counts, &mut distance_code);
+        self.second_length[FIRST_DISTANCE..][..DISTANCES].copy_from_slice(&lengths.distances[..DISTANCES]);
         for (symbol, &extra) in DISTANCE_EXTRA.iter().enumerate() {
-            self.second_count[symbol] = lengths.distances[symbol] + extra;
+            let length = lengths.distances[symbol];
+            self.second[FIRST_DISTANCE + symbol] =
+                u32::from(distance_code[symbol]) ^ above_extra(symbol) << (length & 15);
+            self.second_count[FIRST_DISTANCE + symbol] = length + extra;
         }
         self.second[NO_SECOND] = 0;
         self.second_count[NO_SECOND] = 0;

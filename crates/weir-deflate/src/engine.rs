@@ -9,7 +9,7 @@ use crate::code::{
     Code, DYNAMIC, FIXED_ID, Frequencies, StaticCode, StaticId, Symbols, preset_for, static_codes,
 };
 use crate::huffman::{Description, LIMIT, Lengths, Workspace, code_lengths};
-use crate::parse::{LEAST, LEAST_IN_FIXED, LEAST_OF_TWO, Sink, parse, parse_two};
+use crate::parse::{LEAST, LEAST_IN_FIXED, LEAST_OF_TWO, Sink, insert_window, parse, parse_two};
 use crate::probe::looks_random;
 use crate::symbols::{DISTANCES, LITERALS_AND_LENGTHS};
 use crate::tokens::{Collect, Write, write_tokens};
@@ -79,9 +79,33 @@ pub(crate) struct Position {
     pub(crate) open: Option<StaticId>,
 }
 
+/// What a call is given: positions count from the first byte of the window.
+#[derive(Clone, Copy)]
+pub(crate) struct Input<'a> {
+    /// What the stream was given just before, at most [`WINDOW`] of it; copies may reach into it.
+    window: &'a [u8],
+    bytes: &'a [u8],
+}
+
+impl<'a> Input<'a> {
+    pub(crate) fn new(window: &'a [u8], bytes: &'a [u8]) -> Self {
+        Self { window: &window[window.len().saturating_sub(WINDOW)..], bytes }
+    }
+
+    /// The position behind the last byte.
+    fn end(&self) -> usize {
+        self.window.len() + self.bytes.len()
+    }
+
+    /// The bytes to be encoded from one position to another.
+    fn between(&self, start: usize, end: usize) -> &'a [u8] {
+        &self.bytes[start - self.window.len()..end - self.window.len()]
+    }
+}
+
 /// Encodes all of `input` as the next part of a stream.
 pub(crate) fn encode(
-    input: &[u8],
+    input: Input<'_>,
     ending: Ending,
     level: Level,
     content: Content,
@@ -90,7 +114,7 @@ pub(crate) fn encode(
     scratch: &mut Scratch,
 ) -> Position {
     let mut call = Call { input, content, position, out, scratch, loaded: 0, finished: false };
-    if !input.is_empty() {
+    if !input.bytes.is_empty() {
         call.blocks(ending, level);
     }
     call.end(ending);
@@ -98,12 +122,12 @@ pub(crate) fn encode(
 }
 
 struct Call<'a> {
-    input: &'a [u8],
+    input: Input<'a>,
     content: Content,
     position: Position,
     out: &'a mut Vec<u8>,
     scratch: &'a mut Scratch,
-    /// Input bytes in the window so far.
+    /// The position up to which the ring has been filled.
     loaded: usize,
     /// Whether the last block is marked as such.
     finished: bool,
@@ -111,16 +135,17 @@ struct Call<'a> {
 
 impl Call<'_> {
     fn blocks(&mut self, ending: Ending, level: Level) {
-        let all = self.input.len();
+        let all = self.input.bytes.len();
         self.clear_table(level);
         let most = if level == Level::Fast { ONE_PASS_BLOCK } else { TWO_PASS_BLOCK };
         // Blocks of equal size: a short last one would pay for a description of its own.
         let count = all.div_ceil(most);
-        let mut start = 0;
+        let before = self.input.window.len();
+        let mut start = before;
         for i in 1..=count {
-            let end = (all as u64 * i as u64 / count as u64) as usize;
+            let end = before + (all as u64 * i as u64 / count as u64) as usize;
             let last = ending == Ending::Finish && i == count;
-            if looks_random(&self.input[start..end]) {
+            if looks_random(self.input.between(start, end)) {
                 self.stored(start, end, last);
             } else if level == Level::Fast {
                 self.one_pass(start, end, last);
@@ -133,7 +158,7 @@ impl Call<'_> {
 
     /// Only as much of the table is used, and cleared, as the input is worth.
     fn clear_table(&mut self, level: Level) {
-        let size = table_size(self.input.len());
+        let size = table_size(self.input.end());
         match level {
             Level::Fast | Level::Default => self.scratch.arena.newest[..size].fill(0),
             Level::High => self.scratch.arena.two_newest[..size].fill(0),
@@ -212,7 +237,7 @@ impl Call<'_> {
 
     fn stored(&mut self, start: usize, end: usize, last: bool) {
         self.close();
-        self.position.partial = stored(self.position.partial, &self.input[start..end], last, self.out);
+        self.position.partial = stored(self.position.partial, self.input.between(start, end), last, self.out);
         self.finished = last;
     }
 
@@ -294,13 +319,23 @@ const fn table_size(input: usize) -> usize {
 
 /// Finds matches, and brings input into the window as it is reached.
 struct Search<'a> {
-    input: &'a [u8],
+    input: Input<'a>,
     arena: &'a mut Arena,
     loaded: &'a mut usize,
 }
 
 impl Search<'_> {
-    fn run<const TWO: bool, const LEAST: usize, S: Sink>(
+    fn run<const TWO: bool, const LEAST: usize, S: Sink>(&mut self, start: usize, end: usize, sink: S) -> S {
+        match table_size(self.input.end()) {
+            1024 => self.sized::<1024, TWO, LEAST, S>(start, end, sink),
+            4096 => self.sized::<4096, TWO, LEAST, S>(start, end, sink),
+            _ => self.sized::<TABLE, TWO, LEAST, S>(start, end, sink),
+        }
+    }
+
+    // A function of its own, so that its code is not arranged anew with whatever surrounds it.
+    #[inline(never)]
+    fn sized<const SIZE: usize, const TWO: bool, const LEAST: usize, S: Sink>(
         &mut self,
         start: usize,
         end: usize,
@@ -309,32 +344,35 @@ impl Search<'_> {
         let mut at = start;
         while at < end {
             let stop = end.min((at / WINDOW + 1) * WINDOW);
-            while *self.loaded < stop {
-                let half = &self.input[*self.loaded..self.input.len().min(*self.loaded + WINDOW)];
-                self.arena.load(*self.loaded, half);
-                *self.loaded += half.len();
+            let first = *self.loaded == 0;
+            self.load(stop);
+            if first {
+                insert_window::<SIZE, TWO, LEAST>(self.arena, self.input.window.len());
             }
-            sink = match table_size(self.input.len()) {
-                1024 => sized::<1024, TWO, LEAST, S>(self.arena, at, stop, sink),
-                4096 => sized::<4096, TWO, LEAST, S>(self.arena, at, stop, sink),
-                _ => sized::<TABLE, TWO, LEAST, S>(self.arena, at, stop, sink),
+            sink = if TWO {
+                parse_two::<SIZE, S>(self.arena, at, stop, sink)
+            } else {
+                parse::<SIZE, LEAST, S>(self.arena, at, stop, sink)
             };
             at = stop;
         }
         sink
     }
-}
 
-fn sized<const SIZE: usize, const TWO: bool, const LEAST: usize, S: Sink>(
-    arena: &mut Arena,
-    start: usize,
-    end: usize,
-    sink: S,
-) -> S {
-    if TWO {
-        parse_two::<SIZE, S>(arena, start, end, sink)
-    } else {
-        parse::<SIZE, LEAST, S>(arena, start, end, sink)
+    /// Fills the ring by halves, until it holds what comes before `stop`.
+    fn load(&mut self, stop: usize) {
+        let Input { window, bytes } = self.input;
+        while *self.loaded < stop {
+            if *self.loaded == 0 && !window.is_empty() {
+                self.arena.load(0, window);
+                *self.loaded = window.len();
+            }
+            let from = *self.loaded - window.len();
+            let room = WINDOW - *self.loaded % WINDOW;
+            let half = &bytes[from..bytes.len().min(from + room)];
+            self.arena.load(*self.loaded, half);
+            *self.loaded += half.len();
+        }
     }
 }
 

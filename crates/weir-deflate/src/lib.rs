@@ -2,7 +2,8 @@
 //!
 //! A stream keeps 16 bytes between calls and no heap; everything large (tables, tokens, window) lives in a
 //! [`Scratch`] that a thread owns once and lends to each call. A call compresses all it was given: matches never
-//! reach into an earlier call's bytes, which also keeps secrets of different pieces from meeting in one window.
+//! reach into an earlier call's bytes, which also keeps secrets of different pieces from meeting in one window;
+//! a caller that still has those bytes may lend them ([`Encoder::after`]).
 //!
 //! This crate knows RFC 1951 (deflate), RFC 1950 (zlib) and RFC 1952 (gzip). When to compress, and what, is decided
 //! by its callers.
@@ -37,7 +38,9 @@ use alloc::vec::Vec;
 use bits::Partial;
 use checksum::Checksum;
 pub use engine::Scratch;
-use engine::{Position, encode};
+use engine::{Input, Position, encode};
+
+pub use arena::WINDOW;
 
 /// The envelope around the deflate blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,33 +165,60 @@ impl Encoder {
         self.stage == Stage::Finished
     }
 
+    /// The next call may refer to `window`, the bytes that this stream was given last: all of the piece before, or its
+    /// end; of more than [`WINDOW`] bytes the last are used. Other bytes would come out of the inflater in their place.
+    ///
+    /// A window makes small pieces up to a tenth smaller, and the stream still keeps nothing: it is for callers that
+    /// have the piece before in memory anyway. It costs some time, and part of what having none protects from: where
+    /// a secret and bytes that an attacker chooses come in different pieces of one response, the length now tells
+    /// whether they are alike (the attack known as BREACH). Leave it off where pages hold secrets beside echoed input.
+    ///
+    /// ```
+    /// # use weir_deflate::{Encoder, Format, Level, Scratch};
+    /// let (mut out, mut scratch) = (Vec::new(), Scratch::new());
+    /// let mut encoder = Encoder::new(Format::Gzip, Level::Default);
+    /// let pieces = [b"first piece".as_slice(), b"second piece".as_slice()];
+    /// encoder.push_and_flush(pieces[0], &mut out, &mut scratch);
+    /// encoder.after(pieces[0]).push_and_finish(pieces[1], &mut out, &mut scratch);
+    /// ```
+    pub const fn after<'a>(&'a mut self, window: &'a [u8]) -> After<'a> {
+        After { encoder: self, window }
+    }
+
     /// Compresses `input` and appends what is complete to `out`: at most [`max_output`] of its length. Up to 7 bits
     /// stay back until the next call.
     pub fn push(&mut self, input: &[u8], out: &mut Vec<u8>, scratch: &mut Scratch) {
-        self.encode(input, Ending::Open, out, scratch);
+        self.encode(&[], input, Ending::Open, out, scratch);
     }
 
     /// Ends at a byte boundary, so that all bytes pushed so far can be read by the other side (zlib's sync flush).
     pub fn flush(&mut self, out: &mut Vec<u8>, scratch: &mut Scratch) {
-        self.encode(&[], Ending::Sync, out, scratch);
+        self.encode(&[], &[], Ending::Sync, out, scratch);
     }
 
     /// Ends the stream and writes the envelope's trailer.
     pub fn finish(&mut self, out: &mut Vec<u8>, scratch: &mut Scratch) {
-        self.encode(&[], Ending::Finish, out, scratch);
+        self.encode(&[], &[], Ending::Finish, out, scratch);
     }
 
     /// [`Encoder::push`] and [`Encoder::flush`] in one call, somewhat smaller than the two.
     pub fn push_and_flush(&mut self, input: &[u8], out: &mut Vec<u8>, scratch: &mut Scratch) {
-        self.encode(input, Ending::Sync, out, scratch);
+        self.encode(&[], input, Ending::Sync, out, scratch);
     }
 
     /// [`Encoder::push`] and [`Encoder::finish`] in one call, somewhat smaller than the two.
     pub fn push_and_finish(&mut self, input: &[u8], out: &mut Vec<u8>, scratch: &mut Scratch) {
-        self.encode(input, Ending::Finish, out, scratch);
+        self.encode(&[], input, Ending::Finish, out, scratch);
     }
 
-    fn encode(&mut self, input: &[u8], ending: Ending, out: &mut Vec<u8>, scratch: &mut Scratch) {
+    fn encode(
+        &mut self,
+        window: &[u8],
+        input: &[u8],
+        ending: Ending,
+        out: &mut Vec<u8>,
+        scratch: &mut Scratch,
+    ) {
         if self.stage == Stage::Finished {
             return;
         }
@@ -203,6 +233,7 @@ impl Encoder {
         };
         // RFC 1952 section 2.3.1: the length is taken modulo 2^32, so the truncation is meant.
         self.length = self.length.wrapping_add(input.len() as u32);
+        let input = Input::new(window, input);
         self.position = encode(input, ending, self.level, self.content, self.position, out, scratch);
         if ending == Ending::Finish {
             self.stage = Stage::Finished;
@@ -230,6 +261,30 @@ impl Encoder {
             Format::Zlib => out.extend_from_slice(&self.checksum.to_be_bytes()),
             Format::Raw => {}
         }
+    }
+}
+
+/// A stream whose next call may refer to earlier bytes: see [`Encoder::after`].
+#[derive(Debug)]
+pub struct After<'a> {
+    encoder: &'a mut Encoder,
+    window: &'a [u8],
+}
+
+impl After<'_> {
+    /// As [`Encoder::push`].
+    pub fn push(self, input: &[u8], out: &mut Vec<u8>, scratch: &mut Scratch) {
+        self.encoder.encode(self.window, input, Ending::Open, out, scratch);
+    }
+
+    /// As [`Encoder::push_and_flush`].
+    pub fn push_and_flush(self, input: &[u8], out: &mut Vec<u8>, scratch: &mut Scratch) {
+        self.encoder.encode(self.window, input, Ending::Sync, out, scratch);
+    }
+
+    /// As [`Encoder::push_and_finish`].
+    pub fn push_and_finish(self, input: &[u8], out: &mut Vec<u8>, scratch: &mut Scratch) {
+        self.encoder.encode(self.window, input, Ending::Finish, out, scratch);
     }
 }
 

@@ -55,13 +55,13 @@ pub(crate) const LENGTH_PARTS: [(u8, u8); 256] = {
     parts
 };
 
-/// The symbol of a distance, and the number of its extra bits, which are the low bits of `distance - 1`.
+/// The symbol of a distance.
 #[inline(always)]
-pub(crate) const fn distance_symbol(distance: usize) -> (u32, u32) {
+pub(crate) const fn distance_symbol(distance: usize) -> u32 {
     let less_one = (distance - 1) as u32;
     // With bit 1 set, distances 1 and 2 come out as symbols 0 and 1 without a branch.
     let extra = 30 - (less_one | 2).leading_zeros();
-    ((less_one >> extra) + 2 * extra, extra)
+    (less_one >> extra) + 2 * extra
 }
 
 #[cfg(test)]
@@ -71,14 +71,14 @@ mod tests {
     #[test]
     fn symbols_are_those_of_the_rfc() {
         let check = |distance, expected| assert_eq!(distance_symbol(distance), expected, "{distance}");
-        check(1, (0, 0));
-        check(2, (1, 0));
-        check(3, (2, 0));
-        check(4, (3, 0));
-        check(5, (4, 1));
-        check(24576, (28, 13));
-        check(24577, (29, 13));
-        check(32768, (29, 13));
+        check(1, 0);
+        check(2, 1);
+        check(3, 2);
+        check(4, 3);
+        check(5, 4);
+        check(24576, 28);
+        check(24577, 29);
+        check(32768, 29);
         assert_eq!(LENGTH_RANGES[0], (0, 1));
         assert_eq!(LENGTH_RANGES[8], (8, 10));
         assert_eq!(LENGTH_RANGES[27], (224, 255));

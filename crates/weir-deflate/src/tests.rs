@@ -164,26 +164,68 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+#[test]
+fn a_window_makes_pieces_smaller() {
+    let words: Vec<_> = (0..3000u32).map(|i| alloc::format!("{} ", i.wrapping_mul(2_654_435_761))).collect();
+    let piece = words.concat();
+    for level in LEVELS {
+        let (mut out, mut scratch) = (Vec::new(), Scratch::new());
+        let mut encoder = Encoder::new(Format::Zlib, level);
+        encoder.push_and_flush(piece.as_bytes(), &mut out, &mut scratch);
+        let alone = out.len();
+        encoder.after(piece.as_bytes()).push_and_flush(piece.as_bytes(), &mut out, &mut scratch);
+        assert!((out.len() - alone) * 12 < alone, "{level:?}: {alone}, then {}", out.len() - alone);
+        encoder.after(&[]).push_and_finish(b"end", &mut out, &mut scratch);
+        assert_eq!(inflate(Format::Zlib, &out), (piece.repeat(2) + "end").as_bytes());
+    }
+}
+
+/// A piece of a stream.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Push,
+    Flush,
+    /// With all before it as its window, and flushed or not.
+    After(bool),
+}
+
+fn ways() -> impl Strategy<Value = Way> {
+    prop_oneof![Just(Way::Push), Just(Way::Flush), any::<bool>().prop_map(Way::After)]
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_split_and_any_flush_come_back(
         input in bytes(),
-        cuts in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..12),
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), ways()), 0..12),
+        last in any::<bool>(),
         format in prop::sample::select(FORMATS.to_vec()),
         level in prop::sample::select(LEVELS.to_vec()),
     ) {
-        let mut at: Vec<(usize, bool)> = cuts.iter().map(|(i, f)| (i.index(input.len() + 1), *f)).collect();
-        at.sort_unstable();
-        let mut pieces = vec![];
+        let mut cuts: Vec<(usize, Way)> = cuts.iter().map(|(i, way)| (i.index(input.len() + 1), *way)).collect();
+        cuts.sort_unstable_by_key(|(at, _)| *at);
+        let (mut out, mut scratch) = (vec![], Scratch::new());
+        let mut encoder = Encoder::new(format, level).with_content(Content::Html);
         let mut start = 0;
-        for (end, flush) in at {
-            pieces.push((&input[start..end], flush));
+        for (end, way) in cuts {
+            let (before, piece) = (out.len(), &input[start..end]);
+            match way {
+                Way::Push => encoder.push(piece, &mut out, &mut scratch),
+                Way::Flush => encoder.push_and_flush(piece, &mut out, &mut scratch),
+                Way::After(false) => encoder.after(&input[..start]).push(piece, &mut out, &mut scratch),
+                Way::After(true) => encoder.after(&input[..start]).push_and_flush(piece, &mut out, &mut scratch),
+            }
+            prop_assert!(out.len() - before <= max_output(piece.len()));
             start = end;
         }
-        pieces.push((&input[start..], false));
-        let data = encode(format, level, Content::Html, &pieces);
-        prop_assert_eq!(inflate(format, &data), input);
+        if last {
+            encoder.after(&input[..start]).push_and_finish(&input[start..], &mut out, &mut scratch);
+        } else {
+            encoder.push(&input[start..], &mut out, &mut scratch);
+            encoder.finish(&mut out, &mut scratch);
+        }
+        prop_assert_eq!(inflate(format, &out), input);
     }
 }

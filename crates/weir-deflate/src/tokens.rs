@@ -2,13 +2,29 @@
 
 use crate::arena::Arena;
 use crate::bits::BitWriter;
-use crate::code::{Code, ENTRIES, FIRST_COPY, NO_SECOND, SECOND_LITERAL};
+use crate::code::{Code, ENTRIES, FIRST_COPY, FIRST_DISTANCE, NO_SECOND};
 use crate::parse::Sink;
-use crate::symbols::{MIN_MATCH, distance_symbol};
+use crate::symbols::{DISTANCE_EXTRA, MIN_MATCH, distance_symbol};
 
-/// Bits of a token's parts: an index to [`Code::first`], one to [`Code::second`], the distance's extra bits.
+/// Bits of a token's parts: an index to [`Code::first`], one to [`Code::second`]; the distance less one is above them,
+/// with whatever is above its extra bits: see [`above_extra`].
 const PART: u32 = 9;
 const PART_MASK: u32 = (1 << PART) - 1;
+
+#[inline(always)]
+fn copy_token(first: usize, symbol: u32, distance: usize) -> u32 {
+    let second = FIRST_DISTANCE as u32 + symbol;
+    first as u32 | second << PART | (distance as u32 - 1) << (2 * PART)
+}
+
+/// What a token of this distance symbol says above the extra bits: the rest of the distance less one, as far as there
+/// is room. [`Code::second`] holds it too, so that the exclusive or of both leaves the code and the extra bits: masking
+/// each distance would cost more.
+pub(crate) fn above_extra(symbol: usize) -> u32 {
+    let extra = DISTANCE_EXTRA[symbol];
+    let least = if symbol < 4 { symbol as u32 } else { (2 + symbol as u32 % 2) << extra };
+    least & (u32::MAX >> (2 * PART))
+}
 
 /// Keeps tokens and counts symbols.
 #[derive(Default)]
@@ -33,30 +49,20 @@ impl Sink for Collect {
     }
 
     #[inline(always)]
-    fn maybe_literal(&mut self, arena: &mut Arena, word: u64, so: bool) {
-        let byte = word as u8;
-        arena.frequencies.first[usize::from(byte)] += u32::from(so);
-        // Written in any case, and written over if it is none.
-        arena.set_token(self.count, u32::from(byte) | (NO_SECOND as u32) << PART);
-        self.count += usize::from(so);
-    }
-
-    #[inline(always)]
     fn two_literals(&mut self, arena: &mut Arena, word: u64) {
         let (byte, second) = (word as u8, (word >> 8) as u8);
         arena.frequencies.first[usize::from(byte)] += 1;
         arena.frequencies.first[usize::from(second)] += 1;
-        self.push(arena, u32::from(byte) | (SECOND_LITERAL as u32 + u32::from(second)) << PART);
+        self.push(arena, u32::from(byte) | u32::from(second) << PART);
     }
 
     #[inline(always)]
     fn copy(&mut self, arena: &mut Arena, length: usize, distance: usize) {
         let first = (FIRST_COPY - MIN_MATCH + length) % ENTRIES;
-        let (symbol, extra) = distance_symbol(distance);
+        let symbol = distance_symbol(distance);
         arena.frequencies.first[first] += 1;
         arena.frequencies.distances[symbol as usize % 32] += 1;
-        let extra_bits = (distance as u32 - 1) & ((1 << extra) - 1);
-        self.push(arena, first as u32 | symbol << PART | extra_bits << (2 * PART));
+        self.push(arena, copy_token(first, symbol, distance));
     }
 }
 
@@ -82,13 +88,6 @@ impl Sink for Write<'_> {
     }
 
     #[inline(always)]
-    fn maybe_literal(&mut self, _: &mut Arena, word: u64, so: bool) {
-        // No bits if it is none; a copy's bits still fit before the store.
-        let (bits, count) = self.first(word);
-        self.writer.add(bits & u64::from(so).wrapping_neg(), count & u32::from(so).wrapping_neg());
-    }
-
-    #[inline(always)]
     fn two_literals(&mut self, arena: &mut Arena, word: u64) {
         let (bits, count) = self.first(word);
         let (next_bits, next_count) = self.first(word >> 8);
@@ -98,9 +97,8 @@ impl Sink for Write<'_> {
     #[inline(always)]
     fn copy(&mut self, arena: &mut Arena, length: usize, distance: usize) {
         let first = (FIRST_COPY - MIN_MATCH + length) % ENTRIES;
-        let (symbol, extra) = distance_symbol(distance);
-        let extra_bits = (distance as u32 - 1) & ((1 << extra) - 1);
-        let (bits, count) = token_bits(self.code, first as u32 | symbol << PART | extra_bits << (2 * PART));
+        let token = copy_token(first, distance_symbol(distance), distance);
+        let (bits, count) = token_bits(self.code, token);
         self.writer.put(arena.stage(), bits, count);
     }
 }
@@ -112,7 +110,7 @@ fn token_bits(code: &Code, token: u32) -> (u64, u32) {
     let second = (token >> PART & PART_MASK) as usize;
     let extra = u64::from(token >> (2 * PART));
     let count = u32::from(code.first_count[first]);
-    let second_bits = u64::from(code.second[second]) | extra << (code.second_length[second] & 63);
+    let second_bits = u64::from(code.second[second]) ^ extra << (code.second_length[second] & 63);
     let bits = u64::from(code.first[first]) | second_bits << (count & 63);
     (bits, count + u32::from(code.second_count[second]))
 }

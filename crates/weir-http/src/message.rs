@@ -240,23 +240,32 @@ impl Field {
 /// A header or trailer section: field lines in order, duplicates kept, over one arena.
 ///
 /// The arena also holds the start line's parts of the message that the fields belong to.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Fields {
     arena: Vec<u8>,
     list: Vec<Field>,
+    /// Bytes at the arena's start that are a head or trailer section as it was received over HTTP/1.
+    received: usize,
 }
 
 impl Fields {
     /// An empty section over an arena that already holds bytes (a received head).
     #[must_use]
     pub fn with_arena(arena: Vec<u8>) -> Self {
-        Self { arena, list: Vec::with_capacity(16) }
+        Self { arena, list: Vec::with_capacity(16), received: 0 }
     }
 
     /// Empties the section and its arena; keeps both allocations.
     pub fn clear(&mut self) {
         self.arena.clear();
         self.list.clear();
+        self.received = 0;
+    }
+
+    /// Bytes of memory it holds.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.arena.capacity() + self.list.capacity() * size_of::<Field>()
     }
 
     /// Makes this section the same as another; keeps the allocations.
@@ -264,6 +273,7 @@ impl Fields {
         self.clear();
         self.arena.extend_from_slice(&other.arena);
         self.list.extend_from_slice(&other.list);
+        self.received = other.received;
     }
 
     /// The bytes of a span.
@@ -423,9 +433,10 @@ impl Fields {
     pub(crate) fn fill_received(&mut self, bytes: &[u8], folded: bool) {
         self.arena.clear();
         self.arena.extend_from_slice(bytes);
+        self.received = bytes.len();
         for field in &mut self.list {
             let name = &mut self.arena[field.name.range()];
-            name.make_ascii_lowercase();
+            make_lowercase(name);
             field.id = FieldName::from_lower(name);
             if folded {
                 for byte in &mut self.arena[field.value.range()] {
@@ -437,11 +448,55 @@ impl Fields {
         }
     }
 
+    /// The whole of a line that nobody changed since it was received, when that is how it is written, too:
+    /// the name in lower case, a colon and a space, the value, CR LF.
+    pub(crate) fn received_line(&self, field: &Field) -> Option<&[u8]> {
+        let (name, value) = (field.name.range(), field.value.range());
+        let line = self.arena[..self.received].get(name.start..value.end + 2)?;
+        let as_written = value.start == name.end + 2 && line[name.len()..].starts_with(b": ");
+        (as_written && line.ends_with(b"\r\n")).then_some(line)
+    }
+
     /// Removes all lines with this name and appends one.
     pub fn set(&mut self, name: &[u8], value: &[u8]) {
         self.remove_named(name);
         self.push(name, value);
     }
+}
+
+/// Lines, and bytes for each of them, that a copy has room for beyond what it copies.
+const COPY_SLACK_LINES: usize = 4;
+const COPY_SLACK_BYTES: usize = COPY_SLACK_LINES * 32;
+
+impl Clone for Fields {
+    /// A copy with some room: hardly any leaves as it is, least of all those of answers made in advance.
+    fn clone(&self) -> Self {
+        let mut copy = Self {
+            arena: Vec::with_capacity(self.arena.len() + COPY_SLACK_BYTES),
+            list: Vec::with_capacity(self.list.len() + COPY_SLACK_LINES),
+            received: 0,
+        };
+        copy.copy_from(self);
+        copy
+    }
+}
+
+/// Makes letters lower case, eight bytes at a time.
+#[inline]
+fn make_lowercase(bytes: &mut [u8]) {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    let (words, rest) = bytes.as_chunks_mut::<8>();
+    for chunk in words {
+        let word = u64::from_le_bytes(*chunk);
+        let ascii = word & !HIGH;
+        // The high bit of each byte says: it is above `Z`; it is `A` or above.
+        let above = ascii + ONES * u64::from(0x7f - b'Z');
+        let from = ascii + ONES * u64::from(0x80 - b'A');
+        let upper = from & !above & !word & HIGH;
+        *chunk = (word | (upper >> 2)).to_le_bytes();
+    }
+    rest.make_ascii_lowercase();
 }
 
 impl fmt::Debug for Fields {
@@ -620,6 +675,14 @@ impl Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lower_case_agrees_with_its_naive_twin() {
+        let mut bytes: Vec<u8> = (0..=255u8).cycle().take(256 * 8 + 5).step_by(3).collect();
+        let expected = bytes.to_ascii_lowercase();
+        make_lowercase(&mut bytes);
+        assert_eq!(bytes, expected);
+    }
 
     fn parts(uri: &str) -> (Option<String>, Option<String>, String, String) {
         let mut request = Request::default();

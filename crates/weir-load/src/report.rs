@@ -81,7 +81,10 @@ pub(crate) fn plan(plan: &Plan) -> String {
         Load::Replay { speed: 1.0 } => ", at the times of a log".to_owned(),
         Load::Replay { speed } => format!(", at {} times the speed of a log", units::short(speed)),
     });
-    if let Some(seconds) = plan.duration_seconds {
+    // A ramp lasts as long as its steps do.
+    if let Some(seconds) = plan.duration_seconds
+        && !matches!(plan.load, Load::Ramp { .. })
+    {
         text.push_str(&format!(", for {}", units::short_time(seconds)));
     }
     if let Some(requests) = plan.requests {

@@ -13,6 +13,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::address::Address;
 use crate::kernel;
+use crate::kernel_buffers::KernelBuffers;
 use crate::stream::{self, Stream};
 
 /// How to open a connection.
@@ -32,10 +33,27 @@ pub struct ConnectOptions {
     pub user_timeout: Option<Duration>,
     /// Congestion control algorithm (`cc`).
     pub congestion: Option<String>,
-    /// Netfilter mark (`set-mark`).
+    /// Sizes of the kernel's buffers.
+    pub buffers: KernelBuffers,
+    /// Netfilter mark (`set-bc-mark`); without the right to set it, the connection goes unmarked.
     pub mark: Option<u32>,
-    /// Type of service or traffic class byte (`set-tos`).
+    /// Type of service or traffic class byte (`set-bc-tos`).
     pub tos: Option<u32>,
+    /// Keep-alive probes (`option srvtcpka`).
+    pub keepalive: Option<KeepAlive>,
+    /// Closing resets the connection (`option nolinger`).
+    pub no_linger: bool,
+}
+
+/// Keep-alive probes; what is not given stays as the system has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KeepAlive {
+    /// Silence before the first probe.
+    pub idle: Option<Duration>,
+    /// Time between probes.
+    pub interval: Option<Duration>,
+    /// Probes without an answer before the connection is given up.
+    pub count: Option<u32>,
 }
 
 /// Opens a connection. Dropping the future closes the socket.
@@ -83,7 +101,8 @@ fn configure(socket: &Socket, to: SocketAddr, options: &ConnectOptions) -> io::R
         socket.bind_device(Some(interface.as_bytes()))?;
     }
     if let Some(mark) = options.mark {
-        socket.set_mark(mark)?;
+        // Needs CAP_NET_ADMIN: traffic that goes unmarked is better than none.
+        let _marked = socket.set_mark(mark);
     }
     if let Some(tos) = options.tos {
         set_tos(socket, to.ip(), tos)?;
@@ -97,8 +116,15 @@ fn configure(socket: &Socket, to: SocketAddr, options: &ConnectOptions) -> io::R
     if let Some(algorithm) = &options.congestion {
         socket.set_tcp_congestion(algorithm.as_bytes())?;
     }
+    options.buffers.set(socket)?;
     if options.fast_open {
         kernel::set_fast_open_connect(socket.as_fd())?;
+    }
+    if let Some(keepalive) = options.keepalive {
+        set_keepalive(socket, keepalive)?;
+    }
+    if options.no_linger {
+        socket.set_linger(Some(Duration::ZERO))?;
     }
     if let Some(source) = options.source {
         bind_source(socket, source, options.transparent)?;
@@ -145,26 +171,21 @@ pub fn original_destination(socket: &impl AsFd, local: &Address) -> io::Result<A
     Ok(Address::from_os(&os))
 }
 
-/// Turns on keep-alive probes; what is not given stays as the system has it.
-pub fn set_keepalive(
-    socket: &impl AsFd,
-    idle: Option<Duration>,
-    interval: Option<Duration>,
-    count: Option<u32>,
-) -> io::Result<()> {
+/// Turns on keep-alive probes.
+pub fn set_keepalive(socket: &impl AsFd, probes: KeepAlive) -> io::Result<()> {
     let mut keepalive = socket2::TcpKeepalive::new();
-    if let Some(idle) = idle {
+    if let Some(idle) = probes.idle {
         keepalive = keepalive.with_time(idle);
     }
-    if let Some(interval) = interval {
+    if let Some(interval) = probes.interval {
         keepalive = keepalive.with_interval(interval);
     }
-    if let Some(count) = count {
+    if let Some(count) = probes.count {
         keepalive = keepalive.with_retries(count);
     }
     let socket = SockRef::from(socket);
     socket.set_keepalive(true)?;
-    socket.set_tcp_keepalive(&keepalive)
+    if probes == KeepAlive::default() { Ok(()) } else { socket.set_tcp_keepalive(&keepalive) }
 }
 
 #[cfg(test)]
@@ -193,6 +214,8 @@ mod tests {
             source: Some("127.0.0.2:0".parse().unwrap()),
             user_timeout: Some(Duration::from_secs(3)),
             tos: Some(0x10),
+            keepalive: Some(KeepAlive { count: Some(3), ..KeepAlive::default() }),
+            no_linger: true,
             ..ConnectOptions::default()
         };
         check(Address::Ip(open), source, Ok(()));

@@ -135,6 +135,25 @@ pub fn tcp_info_of(number: RawFd) -> io::Result<TcpInfo> {
     })
 }
 
+/// Sets the netfilter mark of what a socket known by its number sends from now on; see [`tcp_info_of`] about numbers.
+pub fn set_mark_of(number: RawFd, mark: u32) -> io::Result<()> {
+    set_int_of(number, libc::SOL_SOCKET, libc::SO_MARK, mark.cast_signed())
+}
+
+/// Sets the type of service (IPv4) and traffic class (IPv6) of what a socket known by its number sends from now on.
+pub fn set_tos_of(number: RawFd, tos: u8) -> io::Result<()> {
+    // A socket has one of both; one that is bound to both families has both.
+    let v6 = set_int_of(number, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, i32::from(tos));
+    set_int_of(number, libc::IPPROTO_IP, libc::IP_TOS, i32::from(tos)).or(v6)
+}
+
+fn set_int_of(number: RawFd, level: i32, option: i32, value: i32) -> io::Result<()> {
+    let length = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: setsockopt takes any number as a descriptor; it reads `length` bytes of `value`, which outlives the call.
+    let result = unsafe { libc::setsockopt(number, level, option, (&raw const value).cast(), length) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,6 +188,15 @@ mod tests {
         assert!(tcp_info_of(-1).is_err());
         let (unix, _other) = std::os::unix::net::UnixStream::pair().unwrap();
         assert!(tcp_info(&unix).is_err());
+    }
+
+    #[test]
+    fn sockets_known_by_number_are_marked() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        set_tos_of(listener.as_raw_fd(), 0x10).unwrap();
+        assert_eq!(socket2::SockRef::from(&listener).tos_v4().unwrap(), 0x10);
+        assert!(set_tos_of(-1, 0).is_err());
+        assert!(set_mark_of(-1, 0).is_err());
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub mod timers;
 
 pub mod kernel;
 
+pub mod kernel_buffers;
+
 pub use address::Address;
 
 pub use stream::Stream;

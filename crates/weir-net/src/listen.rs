@@ -19,11 +19,12 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use crate::address::Address;
 use crate::handover::{self, Inheritance};
 use crate::kernel;
+use crate::kernel_buffers::KernelBuffers;
 use crate::stream::{self, Stream};
 
 /// Connections the kernel queues for a listener whose options name no number.
@@ -32,6 +33,9 @@ const DEFAULT_BACKLOG: u32 = 1024;
 /// Pause after the process or the system ran out of descriptors or memory; connections wait in the kernel's
 /// queue meanwhile, where trying again at once would only burn the processor.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
+
+/// Time until it is said again that descriptors or memory ran out.
+const EXHAUSTED_REMINDER: Duration = Duration::from_secs(60);
 
 /// Seconds a connection may stay silent before a deferred accept reports it anyway.
 const DEFER_ACCEPT_SECONDS: i32 = 1;
@@ -136,6 +140,8 @@ pub struct ListenOptions {
     pub congestion: Option<String>,
     /// Keep SYN packets for inspection (`tcp-ss`), 1 or 2.
     pub save_syn: Option<i32>,
+    /// Sizes of the kernel's buffers of its connections.
+    pub buffers: KernelBuffers,
     /// Whether other processes may bind the same address too (all but `noreuseport`).
     pub no_reuse_port: bool,
     /// Access permissions of a unix socket.
@@ -253,7 +259,7 @@ impl Listener {
                 ListeningSocket::Unix(UnixListener::from_std(socket.into())?)
             }
         };
-        Ok(Acceptor { socket, pause: None, exhausted: false })
+        Ok(Acceptor { socket, pause: None, told: None })
     }
 }
 
@@ -317,6 +323,7 @@ fn configure(socket: &Socket, options: &ListenOptions) -> io::Result<()> {
     if let Some(mode) = options.save_syn {
         kernel::set_save_syn(socket.as_fd(), mode)?;
     }
+    options.buffers.set(socket)?;
     if options.fast_open {
         let queue =
             options.backlog.map_or(FAST_OPEN_QUEUE, |backlog| i32::try_from(backlog).unwrap_or(i32::MAX));
@@ -406,7 +413,8 @@ impl std::error::Error for AcceptError {}
 pub struct Acceptor {
     socket: ListeningSocket,
     pause: Option<Pin<Box<Sleep>>>,
-    exhausted: bool,
+    /// When it was last said that something is exhausted.
+    told: Option<Instant>,
 }
 
 impl fmt::Debug for Acceptor {
@@ -424,10 +432,7 @@ impl Acceptor {
                 self.pause = None;
             }
             let error = match ready!(self.socket.poll_accept(cx)) {
-                Ok(accepted) => {
-                    self.exhausted = false;
-                    return Poll::Ready(Ok(accepted));
-                }
+                Ok(accepted) => return Poll::Ready(Ok(accepted)),
                 Err(error) => error,
             };
             if !is_exhaustion(&error) {
@@ -436,8 +441,10 @@ impl Acceptor {
                 continue;
             }
             self.pause = Some(Box::pin(tokio::time::sleep(EXHAUSTED_PAUSE)));
-            if !self.exhausted {
-                self.exhausted = true;
+            // At the limit each connection that ends makes room for one, and the next is too many again.
+            let now = Instant::now();
+            if self.told.is_none_or(|told| now - told >= EXHAUSTED_REMINDER) {
+                self.told = Some(now);
                 return Poll::Ready(Err(AcceptError(error)));
             }
         }

@@ -6,13 +6,13 @@
 //!
 //! Each thread runs [`drive`] once; a deadline belongs to the thread that made it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -45,14 +45,49 @@ const COARSE_STEP_MS: u64 = 32;
 const SWEEP_FROM_ENTRIES: usize = 1024;
 
 thread_local! {
+    /// What [`now_ms`] says while it is held; 0 while it is not.
+    static HELD_MS: Cell<u64> = const { Cell::new(0) };
     static TIMERS: RefCell<Timers> = const { RefCell::new(Timers::new()) };
 }
 
 /// Milliseconds of a clock that only goes forward, as of the kernel's last tick (1 to 4 ms ago).
 ///
-/// Reading it costs a few nanoseconds and no system call.
+/// Reading it costs a few nanoseconds and no system call; next to nothing under [`ClockHeld`].
 pub fn now_ms() -> u64 {
-    ms(ClockId::MonotonicCoarse)
+    match HELD_MS.get() {
+        0 => ms(ClockId::MonotonicCoarse),
+        held => held,
+    }
+}
+
+/// A future during each poll of which the clock of [`now_ms`] stands still: a request asks for the time
+/// twenty times, and a poll takes microseconds.
+pub struct ClockHeld<F>(pub F);
+
+impl<F: Future + Unpin> Future for ClockHeld<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let _hold = ClockHold::new();
+        Pin::new(&mut self.0).poll(cx)
+    }
+}
+
+/// Holds the clock until dropped; within another hold, as that one does.
+struct ClockHold {
+    before_ms: u64,
+}
+
+impl ClockHold {
+    fn new() -> Self {
+        Self { before_ms: HELD_MS.replace(now_ms()) }
+    }
+}
+
+impl Drop for ClockHold {
+    fn drop(&mut self) {
+        HELD_MS.set(self.before_ms);
+    }
 }
 
 fn precise_now_ms() -> u64 {
@@ -321,6 +356,21 @@ mod tests {
 
     fn fired(timers: &mut Timers, now_ms: u64) -> usize {
         timers.fire(now_ms).len()
+    }
+
+    #[test]
+    fn the_clock_stands_still_during_a_poll_only() {
+        let far_ms = now_ms() + 1_000_000;
+        let mut inner = std::pin::pin!(ClockHeld(std::future::poll_fn(|_| Poll::Ready(now_ms()))));
+        HELD_MS.set(far_ms);
+        assert_eq!(inner.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(far_ms));
+        assert_eq!(now_ms(), far_ms);
+        HELD_MS.set(0);
+        let mut outer = std::pin::pin!(ClockHeld(std::future::poll_fn(|_| Poll::Ready(HELD_MS.get()))));
+        let Poll::Ready(held_ms) = outer.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+            panic!("ready")
+        };
+        assert!(held_ms > 0 && HELD_MS.get() == 0);
     }
 
     #[test]

@@ -68,8 +68,8 @@ impl Client<'_> {
             let held = !self.core.is_receiving();
             let taken = self.core.receive(input).unwrap_or(input.len());
             input.drain(..taken);
-            self.run_due(cx);
             self.handle_events();
+            self.run_due(cx);
             let blocked = self.send(cx, stream)?;
             if !blocked && self.core.is_finished() {
                 return Poll::Ready(Ok(()));
@@ -103,8 +103,9 @@ impl Client<'_> {
                     Poll::Pending => return Ok(true),
                 }
             }
-            // Room that has become free may be taken at once.
+            // Room that has become free may be taken at once. The alarm is set last: any event may ask for one.
             self.handle_events();
+            self.run_due(cx);
             if self.core.output().is_empty() {
                 break;
             }

@@ -131,51 +131,67 @@ fn a_stall_lasts_as_long_as_the_client() {
     assert_eq!(stream.read(&mut [0; 16]).unwrap(), 0);
 }
 
-/// Asks for all paths at once over one connection: status and body of each, or none for a reset.
-fn over_h2(to: SocketAddr, paths: &[&str]) -> Vec<Option<(u16, usize)>> {
-    let mut core = Connection::client(Settings::default());
-    let mut stream = TcpStream::connect(to).unwrap();
-    let ids: Vec<StreamId> = paths
-        .iter()
-        .map(|path| {
+/// A client's HTTP/2 connection.
+struct Client {
+    core: Connection,
+    stream: TcpStream,
+    input: Vec<u8>,
+    /// Status and bytes of body so far, and whether the stream has ended well.
+    answers: HashMap<StreamId, (u16, usize)>,
+    ended: HashMap<StreamId, bool>,
+}
+
+impl Client {
+    fn new(to: SocketAddr) -> Self {
+        let stream = TcpStream::connect(to).unwrap();
+        let core = Connection::client(Settings::default());
+        Self { core, stream, input: Vec::new(), answers: HashMap::new(), ended: HashMap::new() }
+    }
+
+    /// Asks for all paths at once: status and length of each, or none for a reset.
+    fn ask(&mut self, paths: &[&str]) -> Vec<Option<(u16, usize)>> {
+        let send = |path: &&str| {
             let mut request = Request::default();
             request.set_method(b"GET");
             request.set_uri(format!("http://a{path}").as_bytes());
             request.normalized_uri = true;
-            core.send_request(&request, true).unwrap()
-        })
-        .collect();
-    let mut answers: HashMap<StreamId, (u16, usize)> = HashMap::new();
-    let mut ended: HashMap<StreamId, bool> = HashMap::new();
-    let (mut input, mut buffer) = (Vec::new(), vec![0; 65_536]);
-    while ended.len() < paths.len() {
-        stream.write_all(core.output()).unwrap();
-        core.advance_output(core.output().len());
-        let count = stream.read(&mut buffer).unwrap();
+            self.core.send_request(&request, true).unwrap()
+        };
+        let ids: Vec<StreamId> = paths.iter().map(send).collect();
+        while ids.iter().any(|id| !self.ended.contains_key(id)) {
+            self.stream.write_all(self.core.output()).unwrap();
+            self.core.advance_output(self.core.output().len());
+            self.receive();
+        }
+        ids.iter().map(|id| self.ended[id].then(|| self.answers[id])).collect()
+    }
+
+    fn receive(&mut self) {
+        let mut buffer = [0; 65_536];
+        let count = self.stream.read(&mut buffer).unwrap();
         assert!(count > 0, "closed too early");
-        input.extend_from_slice(&buffer[..count]);
-        let taken = core.receive(&input).unwrap();
-        input.drain(..taken);
-        while let Some(event) = core.poll_event() {
+        self.input.extend_from_slice(&buffer[..count]);
+        let taken = self.core.receive(&self.input).unwrap();
+        self.input.drain(..taken);
+        while let Some(event) = self.core.poll_event() {
             match event {
                 Event::Response { stream, response, end } => {
-                    answers.insert(stream, (response.status, 0));
+                    self.answers.insert(stream, (response.status, 0));
                     if end {
-                        ended.insert(stream, true);
+                        self.ended.insert(stream, true);
                     }
                 }
                 Event::Data { stream } => {
-                    let bytes = core.received(stream).len();
-                    core.consume(stream, bytes);
-                    answers.entry(stream).or_default().1 += bytes;
+                    let bytes = self.core.received(stream).len();
+                    self.core.consume(stream, bytes);
+                    self.answers.entry(stream).or_default().1 += bytes;
                 }
-                Event::End { stream } => drop(ended.insert(stream, true)),
-                Event::Reset { stream, .. } => drop(ended.insert(stream, false)),
+                Event::End { stream } => drop(self.ended.insert(stream, true)),
+                Event::Reset { stream, .. } => drop(self.ended.insert(stream, false)),
                 _ => {}
             }
         }
     }
-    ids.iter().map(|id| ended[id].then(|| answers[id])).collect()
 }
 
 #[test]
@@ -183,7 +199,7 @@ fn http2_answers() {
     let (_running, to) = server();
     let check = |cases: &[(&str, Option<(u16, usize)>)]| {
         let paths: Vec<&str> = cases.iter().map(|(path, _)| *path).collect();
-        for ((path, expected), found) in cases.iter().zip(over_h2(to, &paths)) {
+        for ((path, expected), found) in cases.iter().zip(Client::new(to).ask(&paths)) {
             assert_eq!(found, *expected, "{path}");
         }
     };
@@ -201,4 +217,14 @@ fn http2_answers() {
         ("/bytes/9000/cut/1000", None),
     ]);
     check(&[("/bytes/200000", Some((200, 200_000))); 50]);
+}
+
+/// The connection is quiet while an answer is held back: only the alarm brings it.
+#[test]
+fn a_delay_on_a_quiet_http2_connection_ends() {
+    let (_running, to) = server();
+    let mut client = Client::new(to);
+    for path in ["/bytes/9", "/delay/5ms/bytes/9", "/bytes/9?chunk=3&every=5ms", "/delay/5ms/bytes/9"] {
+        assert_eq!(client.ask(&[path]), [Some((200, 9))], "{path}");
+    }
 }

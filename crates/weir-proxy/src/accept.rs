@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use weir_config::model::Config;
 use weir_net::listen::Acceptor;
 use weir_net::timers::now_ms;
 
@@ -14,6 +15,9 @@ use crate::worker::Worker;
 
 /// Pause while a rate limit holds new sessions back.
 const RATE_PAUSE: Duration = Duration::from_millis(10);
+
+/// Ports below need rights to be used.
+const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 
 /// Accepts connections on one thread's end of a listening socket until the soft stop.
 pub(crate) async fn run(worker: Rc<Worker>, entry: Rc<Entry>, mut acceptor: Acceptor) {
@@ -35,12 +39,15 @@ pub(crate) async fn run(worker: Rc<Worker>, entry: Rc<Entry>, mut acceptor: Acce
             worker.logger.send(&front.logs, level::ALERT, front.log_tag.as_deref(), message.as_bytes());
         }
         for accepted in batch.drain(..) {
+            if is_refused(worker.config(), accepted.peer.port()) {
+                continue;
+            }
             let shared = &worker.shared;
             shared.connections.fetch_add(1, Relaxed);
             shared.total_connections.fetch_add(1, Relaxed);
             shared.connection_rate.hit(now_ms());
             let (worker, entry) = (Rc::clone(&worker), Rc::clone(&entry));
-            tokio::task::spawn_local(connection::serve(worker, entry, accepted.stream, accepted.peer));
+            tokio::task::spawn_local(connection::serve(worker, entry, Box::new(accepted)));
         }
     }
 }
@@ -54,9 +61,20 @@ fn room(worker: &Worker, entry: &Entry) -> usize {
     let frontend = left(state.front_limit.load(Relaxed), state.front_current.now());
     let bind = match entry.bind.maxconn {
         0 => usize::MAX,
-        limit => left(limit, entry.current.now()),
+        limit => left(limit, entry.state.current.now()),
     };
-    process.min(frontend).min(bind)
+    let tls = match worker.config().global.maxsslconn {
+        limit if limit > 0 && entry.tls.is_some() => {
+            (limit as usize).saturating_sub(shared.tls_connections.load(Relaxed))
+        }
+        _ => usize::MAX,
+    };
+    process.min(frontend).min(bind).min(tls)
+}
+
+/// `harden.reject-privileged-ports.tcp`: clients from ports that services have, as in attacks by reflection.
+fn is_refused(config: &Config, port: Option<u16>) -> bool {
+    config.global.reject_privileged_ports_tcp && port.is_some_and(|port| port < FIRST_UNPRIVILEGED_PORT)
 }
 
 /// Whether a limit a second is reached: the frontend's, or one of the process.

@@ -195,7 +195,8 @@ fn start_configured(worker: &Rc<Worker>, slots: &Option<Rc<Semaphore>>) {
             continue;
         }
         let span_ms = shortest.max(kind.interval_ms(&server));
-        let delay_ms = span_ms.saturating_mul(at as u64) / count;
+        let most_ms = shared.config.global.max_spread_checks.map_or(u64::MAX, |most| most.as_millis() as u64);
+        let delay_ms = span_ms.min(most_ms).saturating_mul(at as u64) / count;
         watch(worker, &server, kind, Duration::from_millis(delay_ms), slots.clone());
     }
 }

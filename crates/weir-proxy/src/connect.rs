@@ -1,6 +1,7 @@
 //! The server's side of an exchange: a connection, the request on it, the response's head, and retries.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,13 +9,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 
-use weir_config::model::{Balance, KeepAlive, Proto, Proxy};
-use weir_http::{Method, Response};
-use weir_net::connect::{ConnectOptions, connect};
+use weir_config::model::{Balance, HttpReuse, KeepAlive, Proto, Proxy, ServerAddr};
+use weir_http::{FieldName, Method, Response};
+use weir_net::connect::{self as net, ConnectOptions};
 use weir_net::timers::now_ms;
 use weir_net::{Address, Stream};
 use weir_rules::txn::TlsFacts;
+use weir_rules::{Reply, Txn};
 
+use crate::buffer::Buffer;
 use crate::check::observe::{Seen, observe};
 use crate::counters::Counter;
 use crate::edge::h2::H2Shared;
@@ -24,12 +27,14 @@ use crate::forward::{self, Fault};
 use crate::pick::{self, Held};
 use crate::pool::{Asker, ConnectionFacts, IdleH1, PoolKey, SharedH2, reopen};
 use crate::state::ServerState;
-use crate::{proxy_header, request_head, server_tls, takeover};
+use crate::takeover::{self, Found};
+use crate::worker::Worker;
+use crate::{filter, listeners, proxy_header, request_head, server_tls, socks4};
 
 /// A connection to a server that carries this exchange's request.
 pub(crate) struct ServerConnection {
     pub(crate) edge: Edge,
-    pub(crate) facts: ConnectionFacts,
+    pub(crate) facts: Box<ConnectionFacts>,
     pub(crate) tls: Option<Rc<dyn TlsFacts>>,
     /// It came from the pool.
     pub(crate) reused: bool,
@@ -62,6 +67,9 @@ pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Respons
     }
     request_head::prepare(x);
     let mut held = pick::assign(x, None).await?;
+    if let Some(prefix) = redirects(x, &held) {
+        return Err(Stop::Reply(Box::new(elsewhere(&prefix, x.txn.request.uri_bytes()))));
+    }
     loop {
         let attempt = Attempt::of(&held);
         let failure = match obtain(x, &proxy, held).await {
@@ -84,6 +92,22 @@ pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Respons
         }
         held = next_try(x, &proxy, &attempt, &failure).await?;
     }
+}
+
+/// Manual, server keyword `redir`: clients fetch from the server themselves.
+fn redirects(x: &Exchange, held: &Held) -> Option<Vec<u8>> {
+    let fetches = matches!(x.txn.request.method, Method::Get | Method::Head);
+    held.server.config.redir.clone().filter(|_| fetches)
+}
+
+/// A redirection to the same path under another prefix.
+fn elsewhere(prefix: &[u8], uri: &[u8]) -> Reply {
+    let authority = memchr::memmem::find(uri, b"://").map_or(0, |at| at + 3);
+    let path = memchr::memchr(b'/', &uri[authority..]).map_or(&b"/"[..], |at| &uri[authority + at..]);
+    let mut response = Response::new(302, "Found");
+    response.fields.push(b"cache-control", b"no-cache");
+    response.fields.push(b"location", &[prefix, path].concat());
+    Reply { response, body: [].into() }
 }
 
 /// What a failed try says of the server's health (`observe`).
@@ -123,6 +147,7 @@ async fn ask(
 ) -> Result<(ServerConnection, Response), Failure> {
     let reused = connection.reused;
     x.upload.restart(retries_responses(proxy) || reused);
+    x.upload.filters = filter::request_body(x);
     let length = x.upload.length();
     let fail = |fault| Failure::Response { fault, reused };
     if !x.txn.request.protocol.is_empty() {
@@ -135,6 +160,11 @@ async fn ask(
         if !in_time {
             return Err(fail(Fault::ServerTimeout));
         }
+    }
+    if let Some(name) = &proxy.http_send_name_header {
+        // Anew with each try: another server has another name.
+        x.txn.request.fields.remove_named(name);
+        x.txn.request.fields.push(name, connection.held.server.config.name.as_bytes());
     }
     connection.edge.send_request(&x.txn.request, length).map_err(|e| fail(Fault::Server(e)))?;
     let response = forward::until_response(x, &mut connection.edge).await.map_err(fail)?;
@@ -337,33 +367,39 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         generation: server.generation.load(Relaxed),
         identity: identity.hash(),
     };
-    let asker = Asker { client: x.client_id, first_request: x.first_request, reuse: proxy.http_reuse };
+    // A server without an address has no connections but those that were given to it.
+    let given = server.config.addr == ServerAddr::Reverse;
+    let reuse = if given { HttpReuse::Always } else { proxy.http_reuse };
+    let asker = Asker { client: x.client_id, first_request: x.first_request, reuse };
     let started = now_ms();
-    if proxy.options.keep_alive == KeepAlive::KeepAlive && !x.tunnel {
+    if (given || proxy.options.keep_alive == KeepAlive::KeepAlive) && !x.tunnel {
         if let Some(idle) = x.worker.pool.take_h1(&key, asker, x.worker.thread) {
             let (edge, facts, tls) = reopen(idle);
             return Ok(established(x, edge, facts, tls, held, true, started));
         }
-        if let Some(shared) = x.worker.pool.take_h2(&key, asker) {
+        if let Some(shared) = x.worker.pool.take_h2(&key, asker, x.worker.thread) {
             let edge = Edge::H2(shared.shared.open(None, false));
             return Ok(established(x, edge, shared.facts, shared.tls, held, true, started));
         }
-        if server.idle.load(Relaxed) > 0
-            && let Some(idle) = takeover::take(&x.worker, &server, &key, asker).await
-        {
-            let (edge, facts, tls) = reopen(idle);
+        if let Some(found) = Box::pin(takeover::take(&x.worker, &server, &key, asker)).await {
+            let (edge, facts, tls) = match found {
+                Found::H1(idle) => reopen(idle),
+                Found::H2(shared) => (Edge::H2(shared.shared.open(None, false)), shared.facts, shared.tls),
+            };
             return Ok(established(x, edge, facts, tls, held, true, started));
         }
     }
     server.count(x.worker.thread, Counter::ConnectAttempts, 1);
+    x.worker.make_room();
     let set = x.txn.set_other_timeouts[0].map(|ms| Duration::from_millis(u64::from(ms)));
     match set.or(proxy.timeouts.connect) {
         Some(time) => x.deadline.set_after(time),
         None => x.deadline.clear(),
     }
     let opened = {
-        let txn = &x.txn;
-        let mut opening = std::pin::pin!(open(txn, &server, &identity));
+        // On the heap: a request that finds an idle connection needs none of its state.
+        let options = socket_options(&x.worker, &server);
+        let mut opening = Box::pin(open(x.txn.dst(), &server, &identity, options));
         let (deadline, client) = (&mut x.deadline, &mut x.client);
         let abort = proxy.options.abortonclose;
         std::future::poll_fn(|cx| {
@@ -381,7 +417,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         .await?
     };
     observe(&x.worker.shared, &server, Seen::Connected);
-    let facts = ConnectionFacts {
+    let facts = Box::new(ConnectionFacts {
         server: Arc::clone(&server),
         requests: 0,
         owner: x.client_id,
@@ -390,12 +426,14 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         local: opened.local,
         remote: opened.remote,
         key,
-    };
-    let edge = match opened.h2 {
+    });
+    // In TCP mode whatever was negotiated is spoken by the ends.
+    let edge = match opened.h2 && !x.tunnel {
         true => start_h2(x, opened.stream, &facts, opened.tls.clone()),
         false => {
             let mut edge = H1Edge::new(opened.stream, Rc::clone(&x.worker));
             edge.adjust_case = proxy.options.h1_case_adjust_bogus_server;
+            edge.accept_unsafe = proxy.options.accept_unsafe_violations_in_http_response;
             Edge::H1(Box::new(edge))
         }
     };
@@ -406,7 +444,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
 fn established(
     x: &mut Exchange,
     mut edge: Edge,
-    facts: ConnectionFacts,
+    facts: Box<ConnectionFacts>,
     tls: Option<Rc<dyn TlsFacts>>,
     held: Held,
     reused: bool,
@@ -433,9 +471,11 @@ fn established(
         Edge::H2(_) => None,
     };
     if let Edge::H1(edge) = &mut edge {
-        let keep_alive = x.worker.proxy(x.back).options.keep_alive;
-        edge.keep_alive = keep_alive == KeepAlive::KeepAlive;
+        let options = &x.worker.proxy(x.back).options;
+        edge.keep_alive = options.keep_alive == KeepAlive::KeepAlive;
+        edge.pretend_keep_alive = options.http_pretend_keepalive;
     }
+    x.txn.session.last_server.set(Some((x.back, server.config.id)));
     server.count(thread, Counter::Sessions, 1);
     server.rate.hit(now_ms());
     server.last_session_ms.store(now_ms(), Relaxed);
@@ -443,12 +483,14 @@ fn established(
 }
 
 /// What distinguishes connections to one server from each other.
+#[derive(Default)]
 pub(crate) struct Identity {
     pub(crate) sni: Option<Vec<u8>>,
     pub(crate) proxy_header: Option<Vec<u8>>,
-    pub(crate) source: Option<std::net::SocketAddr>,
     name: Option<Vec<u8>>,
     port: u16,
+    /// Netfilter mark and type of service that rules set.
+    marks: (Option<u32>, Option<u8>),
     /// Protocol a WebSocket has to travel over (`ws`); `None` for other requests.
     websocket: Option<Proto>,
 }
@@ -457,7 +499,12 @@ impl Identity {
     fn of(x: &Exchange, server: &ServerState) -> Self {
         let config = &server.config;
         let bytes = |value: weir_rules::Value<'_>| value.into_bytes().into_owned();
-        let sni = server.tls_settings().and_then(|ssl| ssl.sni.as_ref());
+        let sni = server.tls_settings().and_then(|ssl| match &ssl.sni {
+            Some(expr) => expr.eval(&x.txn).map(bytes),
+            // Manual, `sni-auto`: the host that the request is for, without its port.
+            None if ssl.no_sni_auto || x.tunnel => None,
+            None => x.txn.request.fields.first(FieldName::Host).map(without_port),
+        });
         let port = match config.port_map {
             // Manual, `server`: port 0 stands for the port the client connected to.
             weir_config::model::PortMap::Fixed if server.addr.load().ip().is_some_and(|a| a.port() == 0) => {
@@ -470,27 +517,48 @@ impl Identity {
             }
         };
         Self {
-            sni: sni.and_then(|expr| expr.eval(&x.txn).map(bytes)),
+            sni,
             proxy_header: config.send_proxy.as_ref().map(|send| proxy_header::build(send, &x.txn)),
-            source: config.source.or(x.worker.proxy(x.back).source),
             name: config.pool_conn_name.as_ref().and_then(|expr| expr.eval(&x.txn).map(bytes)),
             port,
+            marks: (x.txn.server_mark, x.txn.server_tos),
             websocket: websocket_proto(x, config),
         }
     }
 
-    fn hash(&self) -> u64 {
+    /// Of a connection that was given to a server under a name.
+    pub(crate) fn named(name: Option<&[u8]>) -> Self {
+        Self { name: name.map(<[u8]>::to_vec), ..Self::default() }
+    }
+
+    /// Of a connection that no request asked for: `txn` has nothing but facts of this process.
+    pub(crate) fn without_client(txn: &Txn, server: &ServerState) -> Self {
+        let config = &server.config;
+        let sni = server.tls_settings().and_then(|ssl| ssl.sni.as_ref());
+        Self {
+            sni: sni.and_then(|expr| expr.eval(txn)).map(|name| name.into_bytes().into_owned()),
+            proxy_header: config.send_proxy.as_ref().map(|send| proxy_header::build(send, txn)),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn hash(&self) -> u64 {
         let plain = self.sni.is_none() && self.proxy_header.is_none() && self.name.is_none();
-        if plain && self.port == 0 && self.websocket.is_none() {
+        if plain && self.port == 0 && self.websocket.is_none() && self.marks == (None, None) {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
         // Manual, `http-reuse`: the name is what `pool-conn-name` says, and the TLS name only without it.
         let name = self.name.as_ref().or(self.sni.as_ref());
-        (name, &self.proxy_header, self.port).hash(&mut hasher);
+        (name, &self.proxy_header, self.port, self.marks).hash(&mut hasher);
         (self.websocket == Some(Proto::H2), self.websocket.is_some()).hash(&mut hasher);
         hasher.finish()
     }
+}
+
+/// `example.org` of `example.org:8443`; an address in brackets is no name.
+fn without_port(host: &[u8]) -> Vec<u8> {
+    host.split(|b| *b == b':').next().unwrap_or_default().to_vec()
 }
 
 /// Manual, server keyword `ws`: `auto` keeps to HTTP/1 unless the server line leaves nothing but HTTP/2.
@@ -518,11 +586,31 @@ pub(crate) struct Opened {
     pub(crate) remote: Option<std::net::SocketAddr>,
 }
 
+/// How sockets towards a server are opened, by its line and its backend's.
+pub(crate) fn socket_options(worker: &Worker, server: &ServerState) -> ConnectOptions {
+    let proxy = worker.proxy(server.proxy);
+    let config = &server.config;
+    let probes = &proxy.srvtcpka;
+    let probes = net::KeepAlive { idle: probes.idle, interval: probes.interval, count: probes.count };
+    ConnectOptions {
+        source: config.source.or(proxy.source),
+        interface: config.interface.clone().or_else(|| proxy.source_interface.clone()),
+        fast_open: config.tfo,
+        user_timeout: config.tcp_ut,
+        congestion: config.congestion.clone(),
+        buffers: listeners::kernel_buffers(worker.config().global.tune.server_sockets),
+        keepalive: proxy.options.srvtcpka.then_some(probes),
+        no_linger: proxy.options.nolinger,
+        ..ConnectOptions::default()
+    }
+}
+
 /// Connects, sends the PROXY header, shakes hands.
-async fn open(
-    txn: &weir_rules::Txn,
+pub(crate) async fn open(
+    client_dst: Option<SocketAddr>,
     server: &Arc<ServerState>,
     identity: &Identity,
+    options: ConnectOptions,
 ) -> Result<Opened, ConnectError> {
     let target = server.addr.load_full();
     let mut address = target.address.clone().ok_or(ConnectError::Unresolved)?;
@@ -531,20 +619,16 @@ async fn open(
             ip.set_port(identity.port);
         }
         if ip.ip().is_unspecified()
-            && let Some(dst) = txn.dst()
+            && let Some(dst) = client_dst
         {
             // Manual, `server`: 0.0.0.0 forwards to the address the client connected to.
             ip.set_ip(dst.ip());
         }
     }
-    let options = ConnectOptions {
-        source: identity.source,
-        interface: server.config.interface.clone(),
-        fast_open: server.config.tfo,
-        user_timeout: server.config.tcp_ut,
-        ..ConnectOptions::default()
-    };
-    let mut stream = connect(&address, &options).await.map_err(|error| classify(&error))?;
+    let (mark, tos) = identity.marks;
+    let options = ConnectOptions { mark, tos: tos.map(u32::from), ..options };
+    let opened = socks4::connect_by(server.config.socks4, &address, &options).await;
+    let mut stream = opened.map_err(|error| classify(&error))?;
     let local = stream.local_addr().ok().and_then(|a| a.socket_addr());
     if let Some(header) = &identity.proxy_header {
         stream.write_all(header).await.map_err(|error| classify(&error))?;
@@ -578,31 +662,41 @@ fn classify(error: &std::io::Error) -> ConnectError {
     }
 }
 
-/// Puts an HTTP/2 connection to work: its driver runs until it ends, its streams are exchanges.
-fn start_h2(
-    x: &Exchange,
-    mut stream: Stream,
-    facts: &ConnectionFacts,
-    tls: Option<Rc<dyn TlsFacts>>,
-) -> Edge {
-    let worker = Rc::clone(&x.worker);
+/// Puts a new HTTP/2 connection to work.
+fn start_h2(x: &Exchange, stream: Stream, facts: &ConnectionFacts, tls: Option<Rc<dyn TlsFacts>>) -> Edge {
+    let worker = &x.worker;
     let shared = H2Shared::new(crate::h2_settings::client(worker.config()));
-    let connection = SharedH2 { shared: Rc::clone(&shared), tls, facts: facts.clone() };
-    let reusable = worker.proxy(x.back).options.keep_alive == KeepAlive::KeepAlive;
-    if reusable {
-        worker.pool.share_h2(connection);
-    }
     let edge = shared.open(None, false);
+    let reusable = worker.proxy(x.back).options.keep_alive == KeepAlive::KeepAlive;
+    multiplex(
+        worker,
+        SharedH2 { shared, tls, facts: Box::new(facts.clone()) },
+        stream,
+        Buffer::default(),
+        reusable,
+    );
+    Edge::H2(edge)
+}
+
+/// Starts the driver of an HTTP/2 connection, which runs until it ends or another thread takes it over; its streams
+/// are exchanges.
+pub(crate) fn multiplex(
+    worker: &Rc<Worker>,
+    connection: SharedH2,
+    stream: Stream,
+    input: Buffer,
+    reusable: bool,
+) {
+    let shared = Rc::clone(&connection.shared);
+    shared.set_socket(stream, input);
+    if reusable {
+        worker.pool.share_h2(connection, worker.thread);
+    }
+    let worker = Rc::clone(worker);
     tokio::task::spawn_local(async move {
-        let mut input = crate::buffer::Buffer::default();
-        // The end of the connection is the streams' to report; there is nobody else to tell.
-        let _ended = std::future::poll_fn(|cx| {
-            shared.poll_drive(cx, &mut stream, &mut input, &worker, &mut |_, _| {})
-        })
-        .await;
+        std::future::poll_fn(|cx| shared.poll_drive_own(cx, &worker)).await;
         shared.die();
     });
-    Edge::H2(edge)
 }
 
 /// After the exchange: keeps the connection for the next request, or closes it.
@@ -620,7 +714,7 @@ pub(crate) fn done(x: &Exchange, connection: ServerConnection) {
         && edge.input.is_empty()
         && edge.output.is_empty()
         && !edge.read_closed;
-    if clean && !spent && x.txn.request.method != Method::Connect {
+    if clean && !spent && x.txn.request.method != Method::Connect && x.worker.keeps_idle() {
         x.worker.pool.give_h1(
             IdleH1 { edge, tls, facts },
             now_ms(),

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,19 +12,24 @@ use std::time::Duration;
 use weir_config::model::{Bind, Mode, Proto, Proxy};
 use weir_http::h1::{ParseError, ParseOptions};
 use weir_http::{Method, Request, proxy_protocol};
-use weir_net::timers::{Deadline, now_ms};
+use weir_net::connect::KeepAlive;
+use weir_net::listen::Accepted;
+use weir_net::timers::{ClockHeld, Deadline, now_ms};
 use weir_net::{Address, Stream};
 use weir_rules::txn::ProxyName;
 use weir_rules::{Flow, Rule, Session, Txn, action};
 
+use crate::buffer::Buffer;
 use crate::counters::Counter;
 use crate::edge::h2::{H2Shared, Incoming};
 use crate::edge::{Edge, EdgeError, H1Edge};
 use crate::exchange::{self, Exchange, Stop};
+use crate::reverse::Reversed;
 use crate::server_tls::Acceptor;
+use crate::state::ListenerState;
 use crate::stick_track::{self, SessionEnd};
 use crate::worker::Worker;
-use crate::{finish, h2_settings, tcp};
+use crate::{finish, h2_settings, reverse, tcp};
 
 /// Grace for an idle connection when a soft stop begins: a request that is on its way is still answered.
 const STOP_GRACE: Duration = Duration::from_secs(1);
@@ -43,8 +49,16 @@ pub(crate) struct Entry {
     pub(crate) name: Arc<str>,
     pub(crate) tls: Option<Arc<Acceptor>>,
     pub(crate) parse: ParseOptions,
-    /// Connections on it, all threads.
-    pub(crate) current: Arc<crate::state::Level>,
+    /// Its state, shared by all threads.
+    pub(crate) state: Arc<ListenerState>,
+}
+
+impl Entry {
+    /// Counts for the frontend and the listener.
+    fn count(&self, worker: &Worker, counter: Counter) {
+        worker.count_front(self.front, counter, 1);
+        self.state.count(worker.thread, counter, 1);
+    }
 }
 
 /// Counts a connection in and out.
@@ -58,7 +72,7 @@ impl Presence {
     fn new(worker: &Rc<Worker>, entry: &Rc<Entry>) -> Self {
         worker.connections.set(worker.connections.get() + 1);
         worker.state(entry.front).front_current.enter();
-        entry.current.enter();
+        entry.state.current.enter();
         let tls = entry.tls.is_some();
         if tls {
             worker.shared.tls_connections.fetch_add(1, Relaxed);
@@ -72,7 +86,7 @@ impl Drop for Presence {
         let shared = &self.worker.shared;
         self.worker.connections.set(self.worker.connections.get() - 1);
         self.worker.state(self.entry.front).front_current.leave();
-        self.entry.current.leave();
+        self.entry.state.current.leave();
         if self.tls {
             shared.tls_connections.fetch_sub(1, Relaxed);
         }
@@ -81,35 +95,52 @@ impl Drop for Presence {
 }
 
 /// Serves a connection from accept to close.  The accepting side has counted it in `Shared::connections`.
-pub(crate) async fn serve(worker: Rc<Worker>, entry: Rc<Entry>, stream: Stream, peer: Address) {
+///
+/// What an idle HTTP/1 client needs is small: everything else is on the heap while it lasts, what was accepted
+/// included.
+pub(crate) fn serve(
+    worker: Rc<Worker>,
+    entry: Rc<Entry>,
+    accepted: Box<Accepted>,
+) -> impl Future<Output = ()> {
     let presence = Presence::new(&worker, &entry);
-    let Some((session, edge)) = Box::pin(open(&worker, &entry, stream, peer)).await else { return };
+    async move {
+        // Bound first: what stands in a condition lives as long as what depends on it.
+        let opened = Box::pin(open(&presence.worker, &presence.entry, *accepted)).await;
+        if let Some((session, edge)) = opened {
+            requests(&presence.worker, &presence.entry, session, edge).await;
+        }
+        drop(presence);
+    }
+}
+
+/// Everything behind the handshakes.
+async fn requests(worker: &Rc<Worker>, entry: &Rc<Entry>, session: Rc<Session>, edge: Box<H1Edge>) {
     let client_id = worker.next_client_id();
-    let tracking = SessionEnd(Rc::clone(&worker), Rc::clone(&session));
-    // What an idle HTTP/1 client needs is small; the other protocols' larger states are on the heap while they last.
+    let tracking = SessionEnd(Rc::clone(worker), Rc::clone(&session));
     match worker.proxy(entry.front).mode {
         Mode::Http if session.http_major == 2 => {
-            Box::pin(h2(&worker, &entry, session, edge, client_id)).await;
+            ClockHeld(Box::pin(h2(worker, entry, session, edge, client_id))).await;
         }
         Mode::Http => {
-            if let Some((session, edge)) = h1(&worker, &entry, session, edge, client_id).await {
-                Box::pin(h2(&worker, &entry, session, edge, client_id)).await;
+            let upgraded = h1(worker, entry, session, edge, client_id).await;
+            if let Some((session, edge)) = upgraded {
+                ClockHeld(Box::pin(h2(worker, entry, session, edge, client_id))).await;
             }
         }
-        _ => Box::pin(tcp::serve(&worker, &entry, session, edge, client_id)).await,
+        _ => Box::pin(tcp::serve(worker, entry, session, edge, client_id)).await,
     }
-    worker.pool.forget_client(client_id);
+    worker.forget_client(client_id);
     drop(tracking);
-    drop(presence);
 }
 
 /// Everything before the first request: rules on the connection, PROXY header, TLS, rules on the session.
 async fn open(
     worker: &Rc<Worker>,
     entry: &Rc<Entry>,
-    stream: Stream,
-    peer: Address,
+    accepted: Accepted,
 ) -> Option<(Rc<Session>, Box<H1Edge>)> {
+    let Accepted { stream, peer } = accepted;
     let front = Rc::clone(worker.proxy(entry.front));
     let mut session = new_session(worker, entry, &front, &stream, peer);
     let Some(edge) = prepare(worker, entry, &front, &mut session, stream).await else {
@@ -129,11 +160,12 @@ async fn prepare(
     stream: Stream,
 ) -> Option<Box<H1Edge>> {
     let state = worker.state(entry.front);
-    let thread = worker.thread;
-    state.front.add(thread, Counter::Connections, 1);
+    entry.count(worker, Counter::Connections);
     state.connection_rate.hit(now_ms());
+    prepare_socket(front, &stream);
     let accepted = (session.src.get(), session.dst.get());
-    if !run_connection_rules(worker, &front.tcp_request_connection, session, Counter::DeniedConnections) {
+    if !run_connection_rules(worker, &front.tcp_request_connection, session) {
+        entry.count(worker, Counter::DeniedConnections);
         return None;
     }
     let ruled = (session.src.get(), session.dst.get());
@@ -144,7 +176,7 @@ async fn prepare(
     let mut edge = Box::new(H1Edge::new(stream, Rc::clone(worker)));
     edge.adjust_case = front.options.h1_case_adjust_bogus_client;
     if entry.bind.accept_proxy && !receive_proxy_header(&mut edge, session, &mut deadline).await {
-        state.front.add(thread, Counter::RequestErrors, 1);
+        entry.count(worker, Counter::RequestErrors);
         return None;
     }
     // What a rule set stays the connection's; the PROXY header's addresses are the session's then.
@@ -160,7 +192,7 @@ async fn prepare(
         let received = edge.take_input();
         let handshake = acceptor.accept(&mut edge.stream, &received);
         let Some(Ok(facts)) = with_deadline(&mut deadline, handshake).await else {
-            state.front.add(thread, Counter::RequestErrors, 1);
+            entry.count(worker, Counter::RequestErrors);
             return None;
         };
         if !facts.resumed() {
@@ -175,13 +207,62 @@ async fn prepare(
     if front.mode != Mode::Http {
         session.http_major = 0;
     }
-    if !run_connection_rules(worker, &front.tcp_request_session, session, Counter::DeniedSessions) {
+    if !run_connection_rules(worker, &front.tcp_request_session, session) {
+        entry.count(worker, Counter::DeniedSessions);
         return None;
     }
-    state.front.add(thread, Counter::Sessions, 1);
-    state.session_rate.hit(now_ms());
-    worker.shared.session_rate.hit(now_ms());
+    let attach = session.attach.take();
+    if let Some(attach) = attach {
+        reverse::attach(worker, front, session, &attach, edge).await;
+        return None;
+    }
+    count_session(worker, entry);
     Some(edge)
+}
+
+fn count_session(worker: &Worker, entry: &Entry) {
+    entry.count(worker, Counter::Sessions);
+    worker.state(entry.front).session_rate.hit(now_ms());
+    worker.shared.session_rate.hit(now_ms());
+}
+
+/// Serves an HTTP/2 connection that this process opened and over which the peer sends requests.
+pub(crate) async fn serve_reversed(worker: &Rc<Worker>, entry: &Rc<Entry>, reversed: Reversed) {
+    let Reversed { shared, stream, input, peer } = reversed;
+    worker.shared.connections.fetch_add(1, Relaxed);
+    worker.shared.total_connections.fetch_add(1, Relaxed);
+    let presence = Presence::new(worker, entry);
+    let front = Rc::clone(worker.proxy(entry.front));
+    entry.count(worker, Counter::Connections);
+    let mut session = new_session(worker, entry, &front, &stream, peer);
+    session.http_major = 2;
+    let rules = [
+        (&front.tcp_request_connection, Counter::DeniedConnections),
+        (&front.tcp_request_session, Counter::DeniedSessions),
+    ];
+    for (rules, denied) in rules {
+        if !run_connection_rules(worker, rules, &mut session) {
+            entry.count(worker, denied);
+            return;
+        }
+    }
+    count_session(worker, entry);
+    stick_track::session_begins(&worker.shared, &session);
+    let client_id = worker.next_client_id();
+    ClockHeld(Box::pin(h2_streams(worker, entry, Rc::new(session), shared, (stream, input), client_id)))
+        .await;
+    worker.forget_client(client_id);
+    drop(presence);
+}
+
+/// `option clitcpka`
+fn prepare_socket(front: &Proxy, stream: &Stream) {
+    if front.options.clitcpka {
+        let probes = &front.clitcpka;
+        let probes = KeepAlive { idle: probes.idle, interval: probes.interval, count: probes.count };
+        // Unix sockets have no probes and need none.
+        let _set = weir_net::connect::set_keepalive(stream, probes);
+    }
 }
 
 fn new_session(worker: &Worker, entry: &Entry, front: &Proxy, stream: &Stream, peer: Address) -> Session {
@@ -193,19 +274,18 @@ fn new_session(worker: &Worker, entry: &Entry, front: &Proxy, stream: &Stream, p
         dst: Cell::new(dst),
         listener_id: entry.bind.id,
         http_major: 1,
-        socket: Some(std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(stream))),
+        socket: Cell::new(Some(std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(stream)))),
         accept_us: worker.env.wall_us(),
         ..Session::new(name, Arc::clone(&entry.name))
     }
 }
 
 /// `tcp-request connection` or `session` rules; false closes the connection.
-fn run_connection_rules(worker: &Rc<Worker>, rules: &[Rule], session: &mut Session, denied: Counter) -> bool {
+fn run_connection_rules(worker: &Rc<Worker>, rules: &[Rule], session: &mut Session) -> bool {
     if rules.is_empty() {
         return true;
     }
     // Rules look at transactions; the connection lends itself to one for as long as they run.
-    let front = session.frontend.index;
     let lent = std::mem::replace(session, placeholder(session));
     let mut txn = Txn::new(Rc::new(lent), Rc::clone(&worker.env));
     let flow = action::run(rules, 0, &mut txn);
@@ -213,11 +293,7 @@ fn run_connection_rules(worker: &Rc<Worker>, rules: &[Rule], session: &mut Sessi
     if let Some(back) = Rc::into_inner(back) {
         *session = back;
     }
-    let passed = matches!(flow, Flow::Done | Flow::Allow);
-    if !passed {
-        worker.count_front(front, denied, 1);
-    }
-    passed
+    matches!(flow, Flow::Done | Flow::Allow)
 }
 
 /// Stands in for a session while rules hold the real one.
@@ -272,7 +348,64 @@ async fn receive_proxy_header(edge: &mut H1Edge, session: &mut Session, deadline
     true
 }
 
-/// What a wait for a request's head ended with.
+/// HTTP/1 requests one after another; gives the edge back when the client turns out to speak HTTP/2.
+async fn h1(
+    worker: &Rc<Worker>,
+    entry: &Rc<Entry>,
+    session: Rc<Session>,
+    mut edge: Box<H1Edge>,
+    client_id: u64,
+) -> Option<(Rc<Session>, Box<H1Edge>)> {
+    entry.count(worker, Counter::H1Sessions);
+    let deadline = Deadline::new();
+    let mut client = Client { worker, entry, session, client_id, deadline };
+    loop {
+        let idle = client.idle(&mut edge).await;
+        match idle {
+            Idle::Arrived => {}
+            Idle::Closed => return None,
+            Idle::Timeout => {
+                Box::pin(client.refuse(edge, b'c', 408, now_ms())).await;
+                return None;
+            }
+        }
+        match ClockHeld(Box::pin(client.next(edge))).await {
+            Next::Kept(kept) => edge = kept,
+            Next::H2(edge) => return Some((client.session, edge)),
+            Next::Ended => return None,
+        }
+    }
+}
+
+/// A client that speaks HTTP/1, apart from its edge.
+struct Client<'a> {
+    worker: &'a Rc<Worker>,
+    entry: &'a Rc<Entry>,
+    session: Rc<Session>,
+    client_id: u64,
+    /// Of the wait for a head; an exchange has its own.
+    deadline: Deadline,
+}
+
+/// How the wait for a request's first byte ended.
+enum Idle {
+    Arrived,
+    /// Nothing came, and nobody is told.
+    Closed,
+    /// Not even the first request came.
+    Timeout,
+}
+
+/// What a request leaves behind.
+enum Next {
+    /// The connection, for another one.
+    Kept(Box<H1Edge>),
+    /// It was none: the client opens an HTTP/2 connection.
+    H2(Box<H1Edge>),
+    Ended,
+}
+
+/// What the wait for a request's head ended with.
 enum Head {
     Request,
     /// The client opens an HTTP/2 connection instead.
@@ -286,48 +419,130 @@ enum Head {
     Malformed(ParseError),
 }
 
-/// HTTP/1 requests one after another; gives the edge back when the client turns out to speak HTTP/2.
-async fn h1(
-    worker: &Rc<Worker>,
-    entry: &Rc<Entry>,
-    session: Rc<Session>,
-    edge: Box<H1Edge>,
-    client_id: u64,
-) -> Option<(Rc<Session>, Box<H1Edge>)> {
-    worker.count_front(entry.front, Counter::H1Sessions, 1);
-    let mut edge = Some(edge);
-    let mut deadline = Deadline::new();
-    let mut request = Request::default();
-    loop {
-        let client = edge.as_mut()?;
-        let first = session.requests.get() == 0;
-        let (head, started_ms) = next_head(worker, entry, client, &mut request, &mut deadline, first).await;
-        let refuse = match head {
-            Head::Request => None,
-            Head::H2 => return edge.take().map(|edge| (session, edge)),
-            Head::Closed => return None,
-            Head::Timeout => Some((b'c', 408)),
-            Head::Aborted => Some((b'C', 400)),
-            Head::Malformed(error) => {
-                // What was read of it is nothing that may be logged or looked at.
-                request.clear();
-                Some((b'P', error.status()))
-            }
-        };
-        let client = Edge::H1(edge.take()?);
-        let taken = std::mem::take(&mut request);
-        let x = Exchange::new(worker, &session, client, taken, client_id, started_ms);
-        let finished = match refuse {
-            None => Box::pin(exchange::run(x)).await,
-            Some((cause, status)) => Box::pin(refused(x, cause, status)).await,
-        };
-        request = finished.request;
-        let Edge::H1(client) = finished.client else { return None };
-        if !finished.keep {
-            Box::pin(close(client, &mut deadline, finished.silent)).await;
-            return None;
+impl Client<'_> {
+    fn is_new(&self) -> bool {
+        self.session.requests.get() == 0
+    }
+
+    /// The time for a head.
+    fn head_time(&self) -> Option<Duration> {
+        let timeouts = &self.worker.proxy(self.entry.front).timeouts;
+        timeouts.http_request.or(timeouts.client)
+    }
+
+    fn arm(&self, time: Option<Duration>) {
+        match time {
+            Some(time) => self.deadline.set_after(time),
+            None => self.deadline.clear(),
         }
-        edge = Some(client);
+    }
+
+    /// Waits for a request's first byte.
+    async fn idle(&mut self, edge: &mut H1Edge) -> Idle {
+        if !edge.input.is_empty() {
+            return Idle::Arrived;
+        }
+        let keep_alive = self.worker.proxy(self.entry.front).timeouts.http_keep_alive;
+        let is_new = self.is_new();
+        self.arm(keep_alive.filter(|_| !is_new).or_else(|| self.head_time()));
+        let mut stop_seen = false;
+        poll_fn(|cx| {
+            if let Poll::Ready(ready) = edge.poll_idle(cx) {
+                return Poll::Ready(if ready.is_ok() { Idle::Arrived } else { Idle::Closed });
+            }
+            if self.worker.shared.is_stopping() && !is_new {
+                if !stop_seen {
+                    stop_seen = true;
+                    self.deadline.set_after(STOP_GRACE);
+                }
+            } else if !stop_seen {
+                self.worker.on_stop(self.client_id, cx.waker());
+            }
+            if self.deadline.poll_expired(cx).is_ready() {
+                let quiet = !is_new || stop_seen;
+                return Poll::Ready(if quiet { Idle::Closed } else { Idle::Timeout });
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Receives a request that has begun and serves it.
+    async fn next(&mut self, mut edge: Box<H1Edge>) -> Next {
+        let started_ms = now_ms();
+        let fields = self.worker.fields.borrow_mut().take();
+        let mut request = Request { fields, ..Request::default() };
+        let head = self.head(&mut edge, &mut request).await;
+        let (cause, status) = match head {
+            Head::Request => {
+                let x = self.exchange(edge, request, started_ms);
+                let finished = exchange::run(x).await;
+                return self.after(finished).await;
+            }
+            Head::H2 => return Next::H2(edge),
+            Head::Closed => return Next::Ended,
+            Head::Timeout => (b'c', 408),
+            Head::Aborted => (b'C', 400),
+            Head::Malformed(error) => (b'P', error.status()),
+        };
+        self.refuse(edge, cause, status, started_ms).await;
+        Next::Ended
+    }
+
+    /// Waits for the rest of a request's head.
+    async fn head(&mut self, edge: &mut H1Edge, request: &mut Request) -> Head {
+        self.arm(self.head_time());
+        let may_upgrade = self.is_new() && !self.worker.proxy(self.entry.front).options.disable_h2_upgrade;
+        poll_fn(|cx| {
+            loop {
+                if !edge.input.is_empty() {
+                    let input = edge.input.unread();
+                    if may_upgrade && is_h2_preface(input) {
+                        if input.len() >= H2_PREFACE.len() {
+                            return Poll::Ready(Head::H2);
+                        }
+                    } else {
+                        match edge.parse_request(request, &self.entry.parse) {
+                            Ok(Some(_)) => return Poll::Ready(Head::Request),
+                            Ok(None) => {}
+                            Err(error) => return Poll::Ready(Head::Malformed(error)),
+                        }
+                    }
+                }
+                if self.deadline.poll_expired(cx).is_ready() {
+                    return Poll::Ready(Head::Timeout);
+                }
+                match ready!(edge.poll_fill(cx)) {
+                    Ok(1..) => {}
+                    Ok(0) | Err(_) if edge.input.is_empty() => return Poll::Ready(Head::Closed),
+                    Ok(0) | Err(_) => return Poll::Ready(Head::Aborted),
+                }
+            }
+        })
+        .await
+    }
+
+    fn exchange(&self, edge: Box<H1Edge>, request: Request, started_ms: u64) -> Box<Exchange> {
+        Exchange::new(self.worker, &self.session, Edge::H1(edge), request, self.client_id, started_ms)
+    }
+
+    /// Answers what is not a request.  What was read of it is nothing that may be logged or looked at.
+    async fn refuse(&mut self, edge: Box<H1Edge>, cause: u8, status: u16, started_ms: u64) {
+        let x = self.exchange(edge, Request::default(), started_ms);
+        let finished = refused(x, cause, status).await;
+        self.after(finished).await;
+    }
+
+    /// Keeps the connection for the next request, or closes it.
+    async fn after(&mut self, finished: exchange::Finished) -> Next {
+        self.worker.fields.borrow_mut().give(finished.request.fields);
+        let Edge::H1(edge) = finished.client else { return Next::Ended };
+        if finished.keep {
+            return Next::Kept(edge);
+        }
+        let quick = self.worker.proxy(self.entry.front).options.nolinger;
+        Box::pin(close(edge, &mut self.deadline, finished.silent, quick)).await;
+        Next::Ended
     }
 }
 
@@ -348,81 +563,6 @@ async fn refused(mut x: Box<Exchange>, cause: u8, status: u16) -> exchange::Fini
     finish::finish(x, Some(stop)).await
 }
 
-/// Waits for the next request's head; also says when its first byte came.
-async fn next_head(
-    worker: &Rc<Worker>,
-    entry: &Rc<Entry>,
-    edge: &mut H1Edge,
-    request: &mut Request,
-    deadline: &mut Deadline,
-    first: bool,
-) -> (Head, u64) {
-    let timeouts = &worker.proxy(entry.front).timeouts;
-    let head_time = timeouts.http_request.or(timeouts.client);
-    let idle_time = if first { head_time } else { timeouts.http_keep_alive.or(head_time) };
-    let arm = |deadline: &Deadline, time: Option<Duration>| match time {
-        Some(time) => deadline.set_after(time),
-        None => deadline.clear(),
-    };
-    let mut stop_seen = false;
-    if edge.input.is_empty() {
-        arm(deadline, idle_time);
-        let idle = poll_fn(|cx| {
-            if let Poll::Ready(ready) = edge.poll_idle(cx) {
-                return Poll::Ready(if ready.is_ok() { None } else { Some(Head::Closed) });
-            }
-            if worker.shared.is_stopping() && !first {
-                if !stop_seen {
-                    stop_seen = true;
-                    deadline.set_after(STOP_GRACE);
-                }
-            } else if !stop_seen {
-                worker.on_stop(cx.waker());
-            }
-            if deadline.poll_expired(cx).is_ready() {
-                let quiet = !first || stop_seen;
-                return Poll::Ready(Some(if quiet { Head::Closed } else { Head::Timeout }));
-            }
-            Poll::Pending
-        })
-        .await;
-        if let Some(ended) = idle {
-            return (ended, now_ms());
-        }
-    }
-    let started = now_ms();
-    arm(deadline, head_time);
-    let head = poll_fn(|cx| {
-        loop {
-            if !edge.input.is_empty() {
-                let input = edge.input.unread();
-                if first && is_h2_preface(input) {
-                    if input.len() >= H2_PREFACE.len() {
-                        return Poll::Ready(Head::H2);
-                    }
-                } else {
-                    match edge.parse_request(request, &entry.parse) {
-                        Ok(Some(_)) => return Poll::Ready(Head::Request),
-                        Ok(None) => {}
-                        Err(error) => return Poll::Ready(Head::Malformed(error)),
-                    }
-                }
-            }
-            if deadline.poll_expired(cx).is_ready() {
-                return Poll::Ready(Head::Timeout);
-            }
-            match ready!(edge.poll_fill(cx)) {
-                Ok(0) if edge.input.is_empty() => return Poll::Ready(Head::Closed),
-                Ok(0) => return Poll::Ready(Head::Aborted),
-                Ok(_) => {}
-                Err(_) => return Poll::Ready(Head::Closed),
-            }
-        }
-    })
-    .await;
-    (head, started)
-}
-
 fn is_h2_preface(input: &[u8]) -> bool {
     let length = input.len().min(H2_PREFACE.len());
     input[..length] == H2_PREFACE[..length]
@@ -430,7 +570,7 @@ fn is_h2_preface(input: &[u8]) -> bool {
 
 /// Closes a client's connection so that the last answer is not lost: says that nothing follows and reads
 /// what the client still sends, for a while.
-async fn close(mut edge: Box<H1Edge>, deadline: &mut Deadline, silent: bool) {
+async fn close(mut edge: Box<H1Edge>, deadline: &mut Deadline, silent: bool, quick: bool) {
     if silent {
         // `silent-drop`: the client is left waiting; the kernel answers whatever it sends with a reset.
         edge.stream.set_no_linger();
@@ -442,13 +582,19 @@ async fn close(mut edge: Box<H1Edge>, deadline: &mut Deadline, silent: bool) {
         if deadline.poll_expired(cx).is_ready() {
             return Poll::Ready(());
         }
-        if ready!(edge.poll_flush(cx)).is_err() {
+        // A body that was cut short must not look whole: over TLS an end that is said would say so.
+        if ready!(edge.poll_flush(cx)).is_err() || !edge.is_body_sent() {
             return Poll::Ready(());
         }
         edge.stream.poll_shutdown_write(cx).map(|_| ())
     })
     .await;
-    if edge.read_closed || (edge.is_body_received() && edge.input.is_empty()) {
+    if quick {
+        // `option nolinger`
+        edge.stream.set_no_linger();
+        return;
+    }
+    if edge.read_closed || !edge.is_body_sent() || (edge.is_body_received() && edge.input.is_empty()) {
         return;
     }
     let mut dropped = 0;
@@ -473,11 +619,23 @@ async fn h2(worker: &Rc<Worker>, entry: &Rc<Entry>, session: Rc<Session>, edge: 
         2 => session,
         _ => Rc::new(upgraded(&session)),
     };
+    let shared = H2Shared::new(h2_settings::server(worker.config()));
+    h2_streams(worker, entry, session, shared, edge.into_parts(), client_id).await;
+}
+
+/// The requests of an HTTP/2 connection, until it is over.
+async fn h2_streams(
+    worker: &Rc<Worker>,
+    entry: &Rc<Entry>,
+    session: Rc<Session>,
+    shared: Rc<H2Shared>,
+    socket: (Stream, Buffer),
+    client_id: u64,
+) {
     // An upgraded session has taken over what the first one tracked.
     let _tracking = SessionEnd(Rc::clone(worker), Rc::clone(&session));
-    worker.count_front(entry.front, Counter::H2Sessions, 1);
-    let (mut stream, mut input) = edge.into_parts();
-    let shared = H2Shared::new(h2_settings::server(worker.config()));
+    entry.count(worker, Counter::H2Sessions);
+    let (mut stream, mut input) = socket;
     let timeouts = &worker.proxy(entry.front).timeouts;
     let idle_time = timeouts.http_keep_alive.or(timeouts.client);
     let mut deadline = Deadline::new();
@@ -501,7 +659,7 @@ async fn h2(worker: &Rc<Worker>, entry: &Rc<Entry>, session: Rc<Session>, edge: 
             break;
         }
         if !told_stop {
-            worker.on_stop(cx.waker());
+            worker.on_stop(client_id, cx.waker());
         }
         let idle = shared.core.borrow().is_idle();
         match (idle, armed, idle_time) {
@@ -522,6 +680,8 @@ async fn h2(worker: &Rc<Worker>, entry: &Rc<Entry>, session: Rc<Session>, edge: 
     })
     .await;
     shared.die();
+    // Requests may outlive the connection, whose number is another's then.
+    session.socket.set(None);
     if result.is_ok() {
         // The peer may not have read the last frames yet: an abrupt close could take them away from it.
         deadline.set_after(LINGER);
@@ -548,7 +708,7 @@ fn upgraded(session: &Session) -> Session {
     upgraded.tls.clone_from(&session.tls);
     upgraded.proxy_tlvs.clone_from(&session.proxy_tlvs);
     upgraded.proxy_header = session.proxy_header;
-    upgraded.socket = session.socket;
+    upgraded.socket.set(session.socket.get());
     upgraded.accept_us = session.accept_us;
     upgraded.vars = RefCell::new(session.vars.take());
     upgraded.tracked = RefCell::new(session.tracked.take());
@@ -575,15 +735,30 @@ fn start_stream(
         edge.set_body_length(length.and_then(|l| std::str::from_utf8(l).ok()?.parse().ok()));
     }
     let x = Exchange::new(worker, session, Edge::H2(edge), request, client_id, now_ms());
-    let mut running = Box::pin(async move {
+    let mut running = ClockHeld(Box::pin(async move {
         match refuse {
             None => exchange::run(x).await,
             Some(status) => refused(x, b'P', status).await,
         }
-    });
-    if let Poll::Ready(finished) = running.as_mut().poll(cx) {
+    }));
+    if let Poll::Ready(finished) = Pin::new(&mut running).poll(cx) {
         shared.core.borrow_mut().recycle_request(finished.request);
         return;
     }
     tokio::task::spawn_local(running);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<F: Future>(_: impl Fn(Rc<Worker>, Rc<Entry>, Box<Accepted>) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn what_waits_for_a_request_is_small() {
+        // With what the runtime adds it has to fit into 512 bytes: there is one for each idle client.
+        assert!(size_of_future(serve) <= 400, "{}", size_of_future(serve));
+    }
 }

@@ -1,6 +1,7 @@
 //! Cookie persistence: which server a request's cookie names, and what the response tells the client.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_config::model::{CookiePersistence, Proxy};
 use weir_http::{FieldName, Fields, Response};
@@ -17,6 +18,48 @@ pub(crate) struct Found {
     pub(crate) invalid: bool,
     /// There was none.
     pub(crate) absent: bool,
+    /// When the client was seen last, and first, as the cookie says; seconds since 1970.
+    last_seen_s: Option<u64>,
+    first_seen_s: Option<u64>,
+}
+
+/// Stands between the server and the dates in a cookie's value: `server|last|first`.
+const DATE_DELIMITER: u8 = b'|';
+
+/// Dates count in steps of so many seconds.
+const DATE_STEP_S: u64 = 4;
+
+/// A date so far ahead is a clock that was set wrong rather than a difference between two clocks, seconds.
+const MAX_AHEAD_S: u64 = 86_400;
+
+/// Digits of a date: 30 bits, six in each, the highest first.
+const DATE_DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Writes a date in seconds since 1970, rounded up.
+fn write_date(seconds: u64, out: &mut Vec<u8>) {
+    let steps = seconds.div_ceil(DATE_STEP_S);
+    out.extend((0..5).rev().map(|digit| DATE_DIGITS[(steps >> (6 * digit)) as usize & 63]));
+}
+
+/// Reads the date a part of a cookie's value starts with.
+fn read_date(part: &[u8]) -> Option<u64> {
+    let digits = part.get(..5)?.iter().map(|byte| DATE_DIGITS.iter().position(|digit| digit == byte));
+    let steps = digits.into_iter().try_fold(0, |steps, digit| Some((steps << 6) | digit? as u64))?;
+    Some(steps * DATE_STEP_S).filter(|seconds| *seconds > 0)
+}
+
+/// A date that is further back than the limit, or impossibly far ahead.
+fn is_over(date_s: Option<u64>, limit: Option<Duration>, now_s: u64) -> bool {
+    let (Some(date_s), Some(limit)) = (date_s, limit) else { return false };
+    now_s.saturating_sub(date_s) > limit.as_secs() || date_s.saturating_sub(now_s) > MAX_AHEAD_S
+}
+
+/// What is wrong with the dates of a cookie (manual, `cookie`: `maxlife`, `maxidle`), as its letter in the log.
+fn outdated(cookie: &CookiePersistence, last_s: Option<u64>, first_s: Option<u64>, now_s: u64) -> Option<u8> {
+    if is_over(first_s, cookie.maxlife, now_s) {
+        return Some(b'O');
+    }
+    is_over(last_s, cookie.maxidle, now_s).then_some(b'E')
 }
 
 /// `name=value` pairs of Cookie field values.
@@ -59,13 +102,21 @@ pub(crate) fn read(x: &mut Exchange, proxy: &Proxy) {
         x.txn.termination[2] = b'N';
         return;
     };
-    let named = if cookie.prefix {
-        value.split(|b| *b == b'~').next().unwrap_or_default()
-    } else {
-        value.split(|b| *b == b'|').next().unwrap_or_default()
-    };
+    let delimiter = if cookie.prefix { b'~' } else { DATE_DELIMITER };
+    let mut parts = value.split(|b| *b == delimiter);
+    let named = parts.next().unwrap_or_default();
+    let mut over = None;
+    if !cookie.prefix && (cookie.maxidle.is_some() || cookie.maxlife.is_some()) {
+        let (last_s, first_s) = (parts.next().and_then(read_date), parts.next().and_then(read_date));
+        over = outdated(cookie, last_s, first_s, x.worker.env.wall_us() / 1_000_000);
+        if over.is_none() {
+            (x.cookie.last_seen_s, x.cookie.first_seen_s) = (last_s, first_s);
+        }
+    }
     let found = {
         let layout = x.worker.state(x.back).layout();
+        // A cookie that is too old names nobody.
+        let named = if over.is_some() { b"" } else { named };
         let mut named = layout.members.with_cookie(named);
         let first = named.next();
         // Of several with the same value, one that is up; else the first of them.
@@ -76,6 +127,7 @@ pub(crate) fn read(x: &mut Exchange, proxy: &Proxy) {
             .cloned()
     };
     x.txn.termination[2] = match &found {
+        _ if over.is_some() => over.unwrap_or(b'E'),
         Some(server) if server.is_running() => b'V',
         Some(_) => b'D',
         None => b'I',
@@ -121,13 +173,15 @@ fn rewrite_cookies(fields: &mut Fields, map: impl Fn(&[u8], &[u8]) -> Option<Vec
 /// Tells the client its server: inserts, rewrites or prefixes the cookie.
 pub(crate) fn write(x: &mut Exchange, proxy: &Proxy, server: &ServerState, response: &mut Response) {
     let Some(cookie) = &proxy.cookie else { return };
-    let Some(value) = &server.config.cookie else { return };
+    let value = server.cookie();
+    let value = value.as_deref();
     let set_by_server = response.fields.list().iter().position(|f| {
         f.id == FieldName::SetCookie && starts_with_cookie(response.fields.bytes(f.value), cookie)
     });
     if let Some(at) = set_by_server {
         let old = response.fields.value(at).to_vec();
         x.txn.termination[3] = b'P';
+        let Some(value) = value else { return };
         if cookie.rewrite || (cookie.insert && !cookie.preserve) {
             x.txn.termination[3] = b'R';
             let rest = old.iter().position(|b| *b == b';').map_or(&b""[..], |semicolon| &old[semicolon..]);
@@ -142,15 +196,18 @@ pub(crate) fn write(x: &mut Exchange, proxy: &Proxy, server: &ServerState, respo
         return;
     }
     x.txn.termination[3] = b'N';
+    let now_s = x.worker.env.wall_us() / 1_000_000;
     let kept = x.cookie.server.as_ref().is_some_and(|s| s.config.id == server.config.id);
-    if !cookie.insert || (kept && cookie.maxidle.is_none()) {
+    if !cookie.insert || (kept && !is_due(cookie, &x.cookie, now_s)) {
         return;
     }
     if cookie.postonly && x.txn.request.method != weir_http::Method::Post {
         return;
     }
-    x.txn.termination[3] = b'I';
-    response.fields.push(b"set-cookie", &set_cookie(cookie, value));
+    x.txn.termination[3] = if kept { b'U' } else { b'I' };
+    let first_s = x.cookie.first_seen_s.unwrap_or(now_s);
+    let dated = value.map(|value| dated(cookie, value, now_s, first_s));
+    response.fields.push(b"set-cookie", &set_cookie(cookie, dated.as_deref()));
     if cookie.nocache {
         response.fields.push(b"cache-control", b"private");
     }
@@ -160,9 +217,34 @@ fn starts_with_cookie(value: &[u8], cookie: &CookiePersistence) -> bool {
     value.starts_with(&cookie.name) && value.get(cookie.name.len()) == Some(&b'=')
 }
 
-/// The Set-Cookie value for a server.
-fn set_cookie(cookie: &CookiePersistence, value: &[u8]) -> Vec<u8> {
-    let mut out = [&cookie.name[..], b"=", value, b"; path=/"].concat();
+/// A client that has its server already is told again: to note when it was seen, or to forget such notes.
+fn is_due(cookie: &CookiePersistence, found: &Found, now_s: u64) -> bool {
+    let idle = cookie.maxidle.is_some() || found.last_seen_s.is_some();
+    let seen_before = found.last_seen_s.is_none_or(|last| last < now_s);
+    (idle && seen_before) || (cookie.maxlife.is_some() != found.first_seen_s.is_some())
+}
+
+/// The value with the dates that the next request is judged by.
+fn dated(cookie: &CookiePersistence, value: &[u8], now_s: u64, first_s: u64) -> Vec<u8> {
+    let mut out = value.to_vec();
+    if cookie.maxidle.is_some() || cookie.maxlife.is_some() {
+        out.push(DATE_DELIMITER);
+        write_date(now_s, &mut out);
+    }
+    if cookie.maxlife.is_some() {
+        out.push(DATE_DELIMITER);
+        write_date(first_s, &mut out);
+    }
+    out
+}
+
+/// The Set-Cookie value for a server; one without a cookie of its own takes the client's away.
+fn set_cookie(cookie: &CookiePersistence, value: Option<&[u8]>) -> Vec<u8> {
+    let mut out = [&cookie.name[..], b"=", value.unwrap_or_default()].concat();
+    if value.is_none() {
+        out.extend_from_slice(b"; Expires=Thu, 01-Jan-1970 00:00:01 GMT");
+    }
+    out.extend_from_slice(b"; path=/");
     for domain in &cookie.domains {
         out.extend_from_slice(b"; domain=");
         out.extend_from_slice(domain);
@@ -183,6 +265,40 @@ fn set_cookie(cookie: &CookiePersistence, value: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates() {
+        let check = |seconds: u64, expected: &str| {
+            let mut out = Vec::new();
+            write_date(seconds, &mut out);
+            assert_eq!(String::from_utf8_lossy(&out), expected, "{seconds}");
+            assert_eq!(read_date(&out), Some(seconds.next_multiple_of(4)), "{seconds}");
+        };
+        check(4, "AAAAB");
+        check(1_700_000_001, "ZVPxB");
+        assert_eq!(read_date(b"AAAAA"), None);
+        assert_eq!(read_date(b"AAA"), None);
+        assert_eq!(read_date(b"A*AAA"), None);
+    }
+
+    #[test]
+    fn cookies_grow_old() {
+        let seconds = |s: Option<u64>| s.map(Duration::from_secs);
+        // maxidle, maxlife; last and first seen; the letter at second 1,000,000.
+        let check = |limits: (Option<u64>, Option<u64>), last: Option<u64>, first: Option<u64>, expected| {
+            let (maxidle, maxlife) = (seconds(limits.0), seconds(limits.1));
+            let cookie = CookiePersistence { maxidle, maxlife, ..CookiePersistence::default() };
+            assert_eq!(outdated(&cookie, last, first, 1_000_000), expected, "{limits:?} {last:?} {first:?}");
+        };
+        check((None, None), Some(1), Some(1), None);
+        check((Some(60), None), Some(999_940), None, None);
+        check((Some(60), None), Some(999_939), None, Some(b'E'));
+        check((Some(60), Some(100)), Some(999_990), Some(999_899), Some(b'O'));
+        check((Some(60), Some(100)), None, None, None);
+        // Clocks that differ a little, and one that is wrong.
+        check((Some(60), None), Some(1_000_300), None, None);
+        check((Some(60), None), Some(1_100_000), None, Some(b'E'));
+    }
 
     #[test]
     fn cookies_are_taken_out() {

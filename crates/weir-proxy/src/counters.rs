@@ -91,14 +91,6 @@ counters! {
     H1Requests,
     /// `h2req`
     H2Requests,
-    /// Sum of queue times in milliseconds, for `qtime`.
-    QueueTime,
-    /// Sum of connect times in milliseconds, for `ctime`.
-    ConnectTime,
-    /// Sum of response times in milliseconds, for `rtime`.
-    ResponseTime,
-    /// Sum of total times in milliseconds, for `ttime`.
-    TotalTime,
 }
 
 /// One thread's cells; aligned so that two threads never share a cache line.
@@ -212,6 +204,132 @@ impl Rate {
     }
 }
 
+/// Bytes per second over a sliding second. Shared by all threads; two that turn the page at once may lose a piece.
+#[derive(Debug, Default)]
+pub struct ByteRate {
+    second: AtomicU64,
+    current: AtomicU64,
+    previous: AtomicU64,
+}
+
+impl ByteRate {
+    /// Counts bytes at `now_ms`.
+    pub fn add(&self, bytes: u64, now_ms: u64) {
+        let second = now_ms / 1000;
+        let page = self.second.load(Relaxed);
+        if page != second && self.second.compare_exchange(page, second, Relaxed, Relaxed).is_ok() {
+            let last = self.current.swap(0, Relaxed);
+            self.previous.store(if page + 1 == second { last } else { 0 }, Relaxed);
+        }
+        self.current.fetch_add(bytes, Relaxed);
+    }
+
+    /// Bytes in the last second, the elapsed part of the previous one weighed out.
+    #[must_use]
+    pub fn per_second(&self, now_ms: u64) -> u64 {
+        let left = |bytes: u64| bytes / 1000 * (1000 - now_ms % 1000);
+        let current = self.current.load(Relaxed);
+        match (now_ms / 1000).wrapping_sub(self.second.load(Relaxed)) {
+            0 => current + left(self.previous.load(Relaxed)),
+            1 => left(current),
+            _ => 0,
+        }
+    }
+}
+
+/// Requests that an average looks back on.
+const AVERAGE_SAMPLES: u64 = 1024;
+
+/// Average over the last 1024 values or so, and the highest of all: each new value pushes a 1024th of the sum out.
+///
+/// Two threads that add at the same moment may lose one value, which an average can bear; while all values are zero
+/// nothing is written, and the threads share the cache line for reading.
+#[derive(Debug, Default)]
+pub struct Average {
+    /// Values added, up to [`AVERAGE_SAMPLES`], in the lowest bits; the sum above them.
+    state: AtomicU64,
+    max: AtomicU64,
+}
+
+/// Bits of the number of values.
+const SAMPLES_BITS: u32 = 11;
+
+impl Average {
+    /// Adds a value in milliseconds.
+    pub fn add(&self, value: u32) {
+        let value = u64::from(value);
+        let state = self.state.load(Relaxed);
+        let (samples, sum) = (state & ((1 << SAMPLES_BITS) - 1), state >> SAMPLES_BITS);
+        let (samples, sum) = match samples {
+            AVERAGE_SAMPLES => (samples, sum - sum.div_ceil(AVERAGE_SAMPLES) + value),
+            few => (few + 1, sum + value),
+        };
+        let new = (sum << SAMPLES_BITS) | samples;
+        if new != state {
+            self.state.store(new, Relaxed);
+        }
+        if value > self.max.load(Relaxed) {
+            self.max.fetch_max(value, Relaxed);
+        }
+    }
+
+    /// The average.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        let state = self.state.load(Relaxed);
+        let samples = state & ((1 << SAMPLES_BITS) - 1);
+        (state >> SAMPLES_BITS).div_ceil(samples.max(1))
+    }
+
+    /// The highest value since the start, or since it was cleared.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.max.load(Relaxed)
+    }
+
+    /// Forgets the highest value.
+    pub fn clear_max(&self) {
+        self.max.store(0, Relaxed);
+    }
+}
+
+/// Times of the last requests in milliseconds: `qtime`, `ctime`, `rtime`, `ttime`.
+#[derive(Debug, Default)]
+pub struct Times {
+    /// In queues.
+    pub queue: Average,
+    /// Until the server's connection was there.
+    pub connect: Average,
+    /// Until the response's head.
+    pub response: Average,
+    /// From the first byte to the last.
+    pub total: Average,
+}
+
+impl Times {
+    /// Adds those of a request; stages it did not reach add nothing.
+    pub(crate) fn add(&self, timers: &weir_rules::txn::Timers, total_ms: u32) {
+        let stages = [
+            (&self.queue, timers.queue_ms),
+            (&self.connect, timers.connect_ms),
+            (&self.response, timers.response_ms),
+            (&self.total, Some(total_ms)),
+        ];
+        for (average, time) in stages {
+            if let Some(time) = time {
+                average.add(time);
+            }
+        }
+    }
+
+    /// Forgets the highest values.
+    pub fn clear_max(&self) {
+        for average in [&self.queue, &self.connect, &self.response, &self.total] {
+            average.clear_max();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,6 +342,37 @@ mod tests {
         assert_eq!(counters.sum(Counter::Requests), 5);
         counters.clear();
         assert_eq!(counters.sum(Counter::Requests), 0);
+    }
+
+    #[test]
+    fn byte_rate_slides() {
+        let rate = ByteRate::default();
+        rate.add(6_000, 5_000);
+        rate.add(4_000, 5_900);
+        assert_eq!(rate.per_second(5_999), 10_000);
+        assert_eq!(rate.per_second(6_500), 5_000);
+        rate.add(100, 6_500);
+        assert_eq!(rate.per_second(6_500), 5_100);
+        assert_eq!(rate.per_second(9_000), 0);
+    }
+
+    #[test]
+    fn averages_slide() {
+        // Runs of values, the average after them, and the highest.
+        let check = |runs: &[(usize, u32)], expected: u64, max: u64| {
+            let average = Average::default();
+            for (count, value) in runs {
+                (0..*count).for_each(|_| average.add(*value));
+            }
+            assert_eq!((average.value(), average.max()), (expected, max), "{runs:?}");
+        };
+        check(&[], 0, 0);
+        check(&[(1, 7)], 7, 7);
+        check(&[(1, 10), (1, 20)], 15, 20);
+        check(&[(2000, 100)], 100, 100);
+        check(&[(1024, 0), (1024, 100)], 63, 100);
+        check(&[(1024, 100), (20_000, 0)], 0, 100);
+        check(&[(5000, u32::MAX)], u64::from(u32::MAX), u64::from(u32::MAX));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use weir_rules::Txn;
 use weir_rules::Value;
-use weir_rules::txn::{Environment, ErrorPage, Figure, StickTable, TcpFigure};
+use weir_rules::txn::{Environment, ErrorPage, Figure, Marking, Session, StickTable, TcpFigure};
 
 use crate::errors;
 use crate::process_vars::MAX_PROC_VARS;
@@ -209,7 +209,7 @@ impl Environment for WorkerEnvironment {
     }
 
     fn tcp_figure(&self, txn: &Txn, server: bool, figure: TcpFigure) -> Option<i64> {
-        let number = if server { txn.server_socket } else { txn.session.socket };
+        let number = if server { txn.server_socket } else { txn.session.socket.get() };
         let info = weir_net::kernel::tcp_info_of(number?).ok()?;
         Some(match figure {
             TcpFigure::Rtt => info.rtt.as_micros() as i64,
@@ -223,6 +223,15 @@ impl Environment for WorkerEnvironment {
         })
     }
 
+    fn mark_client(&self, session: &Session, marking: Marking) {
+        let Some(number) = session.socket.get() else { return };
+        // Needs rights, and sense only on TCP: traffic that goes unmarked is better than none.
+        let _marked = match marking {
+            Marking::Mark(mark) => weir_net::kernel::set_mark_of(number, mark),
+            Marking::Tos(tos) => weir_net::kernel::set_tos_of(number, tos),
+        };
+    }
+
     fn uptime(&self) -> u64 {
         self.shared.started.elapsed().as_secs()
     }
@@ -231,6 +240,10 @@ impl Environment for WorkerEnvironment {
         let index = self.shared.proxy_index(frontend, false)?;
         let backend = self.shared.config.proxies[index].default_backend?;
         Some(Arc::clone(&self.shared.config.proxies[backend].name))
+    }
+
+    fn log_uri_bytes(&self) -> usize {
+        self.shared.config.global.tune.http_logurilen
     }
 
     fn log_counter(&self, proxy: usize) -> u32 {

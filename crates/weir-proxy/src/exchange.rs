@@ -1,5 +1,6 @@
 //! One request's life, from its head to its log line: the stages in order.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -44,10 +45,12 @@ pub(crate) struct Exchange {
     pub(crate) cookie: crate::cookie::Found,
     /// Keys to be stuck to the server once it has answered.
     pub(crate) stick: crate::stick_rules::Stores,
+    /// The filters between its frontend and its backend, when there are some.
+    pub(crate) plan: Option<Rc<crate::filter::Plan>>,
     /// What compression may do, decided from the request.
-    pub(crate) compression: Option<crate::compression::Offer>,
-    /// The encoder on the response's way, when there is one.
-    pub(crate) filter: Option<Box<crate::compression::Filter>>,
+    pub(crate) compression: Option<crate::filter::Offer>,
+    /// The filters on the response body's way, when there are some.
+    pub(crate) filters: Option<Box<crate::filter::Chain>>,
     /// Its place in the thread's list.
     pub(crate) place: Entered,
     /// Bytes both ways without framing, after 101 or CONNECT.
@@ -56,6 +59,10 @@ pub(crate) struct Exchange {
     pub(crate) unread: bool,
     /// The client closed while its body was awaited here.
     pub(crate) body_aborted: bool,
+    /// Its log line was written before its end (`option logasap`).
+    pub(crate) logged: bool,
+    /// Bytes in and out that the statistics have already (`option contstats`).
+    pub(crate) counted: [u64; 2],
 }
 
 /// Why an exchange does not go on through its stages.
@@ -127,11 +134,14 @@ impl Exchange {
             answered: false,
             cookie: crate::cookie::Found::default(),
             stick: crate::stick_rules::Stores::new(),
+            plan: None,
             compression: None,
-            filter: None,
+            filters: None,
             tunnel: false,
             unread: false,
             body_aborted: false,
+            logged: false,
+            counted: [0; 2],
         })
     }
 
@@ -160,16 +170,22 @@ impl Exchange {
         self.worker.count_back(self.back, counter, by);
     }
 
-    /// Counts for the frontend.
+    /// Counts for the frontend, and the listener where they are counted one by one.
     pub(crate) fn count_front(&self, counter: Counter, by: u64) {
         self.worker.count_front(self.front, counter, by);
+        if self.worker.proxy(self.front).options.socket_stats
+            && let Some(listener) = self.worker.state(self.front).listener(self.txn.session.listener_id)
+        {
+            listener.count(self.worker.thread, counter, by);
+        }
     }
 }
 
 /// Runs an exchange to its log line.
 pub(crate) async fn run(mut exchange: Box<Exchange>) -> Finished {
     let watch = exchange.place.watch();
-    let stop = match watch.unless_ended(stages(&mut exchange)).await {
+    let outcome = watch.unless_ended(pin!(stages(&mut exchange))).await;
+    let stop = match outcome {
         Ok(outcome) => outcome.err(),
         Err(end) => Some(exchange.ended(end)),
     };
@@ -194,11 +210,11 @@ fn begin(x: &mut Exchange) {
     x.txn.timers.request_ms = Some(x.elapsed_ms());
     let state = x.worker.state(x.front);
     state.request_rate.hit(now_ms());
-    state.front.add(x.worker.thread, Counter::Requests, 1);
+    x.count_front(Counter::Requests, 1);
     let version = match x.txn.request.version {
         Version::Http2 => Counter::H2Requests,
         _ => Counter::H1Requests,
     };
-    state.front.add(x.worker.thread, version, 1);
+    x.count_front(version, 1);
     crate::stick_track::request_begins(&x.worker.shared, &x.txn);
 }

@@ -37,6 +37,8 @@ pub struct Farm {
     pub persist: bool,
     /// `option redispatch`: persistent requests leave a server that is down.
     pub redispatch: bool,
+    /// `cookie ... dynamic` with its `dynamic-cookie-key`.
+    pub(crate) dynamic_cookie_key: Option<Vec<u8>>,
     /// Usable servers that are not backups.
     pub(crate) active: AtomicUsize,
     /// Usable backups.
@@ -55,6 +57,10 @@ impl Farm {
             fullconn: proxy.fullconn,
             persist: proxy.options.persist,
             redispatch: proxy.options.redispatch.is_some_and(|every| every != 0),
+            dynamic_cookie_key: proxy
+                .dynamic_cookie_key
+                .clone()
+                .filter(|_| proxy.cookie.as_ref().is_some_and(|cookie| cookie.dynamic)),
             active: AtomicUsize::new(0),
             backups: AtomicUsize::new(0),
             stale: AtomicBool::new(true),
@@ -103,8 +109,8 @@ impl Members {
             members.by_id.insert(server.config.id, at as u32);
         }
         for (at, server) in members.servers.iter().enumerate() {
-            if let Some(cookie) = &server.config.cookie {
-                members.by_cookie.entry(cookie.clone().into()).or_default().push(at as u32);
+            if let Some(cookie) = server.cookie() {
+                members.by_cookie.entry(Box::from(&*cookie)).or_default().push(at as u32);
             }
         }
         members
@@ -250,7 +256,9 @@ impl Picker {
         farm.stale.swap(false, AcqRel);
         let servers = servers.load_full();
         let old = self.layout.load();
-        let members = match Arc::ptr_eq(&old.members.servers, &servers) {
+        // Dynamic cookies follow the addresses.
+        let same = Arc::ptr_eq(&old.members.servers, &servers) && farm.dynamic_cookie_key.is_none();
+        let members = match same {
             true => Arc::clone(&old.members),
             false => Arc::new(Members::new(servers)),
         };
@@ -375,6 +383,27 @@ pub(crate) mod tests {
         assert_eq!(members.numbered(7).map(|s| &*s.config.name), Some("b"));
         assert_eq!(members.named("c").map(|s| s.index), Some(2));
         assert!(members.named("d").is_none() && members.numbered(99).is_none());
+    }
+
+    #[test]
+    fn dynamic_cookies_follow_addresses() {
+        let shared = backend(
+            " cookie S insert dynamic\n dynamic-cookie-key secret\n server a 127.0.0.1:18912\n server b 127.0.0.1:81 cookie own",
+        );
+        let state = &shared.proxies[0];
+        let a = server(state, "a");
+        let cookie = |server: &ServerState| String::from_utf8_lossy(&server.cookie().unwrap()).into_owned();
+        let before = cookie(&a);
+        assert_eq!((before.as_str(), cookie(&server(state, "b")).as_str()), ("3f61b41a6fcb3926", "own"));
+        let target = crate::state::ServerTarget {
+            address: Some(weir_net::Address::Ip("127.0.0.2:18912".parse().unwrap())),
+            name: None,
+        };
+        a.set_target(target);
+        assert_ne!(cookie(&a), before);
+        let layout = state.layout();
+        assert!(layout.members.with_cookie(before.as_bytes()).next().is_none());
+        assert!(layout.members.with_cookie(cookie(&a).as_bytes()).next().is_some());
     }
 
     #[test]

@@ -46,6 +46,9 @@ pub(crate) async fn finish(mut x: Box<Exchange>, stop: Option<Stop>) -> Finished
     stick_track::count_outcome(&x.worker.shared, &x.txn);
     crate::log::exchange(&mut x);
     stick_track::transaction_ends(&x.worker.shared, &mut x.txn);
+    if let Some(response) = x.txn.response.take() {
+        x.worker.fields.borrow_mut().give(response.fields);
+    }
     let keep = !x.close_client && !silent && client_can_go_on(&x);
     Finished { keep, silent, client: x.client, request: x.txn.request }
 }
@@ -79,7 +82,12 @@ async fn answer(x: &mut Exchange, reply: Reply) {
     }
     x.answered = true;
     x.txn.bytes_out += response_rules::head_size(&response) + body.len() as u64;
-    let sent = x.client.send_response(&response, BodyLength::Exact(body.len() as u64));
+    let length = match x.client {
+        // HTTP/1 says how long the body would be by its framing.
+        Edge::H2(_) if head_only => BodyLength::None,
+        _ => BodyLength::Exact(body.len() as u64),
+    };
+    let sent = x.client.send_response(&response, length);
     x.txn.response = Some(response);
     if sent.is_err() {
         return;
@@ -144,44 +152,41 @@ fn leave_backend(x: &mut Exchange) {
     if let Some(received) = request_size(x) {
         x.txn.bytes_in += received;
     }
-    x.count_front(Counter::BytesIn, x.txn.bytes_in);
-    x.count_front(Counter::BytesOut, x.txn.bytes_out);
+    let [counted_in, counted_out] = x.counted;
+    let (bytes_in, bytes_out) = (x.txn.bytes_in - counted_in, x.txn.bytes_out - counted_out);
+    x.count_front(Counter::BytesIn, bytes_in);
+    x.count_front(Counter::BytesOut, bytes_out);
     if !x.in_backend {
         return;
     }
     let state = x.worker.state(x.back);
     state.back_current.leave();
     state.last_session_ms.store(now_ms(), Relaxed);
-    x.count_back(Counter::BytesIn, x.txn.bytes_in);
-    x.count_back(Counter::BytesOut, x.txn.bytes_out);
-    for (counter, time) in [
-        (Counter::QueueTime, x.txn.timers.queue_ms),
-        (Counter::ConnectTime, x.txn.timers.connect_ms),
-        (Counter::ResponseTime, x.txn.timers.response_ms),
-        (Counter::TotalTime, Some(total)),
-    ] {
-        if let Some(time) = time.filter(|t| *t > 0) {
-            x.count_back(counter, u64::from(time));
-        }
+    x.count_back(Counter::BytesIn, bytes_in);
+    x.count_back(Counter::BytesOut, bytes_out);
+    state.times.add(&x.txn.timers, total);
+}
+
+/// `option contstats`: a long transfer is counted while it goes on.
+pub(crate) fn count_on_the_way(x: &mut Exchange, server: &ServerState) {
+    let now = [x.txn.bytes_in, x.txn.bytes_out];
+    let before = std::mem::replace(&mut x.counted, now);
+    for (counter, by) in
+        [Counter::BytesIn, Counter::BytesOut].into_iter().zip([0, 1].map(|at| now[at] - before[at]))
+    {
+        x.count_front(counter, by);
+        x.count_back(counter, by);
+        server.count(x.worker.thread, counter, by);
     }
 }
 
 /// Bytes and times for the server that answered.
 pub(crate) fn count_on_server(x: &Exchange, server: &ServerState) {
-    let received = x.txn.bytes_in + request_size(x).unwrap_or(0);
-    let times = &x.txn.timers;
-    for (counter, by) in [
-        (Counter::BytesIn, Some(received)),
-        (Counter::BytesOut, Some(x.txn.bytes_out)),
-        (Counter::QueueTime, times.queue_ms.map(u64::from)),
-        (Counter::ConnectTime, times.connect_ms.map(u64::from)),
-        (Counter::ResponseTime, times.response_ms.map(u64::from)),
-        (Counter::TotalTime, Some(u64::from(x.elapsed_ms()))),
-    ] {
-        if let Some(by) = by.filter(|by| *by > 0) {
-            server.count(x.worker.thread, counter, by);
-        }
-    }
+    let [counted_in, counted_out] = x.counted;
+    let received = x.txn.bytes_in + request_size(x).unwrap_or(0) - counted_in;
+    server.count(x.worker.thread, Counter::BytesIn, received);
+    server.count(x.worker.thread, Counter::BytesOut, x.txn.bytes_out - counted_out);
+    server.times.add(&x.txn.timers, x.elapsed_ms());
 }
 
 /// Bytes of the request's head, as it would stand on the wire of HTTP/1.

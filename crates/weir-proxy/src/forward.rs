@@ -4,15 +4,17 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use weir_compress::Ending;
 use weir_http::Response;
 use weir_net::timers::now_ms;
 
-use crate::compression::Filter;
 use crate::connect::{self, ServerConnection};
 use crate::counters::Counter;
 use crate::edge::{Body, BodyLength, Edge, EdgeError};
 use crate::exchange::{Exchange, Stop};
-use crate::finish;
+use crate::filter::{Chain, GATHER_BYTES, Owner};
+use crate::state::ServerState;
+use crate::{filter, finish};
 
 /// The request body's way to the server.
 #[derive(Debug)]
@@ -27,7 +29,12 @@ pub(crate) struct Upload {
     lost: bool,
     /// All of it was handed to the server's edge.
     done: bool,
+    /// The filters on its way, made anew for each try.
+    pub(crate) filters: Option<Box<Chain>>,
 }
+
+/// How often a long transfer is counted with `option contstats`, milliseconds.
+const COUNT_INTERVAL_MS: u64 = 5000;
 
 /// Whose failure ended the wait for a response.
 #[derive(Debug)]
@@ -45,7 +52,7 @@ impl Upload {
     pub(crate) fn new(announced: BodyLength) -> Self {
         // Without a body there is nothing to wait for.
         let done = announced == BodyLength::None;
-        Self { announced, sent_kept: 0, keep: false, lost: false, done }
+        Self { announced, sent_kept: 0, keep: false, lost: false, done, filters: None }
     }
 
     /// Starts again on another connection.
@@ -53,6 +60,11 @@ impl Upload {
         self.sent_kept = 0;
         self.keep = keep;
         self.done = self.announced == BodyLength::None;
+    }
+
+    /// A filter changes it: where it ends is told in its framing.
+    pub(crate) fn changes_length(&mut self) {
+        self.announced = BodyLength::Unknown;
     }
 
     /// Another try can send the same body.
@@ -71,6 +83,7 @@ impl Upload {
         self.done = false;
         self.keep = false;
         self.lost = true;
+        self.filters = None;
     }
 
     /// The length the server is told.
@@ -89,6 +102,11 @@ pub(crate) fn poll_upload(
     server: &mut Edge,
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), Fault>> {
+    if let Some(mut filters) = x.upload.filters.take() {
+        let sent = poll_filtered_upload(x, server, &mut filters, cx);
+        x.upload.filters = Some(filters);
+        return sent;
+    }
     while !x.upload.done {
         ready!(server.poll_writable(cx)).map_err(Fault::Server)?;
         if let Some(kept) = x.txn.request_body.get(x.upload.sent_kept..).filter(|kept| !kept.is_empty()) {
@@ -113,6 +131,79 @@ pub(crate) fn poll_upload(
         }
     }
     server.poll_flush(cx).map_err(Fault::Server)
+}
+
+/// The same with filters on the way.
+fn poll_filtered_upload(
+    x: &mut Exchange,
+    server: &mut Edge,
+    filters: &mut Chain,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), Fault>> {
+    while !x.upload.done {
+        ready!(server.poll_writable(cx)).map_err(Fault::Server)?;
+        if filters.send_waiting(server).map_err(Fault::Server)? {
+            continue;
+        }
+        if filters.is_finished() {
+            let trailers = x.client.take_trailers();
+            finish_upload(x, server, trailers)?;
+            break;
+        }
+        let mut piece = x.worker.pieces.take();
+        let gathered = gather_upload(x, &mut piece, cx);
+        let passed = match gathered {
+            Ok(Ending::Flush) if piece.is_empty() => Ok(false),
+            Ok(ending) => {
+                filters.pass(Owner::of(x), &piece, ending, server).map(|()| true).map_err(Fault::Server)
+            }
+            Err(fault) => Err(fault),
+        };
+        x.worker.pieces.give(piece);
+        if !passed? {
+            let _sent_later = server.poll_flush(cx).map_err(Fault::Server)?;
+            return Poll::Pending;
+        }
+    }
+    server.poll_flush(cx).map_err(Fault::Server)
+}
+
+/// Gathers what there is of the request's body into `piece`.
+fn gather_upload(x: &mut Exchange, piece: &mut Vec<u8>, cx: &mut Context<'_>) -> Result<Ending, Fault> {
+    let limit = x.worker.config().global.tune.bufsize;
+    loop {
+        let room = GATHER_BYTES - piece.len();
+        if room == 0 {
+            return Ok(Ending::Open);
+        }
+        let (upload, txn) = (&mut x.upload, &mut x.txn);
+        if let Some(kept) = txn.request_body.get(upload.sent_kept..).filter(|kept| !kept.is_empty()) {
+            let kept = &kept[..kept.len().min(room)];
+            piece.extend_from_slice(kept);
+            upload.sent_kept += kept.len();
+            continue;
+        }
+        if txn.request_body_complete {
+            return Ok(Ending::Finish);
+        }
+        match x.client.poll_body(cx).map_err(Fault::Client)? {
+            Poll::Ready(Body::Data) => {
+                txn.bytes_in += x.client.with_data(|data| {
+                    let data = &data[..data.len().min(room)];
+                    piece.extend_from_slice(data);
+                    if upload.keep && !upload.lost && txn.request_body.len() + data.len() <= limit {
+                        txn.request_body.extend_from_slice(data);
+                        upload.sent_kept += data.len();
+                    } else {
+                        upload.lost = true;
+                    }
+                    (data.len(), data.len() as u64)
+                });
+            }
+            Poll::Ready(Body::End) => return Ok(Ending::Finish),
+            Poll::Pending => return Ok(Ending::Flush),
+        }
+    }
 }
 
 /// Moves the bytes the client's edge has.
@@ -151,10 +242,16 @@ fn finish_upload(
 /// Sends the request's body and receives the response's head; interim responses pass on the way.
 pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Result<Response, Fault> {
     let abort = x.worker.proxy(x.back).options.abortonclose;
-    let mut response = Response::default();
+    let fields = x.worker.fields.borrow_mut().take();
+    let mut response = Response { fields, ..Response::default() };
     arm_for_upload(x);
+    let mut informed = false;
     loop {
         poll_fn(|cx| {
+            // The client may wait for it: with 100, before it sends the body that this waits for.
+            if informed && x.client.poll_flush(cx).map_err(Fault::Client)?.is_ready() {
+                informed = false;
+            }
             let was_done = x.upload.done;
             let upload_pending = match poll_upload(x, server, cx) {
                 Poll::Ready(Ok(())) => false,
@@ -188,6 +285,7 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
             return Ok(response);
         }
         interim(x, &response).map_err(Fault::Client)?;
+        informed = true;
     }
 }
 
@@ -216,7 +314,7 @@ fn arm_for_response(x: &Exchange) {
 
 /// The response's head has been decided: sends it, then everything that follows, both ways.
 pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Result<(), Stop> {
-    let outcome = both_ways(x, &mut server.edge).await;
+    let outcome = both_ways(x, &mut server.edge, &server.held.server).await;
     x.txn.timers.data_ms = Some(
         x.elapsed_ms()
             .saturating_sub(x.txn.timers.request_ms.unwrap_or(0))
@@ -252,11 +350,13 @@ pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Re
 }
 
 /// Forwards the rest of the request and the response until both ended, or a tunnel closed.
-async fn both_ways(x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
+async fn both_ways(x: &mut Exchange, server: &mut Edge, state: &ServerState) -> Result<(), Fault> {
     let tunnel = x.tunnel;
-    let mut filter = x.filter.take();
+    let continuously = x.worker.proxy(x.front).options.contstats;
+    let mut counted_ms = now_ms();
+    let mut filters = x.filters.take();
     let mut download = Download::default();
-    arm_for_download(x, tunnel);
+    arm_for_download(x, &download);
     let mut progress_ms = now_ms();
     let outcome = poll_fn(|cx| {
         let before = (download.moved, x.txn.bytes_in);
@@ -268,13 +368,20 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
         if let Poll::Ready(Err(fault)) = upload {
             return Poll::Ready(Err(fault));
         }
-        let download_done = download.poll(x, server, &mut filter, cx)?;
+        let download_done = match &mut filters {
+            Some(filters) => download.poll_filtered(x, server, filters, cx)?,
+            None => download.poll(x, server, cx)?,
+        };
         if download_done.is_ready() && (!tunnel || x.upload.done) {
             return Poll::Ready(Ok(()));
         }
         if before != (download.moved, x.txn.bytes_in) {
-            arm_for_download(x, tunnel);
+            arm_for_download(x, &download);
             progress_ms = now_ms();
+            if continuously && progress_ms.saturating_sub(counted_ms) >= COUNT_INTERVAL_MS {
+                counted_ms = progress_ms;
+                finish::count_on_the_way(x, state);
+            }
         }
         if let Some(fault) = late(x, &download, progress_ms, cx) {
             return Poll::Ready(Err(fault));
@@ -282,9 +389,7 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
         Poll::Pending
     })
     .await;
-    if let Some(filter) = filter {
-        filter.count(x);
-    }
+    filter::count_bypassed(x, download.moved);
     outcome
 }
 
@@ -293,7 +398,7 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
 fn late(x: &mut Exchange, download: &Download, progress_ms: u64, cx: &mut Context<'_>) -> Option<Fault> {
     while x.deadline.poll_expired(cx).is_ready() {
         let client_awaited = x.client.poll_writable(cx).is_pending() || download.ended;
-        let [client_time, server_time] = patience(x);
+        let [client_time, server_time] = patience(x, is_half_closed(x, download));
         let client_late = match x.tunnel {
             // Both are awaited: the one with less time is late.
             true => client_awaited || client_time.is_some_and(|c| server_time.is_none_or(|s| c <= s)),
@@ -310,17 +415,33 @@ fn late(x: &mut Exchange, download: &Download, progress_ms: u64, cx: &mut Contex
     None
 }
 
-/// How long the client and the server may be silent: set by a rule, or their `timeout`.
-fn patience(x: &Exchange) -> [Option<Duration>; 2] {
-    let set = |slot: usize| x.txn.set_timeouts[slot].map(|ms| Duration::from_millis(u64::from(ms)));
-    let client = set(2).or(x.worker.proxy(x.front).timeouts.client);
-    [client, set(0).or(x.worker.proxy(x.back).timeouts.server)]
+/// One side of a tunnel closed, the other goes on.
+fn is_half_closed(x: &Exchange, download: &Download) -> bool {
+    x.tunnel && (download.ended || x.upload.done)
 }
 
-fn arm_for_download(x: &Exchange, tunnel: bool) {
+/// How long the client and the server may be silent: set by a rule, or their `timeout`; a half-closed tunnel has
+/// times of its own (`timeout client-fin`, `timeout server-fin`).
+fn patience(x: &Exchange, half_closed: bool) -> [Option<Duration>; 2] {
+    let set = |slot: usize| x.txn.set_timeouts[slot].map(|ms| Duration::from_millis(u64::from(ms)));
+    let (front, back) = (&x.worker.proxy(x.front).timeouts, &x.worker.proxy(x.back).timeouts);
+    let fin = |time: Option<Duration>| time.filter(|_| half_closed);
+    [
+        fin(front.client_fin).or_else(|| set(2)).or(front.client),
+        fin(back.server_fin).or_else(|| set(0)).or(back.server),
+    ]
+}
+
+fn arm_for_download(x: &Exchange, download: &Download) {
     let set = x.txn.set_timeouts[1].map(|ms| Duration::from_millis(u64::from(ms)));
-    let plain = patience(x).into_iter().flatten().min();
-    let time = if tunnel { set.or(x.worker.proxy(x.back).timeouts.tunnel).or(plain) } else { plain };
+    let half_closed = is_half_closed(x, download);
+    let (front, back) = (&x.worker.proxy(x.front).timeouts, &x.worker.proxy(x.back).timeouts);
+    let plain = patience(x, half_closed).into_iter().flatten().min();
+    let time = match x.tunnel {
+        true if half_closed && (front.client_fin.is_some() || back.server_fin.is_some()) => plain,
+        true => set.or(back.tunnel).or(plain),
+        false => plain,
+    };
     match time {
         Some(time) => x.deadline.set_after(time),
         None => x.deadline.clear(),
@@ -340,35 +461,18 @@ struct Download {
 
 impl Download {
     /// Hands bytes from the server to the client until there are none for now; ready when all have left.
-    fn poll(
-        &mut self,
-        x: &mut Exchange,
-        server: &mut Edge,
-        filter: &mut Option<Box<Filter>>,
-        cx: &mut Context<'_>,
-    ) -> Result<Poll<()>, Fault> {
+    fn poll(&mut self, x: &mut Exchange, server: &mut Edge, cx: &mut Context<'_>) -> Result<Poll<()>, Fault> {
         while !self.ended {
             if x.client.poll_writable(cx).map_err(Fault::Client)?.is_pending() {
                 return Ok(Poll::Pending);
             }
-            if let Some(filter) = filter.as_mut()
-                && filter.has_output()
-            {
-                self.moved += filter.drain(&mut x.client).map_err(Fault::Client)? as u64;
-                continue;
-            }
-            if self.send_kept(x, filter)? {
+            if self.send_kept(x)? {
                 continue;
             }
             match server.poll_body(cx).map_err(Fault::Server)? {
-                Poll::Ready(Body::Data) => self.send(x, server, filter)?,
-                Poll::Ready(Body::End) => self.end(x, server, filter)?,
+                Poll::Ready(Body::Data) => self.send(x, server)?,
+                Poll::Ready(Body::End) => self.end(x, server)?,
                 Poll::Pending => {
-                    if let Some(filter) = filter.as_mut()
-                        && filter.flush(&x.worker)
-                    {
-                        continue;
-                    }
                     let _sent_later = x.client.poll_flush(cx).map_err(Fault::Client)?;
                     return Ok(Poll::Pending);
                 }
@@ -377,54 +481,104 @@ impl Download {
         Ok(x.client.poll_flush(cx).map_err(Fault::Client)?)
     }
 
+    /// The same with filters on the way. Nothing waits in front of them when this returns: what is gathered is
+    /// passed at once, and only while the client takes what comes out.
+    fn poll_filtered(
+        &mut self,
+        x: &mut Exchange,
+        server: &mut Edge,
+        filters: &mut Chain,
+        cx: &mut Context<'_>,
+    ) -> Result<Poll<()>, Fault> {
+        while !self.ended {
+            if x.client.poll_writable(cx).map_err(Fault::Client)?.is_pending() {
+                return Ok(Poll::Pending);
+            }
+            if filters.send_waiting(&mut x.client).map_err(Fault::Client)? {
+                continue;
+            }
+            if filters.is_finished() {
+                self.end(x, server)?;
+                break;
+            }
+            let mut piece = x.worker.pieces.take();
+            let gathered = self.gather(x, server, &mut piece, cx);
+            let passed = match gathered {
+                Ok(Ending::Flush) if piece.is_empty() => Ok(false),
+                Ok(ending) => {
+                    let owner = Owner { worker: &x.worker, front: x.front, back: x.back };
+                    filters.pass(owner, &piece, ending, &mut x.client).map(|()| true).map_err(Fault::Client)
+                }
+                Err(fault) => Err(fault),
+            };
+            x.worker.pieces.give(piece);
+            if !passed? {
+                let _sent_later = x.client.poll_flush(cx).map_err(Fault::Client)?;
+                return Ok(Poll::Pending);
+            }
+        }
+        Ok(x.client.poll_flush(cx).map_err(Fault::Client)?)
+    }
+
+    /// Gathers what there is of the response's body into `piece`.
+    fn gather(
+        &mut self,
+        x: &mut Exchange,
+        server: &mut Edge,
+        piece: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending, Fault> {
+        loop {
+            let room = GATHER_BYTES - piece.len();
+            if room == 0 {
+                return Ok(Ending::Open);
+            }
+            if let Some(kept) = x.txn.response_body.get(self.sent_kept..).filter(|kept| !kept.is_empty()) {
+                let kept = &kept[..kept.len().min(room)];
+                piece.extend_from_slice(kept);
+                self.sent_kept += kept.len();
+                self.moved += kept.len() as u64;
+                continue;
+            }
+            match server.poll_body(cx).map_err(Fault::Server)? {
+                Poll::Ready(Body::Data) => {
+                    let taken = server.with_data(|data| {
+                        let data = &data[..data.len().min(room)];
+                        piece.extend_from_slice(data);
+                        (data.len(), data.len() as u64)
+                    });
+                    self.moved += taken;
+                    x.txn.bytes_out += taken;
+                }
+                Poll::Ready(Body::End) => return Ok(Ending::Finish),
+                Poll::Pending => return Ok(Ending::Flush),
+            }
+        }
+    }
+
     /// Bytes that response rules had waited for go first.
-    fn send_kept(&mut self, x: &mut Exchange, filter: &mut Option<Box<Filter>>) -> Result<bool, Fault> {
+    fn send_kept(&mut self, x: &mut Exchange) -> Result<bool, Fault> {
         let Some(kept) = x.txn.response_body.get(self.sent_kept..).filter(|kept| !kept.is_empty()) else {
             return Ok(false);
         };
-        let sent = match filter.as_mut() {
-            Some(filter) => filter.push(&x.worker, kept),
-            None => x.client.send_data(kept).map_err(Fault::Client)?,
-        };
+        let sent = x.client.send_data(kept).map_err(Fault::Client)?;
         self.sent_kept += sent;
         self.moved += sent as u64;
         Ok(true)
     }
 
-    fn send(
-        &mut self,
-        x: &mut Exchange,
-        server: &mut Edge,
-        filter: &mut Option<Box<Filter>>,
-    ) -> Result<(), Fault> {
+    fn send(&mut self, x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
         let client = &mut x.client;
-        let worker = &x.worker;
-        let sent = server.with_data(|data| match filter.as_mut() {
-            Some(filter) => {
-                let taken = filter.push(worker, data);
-                (taken, Ok(taken))
-            }
-            None => match client.send_data(data) {
-                Ok(taken) => (taken, Ok(taken)),
-                Err(error) => (0, Err(Fault::Client(error))),
-            },
+        let sent = server.with_data(|data| match client.send_data(data) {
+            Ok(taken) => (taken, Ok(taken)),
+            Err(error) => (0, Err(Fault::Client(error))),
         })?;
         self.moved += sent as u64;
         x.txn.bytes_out += sent as u64;
         Ok(())
     }
 
-    fn end(
-        &mut self,
-        x: &mut Exchange,
-        server: &mut Edge,
-        filter: &mut Option<Box<Filter>>,
-    ) -> Result<(), Fault> {
-        if let Some(filter) = filter.as_mut()
-            && filter.finish(&x.worker)
-        {
-            return Ok(());
-        }
+    fn end(&mut self, x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
         let drop = x.worker.proxy(x.back).options.http_drop_response_trailers;
         let trailers = server.take_trailers().filter(|_| !drop);
         x.client.finish(trailers.as_ref()).map_err(Fault::Client)?;

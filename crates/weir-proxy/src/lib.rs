@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! client bytes > accept > connection > exchange > request_rules > route > pick > connect > forward > server bytes
-//! client bytes < connection < finish < compression < forward < response_rules < server bytes
+//! client bytes < connection < finish < filter < forward < response_rules < server bytes
 //! ```
 //!
 //! One thread runs one event loop; a connection stays on the thread that accepted it.  What threads share
@@ -36,12 +36,14 @@ mod cookie;
 
 mod connect;
 
+mod socks4;
+
 mod forward;
 
 mod response_inspection;
 mod response_rules;
 
-mod compression;
+mod filter;
 
 mod finish;
 
@@ -57,6 +59,10 @@ mod edge;
 
 mod buffer;
 
+mod fields_pool;
+
+mod number_hash;
+
 mod h2_settings;
 
 mod proxy_header;
@@ -66,6 +72,8 @@ mod forwarded;
 mod pool;
 
 mod takeover;
+
+mod reverse;
 
 mod server_tls;
 
@@ -89,7 +97,7 @@ pub mod peers;
 
 mod stick_rules;
 
-mod load;
+pub mod load;
 
 mod worker;
 
@@ -103,5 +111,5 @@ pub mod process_vars;
 
 mod resolve;
 
-pub use process::{Process, Services, StartError};
+pub use process::{Process, Services, StartError, Terms};
 pub use state::Shared;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use weir_config::model::{Bind, BindAddr, Config};
+use weir_config::model::{Bind, BindAddr, Config, Global, SocketBuffers};
 use weir_net::handover::Inheritance;
+use weir_net::kernel_buffers::KernelBuffers;
 use weir_net::listen::{BindAddress, Ipv6Scope, ListenError, ListenOptions, Listener};
 
 use crate::resolve;
@@ -46,7 +47,7 @@ pub fn bind_all(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Li
         sections.flat_map(|(at, section)| section.binds.iter().map(move |bind| (Role::Peers(at), bind)));
     for (role, bind) in binds.chain(admin).chain(peers) {
         let Some(address) = address_of(&bind.addr) else { continue };
-        match Listener::bind(&address, &options_of(bind), inheritance) {
+        match Listener::bind(&address, &options_of(bind, &config.global), inheritance) {
             Ok(listener) => {
                 listening.push(Listening { role, bind: bind.clone(), listener: Arc::new(listener) });
             }
@@ -65,7 +66,7 @@ pub fn address_of(addr: &BindAddr) -> Option<BindAddress> {
         BindAddr::Abstract(name) => Some(abstract_name(name)),
         BindAddr::Fd(number) => Some(BindAddress::Inherited(*number)),
         BindAddr::Name(host, port) => resolve::lookup(host, *port).map(BindAddress::Ip),
-        BindAddr::Sockpair(_) | BindAddr::Reverse(_) => None,
+        BindAddr::Reverse(_) => None,
     }
 }
 
@@ -77,9 +78,14 @@ pub(crate) fn abstract_name(written: &[u8]) -> BindAddress {
     }
 }
 
+/// The sizes that `tune.rcvbuf`, `tune.sndbuf` and `tune.notsent-lowat` say.
+pub(crate) fn kernel_buffers(sizes: SocketBuffers) -> KernelBuffers {
+    KernelBuffers { receive: sizes.receive, send: sizes.send, unsent: sizes.unsent }
+}
+
 /// The options of a bind line's socket.
 #[must_use]
-pub fn options_of(bind: &Bind) -> ListenOptions {
+pub fn options_of(bind: &Bind, global: &Global) -> ListenOptions {
     ListenOptions {
         backlog: bind.backlog,
         interface: bind.interface.clone(),
@@ -93,6 +99,10 @@ pub fn options_of(bind: &Bind) -> ListenOptions {
         },
         max_segment: bind.mss,
         user_timeout: bind.tcp_ut,
+        congestion: bind.congestion.clone(),
+        save_syn: bind.save_syn,
+        buffers: kernel_buffers(global.tune.client_sockets),
+        no_reuse_port: !global.reuseport,
         mode: bind.unix.mode,
         uid: bind.unix.uid,
         gid: bind.unix.gid,

@@ -1,64 +1,156 @@
-//! How busy each thread is, for the limits on compression and for `show info`.
+//! How busy each thread is and how much is compressed, for the limits on compression and for the statistics.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
 
 use weir_compress::Load;
+pub use weir_compress::{InForce, Reason, Step};
+use weir_net::timers::now_ms;
+
+use crate::counters::ByteRate;
 
 /// Measurements of all threads.
 #[derive(Debug)]
 pub struct ProcessLoad {
-    cpu_percent: Box<[AtomicU8]>,
-    last: Box<[(AtomicU64, AtomicU64)]>,
-    compressed_bytes: AtomicU64,
-    rate_bytes_per_second: AtomicU64,
-    rate_second: AtomicU64,
+    threads: Box<[ThreadLoad]>,
+    started: Instant,
+    compressed_in: ByteRate,
+    compressed_out: ByteRate,
+}
+
+/// One thread's; only that thread writes.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct ThreadLoad {
+    /// When it began to wait, in nanoseconds.
+    waits_since: AtomicU64,
+    /// Time it has waited in all.
+    waited_ns: AtomicU64,
+    /// Both clocks at the last measurement.
+    measured_at: AtomicU64,
+    waited_before: AtomicU64,
+    busy_thousandths: AtomicU16,
+    /// What its throttle is at: places in `Step::ALL` and `Reason::ALL`.
+    step: AtomicU8,
+    share_percent: AtomicU8,
+    reason: AtomicU8,
 }
 
 impl ProcessLoad {
     /// Nothing measured yet.
     #[must_use]
     pub fn new(threads: usize) -> Self {
-        Self {
-            cpu_percent: (0..threads).map(|_| AtomicU8::new(0)).collect(),
-            last: (0..threads).map(|_| Default::default()).collect(),
-            compressed_bytes: AtomicU64::new(0),
-            rate_bytes_per_second: AtomicU64::new(0),
-            rate_second: AtomicU64::new(0),
-        }
-    }
-
-    /// Measures the calling thread's processor use since its last call.
-    pub fn measure(&self, thread: usize) {
-        use rustix::time::{ClockId, clock_gettime};
-        let ns = |clock| {
-            let time = clock_gettime(clock);
-            time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+        let thread = || ThreadLoad {
+            step: AtomicU8::new(Step::Best as u8),
+            share_percent: AtomicU8::new(100),
+            ..ThreadLoad::default()
         };
-        let (wall, cpu) = (ns(ClockId::Monotonic), ns(ClockId::ThreadCPUTime));
-        let (last_wall, last_cpu) = &self.last[thread];
-        let wall_spent = wall.saturating_sub(last_wall.swap(wall, Relaxed));
-        let cpu_spent = cpu.saturating_sub(last_cpu.swap(cpu, Relaxed));
-        let percent = (cpu_spent * 100).checked_div(wall_spent).unwrap_or(0).min(100);
-        self.cpu_percent[thread].store(percent as u8, Relaxed);
-        if thread == 0 {
-            let bytes = self.compressed_bytes.swap(0, Relaxed);
-            let second = self.rate_second.swap(wall, Relaxed);
-            let rate = (bytes * 1_000_000_000).checked_div(wall.saturating_sub(second)).unwrap_or(0);
-            self.rate_bytes_per_second.store(rate, Relaxed);
+        Self {
+            threads: (0..threads).map(|_| thread()).collect(),
+            started: Instant::now(),
+            compressed_in: ByteRate::default(),
+            compressed_out: ByteRate::default(),
         }
     }
 
-    /// Counts bytes that entered an encoder.
-    pub fn compressed(&self, bytes: u64) {
-        self.compressed_bytes.fetch_add(bytes, Relaxed);
+    fn ns(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// What was measured last for a thread.
+    /// The calling thread has nothing to do.
+    pub(crate) fn waits(&self, thread: usize) {
+        self.threads[thread].waits_since.store(self.ns(), Relaxed);
+    }
+
+    /// The calling thread has something to do again.
+    pub(crate) fn works(&self, thread: usize) {
+        let load = &self.threads[thread];
+        let waited = self.ns().saturating_sub(load.waits_since.load(Relaxed));
+        load.waited_ns.store(load.waited_ns.load(Relaxed) + waited, Relaxed);
+    }
+
+    /// Measures the calling thread since its last call. What counts is the time it did not wait: it is late with
+    /// everything when that is all, whoever else uses its processor.
+    pub(crate) fn measure(&self, thread: usize) -> Load {
+        let load = &self.threads[thread];
+        let (now, waited) = (self.ns(), load.waited_ns.load(Relaxed));
+        let elapsed = now.saturating_sub(load.measured_at.swap(now, Relaxed));
+        let idle = waited.saturating_sub(load.waited_before.swap(waited, Relaxed)).min(elapsed);
+        let busy = ((elapsed - idle) * 1000).checked_div(elapsed).unwrap_or(0) as u16;
+        load.busy_thousandths.store(busy, Relaxed);
+        Load { rate_bytes_per_second: self.rate_bytes_per_second(), busy_thousandths: busy }
+    }
+
+    /// What the calling thread's throttle is at.
+    pub(crate) fn publish(&self, thread: usize, in_force: InForce) {
+        let load = &self.threads[thread];
+        load.step.store(in_force.step as u8, Relaxed);
+        load.share_percent.store(in_force.share_percent, Relaxed);
+        load.reason.store(in_force.reason as u8, Relaxed);
+    }
+
+    /// Counts bytes that entered and left an encoder.
+    pub(crate) fn compressed(&self, taken: u64, given: u64) {
+        let now = now_ms();
+        self.compressed_in.add(taken, now);
+        self.compressed_out.add(given, now);
+    }
+
+    /// Bytes that entered encoders in the last second.
     #[must_use]
-    pub fn of(&self, thread: usize) -> Load {
-        Load {
-            rate_bytes_per_second: self.rate_bytes_per_second.load(Relaxed),
-            cpu_percent: self.cpu_percent[thread].load(Relaxed),
-        }
+    pub fn rate_bytes_per_second(&self) -> u64 {
+        self.compressed_in.per_second(now_ms())
+    }
+
+    /// Bytes that left encoders in the last second.
+    #[must_use]
+    pub fn compressed_bytes_per_second(&self) -> u64 {
+        self.compressed_out.per_second(now_ms())
+    }
+
+    /// How busy a thread was when it was last measured, in percent.
+    #[must_use]
+    pub fn busy_percent(&self, thread: usize) -> u8 {
+        (self.threads[thread].busy_thousandths.load(Relaxed) / 10) as u8
+    }
+
+    /// What the throttle of compression is at, and how busy the thread is, in percent: of the thread where it is lowest.
+    #[must_use]
+    pub fn compression(&self) -> (InForce, u8) {
+        let of = |(at, thread): (usize, &ThreadLoad)| {
+            let step = Step::ALL.get(usize::from(thread.step.load(Relaxed))).copied().unwrap_or_default();
+            let reason =
+                Reason::ALL.get(usize::from(thread.reason.load(Relaxed))).copied().unwrap_or_default();
+            let share_percent = thread.share_percent.load(Relaxed);
+            (InForce { step, share_percent, reason }, self.busy_percent(at))
+        };
+        let threads = self.threads.iter().enumerate().map(of);
+        let lowest = threads.min_by_key(|(found, _)| (found.step, found.share_percent));
+        lowest.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_step_is_shown() {
+        let load = ProcessLoad::new(2);
+        let free = InForce { step: Step::Best, share_percent: 100, reason: Reason::Free };
+        assert_eq!(load.compression(), (free, 0));
+        let held = InForce { step: Step::Fast, share_percent: 43, reason: Reason::Cpu };
+        load.publish(1, held);
+        load.threads[1].busy_thousandths.store(842, Relaxed);
+        assert_eq!(load.compression(), (held, 84));
+    }
+
+    #[test]
+    fn waiting_is_not_work() {
+        let load = ProcessLoad::new(1);
+        load.threads[0].measured_at.store(0, Relaxed);
+        load.threads[0].waited_ns.store(u64::MAX / 2, Relaxed);
+        assert_eq!(load.measure(0).busy_thousandths, 0);
+        assert_eq!(load.measure(0).busy_thousandths, 1000);
     }
 }

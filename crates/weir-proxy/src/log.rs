@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::Write;
 use std::net::UdpSocket;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixDatagram;
 use std::rc::Rc;
 
@@ -26,6 +27,9 @@ pub(crate) mod level {
     pub(crate) const SILENT: u8 = 8;
 }
 
+/// No structured data (RFC 5424 section 6.3).
+const NO_DATA: &[u8] = b"-";
+
 /// Lines that wait for a slow TCP log server; further ones are dropped, as with UDP.
 const MAX_QUEUED_LINES: usize = 1024;
 
@@ -37,6 +41,8 @@ pub(crate) struct Logger {
     udp: RefCell<[Option<UdpSocket>; 2]>,
     unix: RefCell<Option<UnixDatagram>>,
     tcp: RefCell<HashMap<LogAddress, mpsc::Sender<Vec<u8>>>>,
+    /// Standard output and error never wait for their reader.
+    unblocked: RefCell<[bool; 2]>,
     /// Formatted time of the second it belongs to.
     second: Cell<i64>,
     stamp: RefCell<String>,
@@ -58,6 +64,7 @@ impl Logger {
             udp: RefCell::default(),
             unix: RefCell::default(),
             tcp: RefCell::default(),
+            unblocked: RefCell::default(),
             second: Cell::new(i64::MIN),
             stamp: RefCell::default(),
             line: RefCell::default(),
@@ -68,6 +75,11 @@ impl Logger {
 
     /// Sends a message to every target that wants its level.
     pub(crate) fn send(&self, targets: &[LogTarget], level: u8, tag: Option<&str>, message: &[u8]) {
+        self.send_with(targets, level, tag, NO_DATA, message);
+    }
+
+    /// The same with structured data, for targets in the format of RFC 5424.
+    fn send_with(&self, targets: &[LogTarget], level: u8, tag: Option<&str>, data: &[u8], message: &[u8]) {
         for (index, target) in targets.iter().enumerate() {
             if level > target.level || !self.is_sampled(index, target) {
                 continue;
@@ -76,6 +88,10 @@ impl Logger {
             let mut line = self.line.borrow_mut();
             line.clear();
             self.header(target, level, tag.unwrap_or(&self.tag), &mut line);
+            if target.format == LogWire::Rfc5424 {
+                line.extend_from_slice(data);
+                line.push(b' ');
+            }
             line.extend_from_slice(message);
             line.truncate(target.max_len.saturating_sub(1));
             while line.last() == Some(&b'\n') {
@@ -109,7 +125,7 @@ impl Logger {
             },
             LogWire::Rfc5424 => {
                 let name = hostname.unwrap_or("-");
-                write!(out, "<{priority}>1 {} {name} {tag} {pid} - - ", iso_time())
+                write!(out, "<{priority}>1 {} {name} {tag} {pid} - ", iso_time())
             }
             LogWire::Priority => write!(out, "<{priority}>"),
             LogWire::Short => write!(out, "<{level}>"),
@@ -147,10 +163,12 @@ impl Logger {
                 }
                 socket.as_ref().map(|s| s.send_to(line, path))
             }
-            LogAddress::Stdout => Some(std::io::stdout().lock().write(line)),
-            LogAddress::Stderr => Some(std::io::stderr().lock().write(line)),
-            LogAddress::Fd(1) => Some(std::io::stdout().lock().write(line)),
-            LogAddress::Fd(2) => Some(std::io::stderr().lock().write(line)),
+            LogAddress::Stdout | LogAddress::Fd(1) => {
+                Some(self.write_stream(0, rustix::stdio::stdout(), line))
+            }
+            LogAddress::Stderr | LogAddress::Fd(2) => {
+                Some(self.write_stream(1, rustix::stdio::stderr(), line))
+            }
             LogAddress::Tcp(_) => {
                 self.deliver_tcp(address, line);
                 None
@@ -163,6 +181,16 @@ impl Logger {
             }
             LogAddress::Fd(_) | LogAddress::Ring(_) | LogAddress::Backend(_) => None,
         };
+    }
+
+    /// One write for one line. Whoever reads the other end of a pipe may have stopped: traffic does not wait.
+    fn write_stream(&self, index: usize, stream: BorrowedFd<'_>, line: &[u8]) -> std::io::Result<usize> {
+        if !self.unblocked.borrow_mut()[index] && !rustix::termios::isatty(stream) {
+            let flags = rustix::fs::fcntl_getfl(stream)?;
+            rustix::fs::fcntl_setfl(stream, flags | rustix::fs::OFlags::NONBLOCK)?;
+        }
+        self.unblocked.borrow_mut()[index] = true;
+        Ok(rustix::io::write(stream, line)?)
     }
 
     /// Lines to a TCP server go through a task that reconnects; a full queue drops them.
@@ -229,6 +257,9 @@ fn iso_time() -> String {
 
 /// Logs an exchange that is over.
 pub(crate) fn exchange(x: &mut Exchange) {
+    if x.logged {
+        return;
+    }
     let front = Rc::clone(x.worker.proxy(x.front));
     if x.txn.status == 0 && x.txn.termination == *b"----" && x.txn.bytes_out == 0 && front.options.dontlognull
     {
@@ -260,7 +291,26 @@ pub(crate) fn transaction(logger: &Logger, front: &Proxy, txn: &Txn) {
         Some(format) => format.render(txn, &mut message),
         None => plain(front, txn, &mut message),
     }
-    logger.send(&front.logs, level, front.log_tag.as_deref(), &message);
+    let mut data = Vec::new();
+    if let Some(format) = &front.log_format_sd {
+        format.render(txn, &mut data);
+    }
+    let data = if data.is_empty() { NO_DATA } else { &data[..] };
+    logger.send_with(&front.logs, level, front.log_tag.as_deref(), data, &message);
+}
+
+/// `option logasap`: the line is written when the server has answered; what only the end shows is marked with `+`.
+pub(crate) fn as_soon_as_possible(x: &mut Exchange) {
+    let front = Rc::clone(x.worker.proxy(x.front));
+    if !front.options.logasap || x.logged {
+        return;
+    }
+    x.logged = true;
+    x.txn.log_asap = true;
+    let total = x.elapsed_ms();
+    x.txn.timers.total_ms = Some(total);
+    x.txn.timers.active_ms = Some(total);
+    transaction(&x.worker.logger, &front, &x.txn);
 }
 
 /// The format chosen by `option httplog` and its like.

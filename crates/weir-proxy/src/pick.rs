@@ -156,7 +156,18 @@ fn persistent(x: &mut Exchange, proxy: &Proxy) -> Option<Arc<ServerState>> {
     let by_cookie = || x.cookie.server.clone().filter(|server| !rules.ignored && rules.reaches(server));
     let chosen = by_rule.or_else(by_cookie);
     let chosen = if proxy.stick_rules.is_empty() { chosen } else { by_table(x, proxy, rules, chosen) };
-    chosen.or_else(|| if rules.ignored { None } else { by_rdp_cookie(x, proxy, rules) })
+    let chosen = chosen.or_else(|| if rules.ignored { None } else { by_rdp_cookie(x, proxy, rules) });
+    chosen.or_else(|| if proxy.options.prefer_last_server { last_server(x, proxy) } else { None })
+}
+
+/// `option prefer-last-server`: the server of the connection's last request, unless its queue is too long.
+fn last_server(x: &Exchange, proxy: &Proxy) -> Option<Arc<ServerState>> {
+    let (backend, id) = x.txn.session.last_server.get()?;
+    let layout = x.worker.state(x.back).layout();
+    let server = layout.members.numbered(id).filter(|server| backend == x.back && server.is_usable())?;
+    let waiting = usize::try_from(proxy.max_keep_alive_queue);
+    let admitted = !is_full(server) || waiting.map_or(true, |most| server.queue.len() < most);
+    admitted.then(|| Arc::clone(server))
 }
 
 /// `stick match`, `stick on`: the keys to store are noted whoever chose the server.

@@ -7,16 +7,18 @@
 //! client connection only when the connection was shared by more than one client before; `aggressive`
 //! also when it was reused at least once; `always` for everybody.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_config::model::HttpReuse;
+use weir_http::h2;
+use weir_net::Stream;
 
 use crate::edge::h2::H2Shared;
 use crate::edge::{Edge, H1Edge};
+use crate::number_hash::NumberMap;
 use crate::state::ServerState;
 use weir_rules::txn::TlsFacts;
 
@@ -35,7 +37,8 @@ pub(crate) struct PoolKey {
 pub(crate) struct IdleH1 {
     pub(crate) edge: Box<H1Edge>,
     pub(crate) tls: Option<Rc<dyn TlsFacts>>,
-    pub(crate) facts: ConnectionFacts,
+    /// Boxed, for they move through the stages of a request.
+    pub(crate) facts: Box<ConnectionFacts>,
 }
 
 /// What stays with a connection to a server from request to request.
@@ -64,16 +67,18 @@ pub(crate) struct ConnectionFacts {
 pub(crate) struct SharedH2 {
     pub(crate) shared: Rc<H2Shared>,
     pub(crate) tls: Option<Rc<dyn TlsFacts>>,
-    pub(crate) facts: ConnectionFacts,
+    pub(crate) facts: Box<ConnectionFacts>,
 }
 
 /// One thread's idle connections.
 #[derive(Default)]
 pub(crate) struct Pool {
-    h1: RefCell<HashMap<PoolKey, Vec<IdleH1>>>,
-    h2: RefCell<HashMap<PoolKey, Vec<SharedH2>>>,
+    h1: RefCell<NumberMap<PoolKey, Vec<IdleH1>>>,
+    h2: RefCell<NumberMap<PoolKey, Vec<SharedH2>>>,
     /// Connections that belong to one client connection (`http-reuse never`), by its number.
-    private: RefCell<HashMap<u64, Vec<IdleH1>>>,
+    private: RefCell<NumberMap<u64, Vec<IdleH1>>>,
+    /// Connections in `h1`.
+    idle_h1: Cell<usize>,
 }
 
 /// Who asks for a connection.
@@ -116,8 +121,7 @@ impl Pool {
                 continue;
             }
             let mut found = idle.remove(at);
-            found.facts.server.idle.fetch_sub(1, Relaxed);
-            found.facts.server.idle_by_thread[thread].fetch_sub(1, Relaxed);
+            self.leaves(&found, thread);
             if found.edge.stream.looks_alive() {
                 return Some(found);
             }
@@ -159,22 +163,65 @@ impl Pool {
         server.idle.fetch_add(1, Relaxed);
         server.idle_by_thread[thread].fetch_add(1, Relaxed);
         let key = idle.facts.key.clone();
+        self.idle_h1.set(self.idle_h1.get() + 1);
         self.h1.borrow_mut().entry(key).or_default().push(idle);
     }
 
+    /// Counts a connection out of `h1`.
+    fn leaves(&self, idle: &IdleH1, thread: usize) {
+        idle.facts.server.idle.fetch_sub(1, Relaxed);
+        idle.facts.server.idle_by_thread[thread].fetch_sub(1, Relaxed);
+        self.idle_h1.set(self.idle_h1.get() - 1);
+    }
+
+    /// Idle HTTP/1 connections that anybody may use.
+    pub(crate) fn idle_h1(&self) -> usize {
+        self.idle_h1.get()
+    }
+
+    /// Closes the connection of some server that was idle longest.
+    pub(crate) fn close_one(&self, thread: usize) {
+        let mut pools = self.h1.borrow_mut();
+        if let Some(idle) = pools.values_mut().find(|idle| !idle.is_empty()) {
+            self.leaves(&idle.remove(0), thread);
+        }
+    }
+
     /// A multiplexed connection with room for another stream.
-    pub(crate) fn take_h2(&self, key: &PoolKey, asker: Asker) -> Option<SharedH2> {
+    pub(crate) fn take_h2(&self, key: &PoolKey, asker: Asker, thread: usize) -> Option<SharedH2> {
         let mut pools = self.h2.borrow_mut();
         let shared = pools.get_mut(key)?;
-        shared.retain(|c| !c.shared.dead.get());
+        forget_dead(shared, thread);
         shared
             .iter()
             .find(|c| asker.may_take(c.facts.owner, c.facts.proven) && c.shared.core.borrow().can_open() > 0)
             .cloned()
     }
 
+    /// Takes a multiplexed connection without requests off this thread, for another one.
+    pub(crate) fn remove_h2(
+        &self,
+        key: &PoolKey,
+        asker: Asker,
+        thread: usize,
+    ) -> Option<(SharedH2, Stream, h2::Connection)> {
+        let mut pools = self.h2.borrow_mut();
+        let shared = pools.get_mut(key)?;
+        // Beside this list only the driver holds it: nobody is about to open a stream.
+        let free = |c: &SharedH2| Rc::strong_count(&c.shared) <= 2;
+        let found = shared.iter().enumerate().find_map(|(at, c)| {
+            let wanted = asker.may_take(c.facts.owner, c.facts.proven) && free(c);
+            wanted.then(|| c.shared.take_away()).flatten().map(|(stream, core)| (at, stream, core))
+        });
+        let (at, stream, core) = found?;
+        let connection = shared.swap_remove(at);
+        connection.facts.server.shared_by_thread[thread].fetch_sub(1, Relaxed);
+        Some((connection, stream, core))
+    }
+
     /// Offers a multiplexed connection to further requests.
-    pub(crate) fn share_h2(&self, connection: SharedH2) {
+    pub(crate) fn share_h2(&self, connection: SharedH2, thread: usize) {
+        connection.facts.server.shared_by_thread[thread].fetch_add(1, Relaxed);
         self.h2.borrow_mut().entry(connection.facts.key.clone()).or_default().push(connection);
     }
 
@@ -189,27 +236,37 @@ impl Pool {
                     && c.facts.server.is_running()
                     && c.edge.stream.looks_alive();
                 if !keep {
-                    c.facts.server.idle.fetch_sub(1, Relaxed);
-                    c.facts.server.idle_by_thread[thread].fetch_sub(1, Relaxed);
+                    self.leaves(c, thread);
                 }
                 keep
             });
         });
         pools.retain(|_, idle| !idle.is_empty());
         let mut shared = self.h2.borrow_mut();
-        shared.values_mut().for_each(|connections| connections.retain(|c| !c.shared.dead.get()));
+        shared.values_mut().for_each(|connections| forget_dead(connections, thread));
         shared.retain(|_, connections| !connections.is_empty());
     }
 
     /// Closes everything, at the end of the thread.
     pub(crate) fn clear(&self) {
         self.h1.borrow_mut().clear();
+        self.idle_h1.set(0);
         self.h2.borrow_mut().clear();
         self.private.borrow_mut().clear();
     }
 }
 
+fn forget_dead(connections: &mut Vec<SharedH2>, thread: usize) {
+    connections.retain(|c| {
+        let dead = c.shared.dead.get();
+        if dead {
+            c.facts.server.shared_by_thread[thread].fetch_sub(1, Relaxed);
+        }
+        !dead
+    });
+}
+
 /// The edge of a pooled connection, ready for a request.
-pub(crate) fn reopen(idle: IdleH1) -> (Edge, ConnectionFacts, Option<Rc<dyn TlsFacts>>) {
+pub(crate) fn reopen(idle: IdleH1) -> (Edge, Box<ConnectionFacts>, Option<Rc<dyn TlsFacts>>) {
     (Edge::H1(idle.edge), idle.facts, idle.tls)
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
 use weir_config::model::{AdminLevel, Config, SslBind};
 use weir_net::Stream;
@@ -18,9 +19,24 @@ use weir_rules::{Reply, Txn};
 use crate::connection::Entry;
 use crate::listeners::{Listening, Role};
 use crate::server_tls::{Acceptor, described};
-use crate::state::{Level, Shared};
+use crate::state::Shared;
 use crate::worker::Worker;
-use crate::{accept, check, peers, process_vars, resolve, server_tls, sessions, takeover};
+use crate::{accept, check, peers, process_vars, resolve, reverse, server_tls, sessions, takeover};
+
+/// What a client of the runtime socket may do, and how it is answered.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// `level`
+    pub level: AdminLevel,
+    /// `severity-output`: `none`, `number` or `string`.
+    pub severity_output: Option<String>,
+}
+
+impl From<AdminLevel> for Terms {
+    fn from(level: AdminLevel) -> Self {
+        Self { level, severity_output: None }
+    }
+}
 
 /// What the data plane asks of the administrative side.
 pub trait Services: Send + Sync {
@@ -35,7 +51,7 @@ pub trait Services: Send + Sync {
         &self,
         shared: Arc<Shared>,
         stream: Stream,
-        level: AdminLevel,
+        terms: Terms,
     ) -> Pin<Box<dyn Future<Output = ()>>>;
 }
 
@@ -53,8 +69,8 @@ pub struct Prepared {
     listening: Vec<Place>,
 }
 
-/// A listening socket with its certificates and its connections' count.
-type Place = (Listening, Option<Arc<Acceptor>>, Arc<Level>);
+/// A listening socket with its certificates.
+type Place = (Listening, Option<Arc<Acceptor>>);
 
 /// Why the data plane cannot start.
 #[derive(Debug)]
@@ -98,7 +114,8 @@ impl Process {
         services: Arc<dyn Services>,
     ) -> Result<Prepared, StartError> {
         let available = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let threads = config.global.nbthread.unwrap_or(available).max(1);
+        let most = config.global.thread_hard_limit.unwrap_or(usize::MAX);
+        let threads = config.global.nbthread.unwrap_or(available).clamp(1, most.max(1));
         let shared = Shared::new(Arc::clone(&config), threads, hostname());
         resolve::at_start(&shared).map_err(StartError::Servers)?;
         check::prepare(&shared).map_err(StartError::Servers)?;
@@ -189,7 +206,7 @@ fn with_tls(config: &Config, listening: Vec<Listening>) -> Result<Vec<Place>, St
     let mut done = Vec::new();
     for one in listening {
         let acceptor = one.bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
-        done.push((one, acceptor, Arc::new(Level::default())));
+        done.push((one, acceptor));
     }
     certificates.verdict().map(|()| done)
 }
@@ -236,7 +253,13 @@ impl Certificates {
 /// A worker thread, from its event loop's start to its end.
 fn run_thread(plan: &Plan, listening: Vec<Place>, thread: usize) {
     pin_thread(&plan.shared.config, thread);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build();
+    let (parks, unparks) = (Arc::clone(&plan.shared), Arc::clone(&plan.shared));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .event_interval(31)
+        .on_thread_park(move || parks.load.waits(thread))
+        .on_thread_unpark(move || unparks.load.works(thread))
+        .build();
     let Ok(runtime) = runtime else {
         // Without an event loop nothing can be served; the process reports that it is stopping.
         plan.shared.stop();
@@ -263,15 +286,20 @@ async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
     if thread == 0 {
         worker.peers.replace(peers::start(&worker));
     }
-    for (listening, tls, level) in &listening {
-        listen(plan, &worker, listening, tls.as_ref(), level);
+    let places = Arc::new(Semaphore::new(shared.config.global.stats_maxconn));
+    for (listening, tls) in &listening {
+        listen(plan, &worker, listening, tls.as_ref(), &places);
     }
     // Each thread has its own end now.  Nobody may keep the sockets open beyond a soft stop: connections
     // would go on arriving in a queue that is never served.
     drop(listening);
+    if shared.config.global.busy_polling {
+        tokio::task::spawn_local(stay_awake());
+    }
     tokio::task::spawn_local(maintain(Rc::clone(&worker)));
     tokio::task::spawn_local(takeover::serve(Rc::clone(&worker)));
     tokio::task::spawn_local(sessions::serve(Rc::clone(&worker)));
+    reverse::start(&worker);
     check::start(&worker);
     let mut hard = shared.hard_stop.subscribe();
     tokio::select! {
@@ -288,41 +316,49 @@ fn listen(
     worker: &Rc<Worker>,
     listening: &Listening,
     tls: Option<&Arc<Acceptor>>,
-    level: &Arc<Level>,
+    places: &Arc<Semaphore>,
 ) {
-    let threads = &listening.bind.threads;
-    if !threads.is_empty() && !threads.contains(&worker.thread) {
+    if !serves(&listening.bind.threads, worker.thread, worker.shared.threads) {
         return;
     }
     match listening.role {
         Role::Frontend(front) => {
             let Ok(acceptor) = listening.listener.acceptor() else { return };
             let proxy = worker.proxy(front);
+            let Some(state) = worker.state(front).listener(listening.bind.id) else { return };
             let entry = Entry {
                 front,
                 bind: listening.bind.clone(),
                 name: listening.bind.name.clone().unwrap_or_else(|| "".into()),
                 tls: tls.cloned(),
                 parse: worker.request_options(proxy),
-                current: Arc::clone(level),
+                state: Arc::clone(state),
             };
             tokio::task::spawn_local(accept::run(Rc::clone(worker), Rc::new(entry), acceptor));
         }
         // Commands are rare: one thread serves them.
         Role::Admin if worker.thread == 0 => {
             let Ok(mut acceptor) = listening.listener.acceptor() else { return };
-            let level = listening.bind.level;
+            let bind = &listening.bind;
+            let terms = Terms { level: bind.level, severity_output: bind.severity_output.clone() };
             let (shared, services) = (Arc::clone(&plan.shared), Arc::clone(&plan.services));
+            let places = Arc::clone(places);
             tokio::task::spawn_local(async move {
                 loop {
+                    // `stats maxconn`: further clients wait.
+                    let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
                     let accepted = tokio::select! {
                         // A successor has the same socket: its clients are not to meet this process.
                         () = shared.stopped() => return,
                         accepted = acceptor.accept() => accepted,
                     };
                     if let Ok(accepted) = accepted {
-                        let serving = services.administer(Arc::clone(&shared), accepted.stream, level);
-                        tokio::task::spawn_local(serving);
+                        let serving =
+                            services.administer(Arc::clone(&shared), accepted.stream, terms.clone());
+                        tokio::task::spawn_local(async move {
+                            serving.await;
+                            drop(place);
+                        });
                     }
                 }
             });
@@ -333,6 +369,19 @@ fn listen(
             tokio::task::spawn_local(peers::accept(group, acceptor, tls.cloned()));
         }
         Role::Admin | Role::Peers(_) => {}
+    }
+}
+
+/// Whether a thread serves a line with such a set of threads, which count from 1; a set of threads that do not
+/// exist is as good as none.
+fn serves(set: &[usize], thread: usize, threads: usize) -> bool {
+    !set.iter().any(|number| *number <= threads) || set.contains(&(thread + 1))
+}
+
+/// `busy-polling`: a task that is always ready makes the event loop look for events without ever sleeping.
+async fn stay_awake() {
+    loop {
+        tokio::task::yield_now().await;
     }
 }
 
@@ -348,7 +397,7 @@ async fn maintain(worker: Rc<Worker>) {
         loop {
             tokio::time::sleep(PURGE_INTERVAL).await;
             worker.pool.purge(now_ms(), worker.thread);
-            worker.shared.load.measure(worker.thread);
+            worker.measure_load(now_ms());
             if worker.thread == 0 {
                 worker.shared.tables.purge();
             }

@@ -3,7 +3,7 @@
 use weir_config::model::SendProxy;
 use weir_http::FieldName;
 use weir_http::proxy_protocol::{self as wire, Addresses, Command, SslInfo, V2Options};
-use weir_rules::Txn;
+use weir_rules::{Txn, certificate};
 
 /// The header for a transaction's connection.
 pub(crate) fn build(send: &SendProxy, txn: &Txn) -> Vec<u8> {
@@ -28,6 +28,14 @@ pub(crate) fn build(send: &SendProxy, txn: &Txn) -> Vec<u8> {
     let tls = txn.session.tls.as_deref();
     let host = txn.request.fields.first(FieldName::Host);
     let authority = tls.and_then(|t| t.sni()).map(str::as_bytes).or(host);
+    let fact = |wanted: bool, of: &dyn Fn() -> Option<String>| {
+        if wanted { of().unwrap_or_default().into_bytes() } else { Vec::new() }
+    };
+    let client = || tls.and_then(|t| t.peer_certificate());
+    let own = || tls.and_then(|t| t.own_certificate());
+    let common_name = fact(send.cert_cn, &|| certificate::common_name(client()?));
+    let key_algorithm = fact(send.cert_key, &|| certificate::key_kind(own()?));
+    let signature_algorithm = fact(send.cert_sig, &|| certificate::signature_algorithm(own()?));
     let ssl = tls.filter(|_| send.ssl).map(|tls| SslInfo {
         client: wire::CLIENT_SSL
             | if tls.peer_certificate().is_some() {
@@ -38,7 +46,9 @@ pub(crate) fn build(send: &SendProxy, txn: &Txn) -> Vec<u8> {
         verify: tls.verify_error(),
         version: tls.version().as_bytes(),
         cipher: if send.ssl_cipher { tls.cipher().as_bytes() } else { b"" },
-        ..SslInfo::default()
+        common_name: &common_name,
+        key_algorithm: &key_algorithm,
+        signature_algorithm: &signature_algorithm,
     });
     let options = V2Options {
         alpn: tls.and_then(|t| t.alpn()),

@@ -13,7 +13,7 @@ pub(crate) fn prepare(x: &mut Exchange) {
     let front = Rc::clone(x.worker.proxy(x.front));
     let back = Rc::clone(x.worker.proxy(x.back));
     unique_id(x, &front);
-    crate::compression::request(x);
+    crate::filter::request(x);
     let (src, dst) = (x.txn.src(), x.txn.dst());
     let fields = &mut x.txn.request.fields;
     add_address(fields, front.forwardfor.as_ref(), back.forwardfor.as_ref(), src);

@@ -141,7 +141,7 @@ pub(crate) async fn apply(x: &mut Exchange, proxy: &Proxy, rules: &[Rule], phase
         match action::run(rules, from, &mut x.txn) {
             Flow::Done | Flow::Allow => break,
             Flow::Wait { next, what } => {
-                wait(x, proxy, what).await?;
+                Box::pin(wait(x, proxy, what)).await?;
                 from = next;
             }
             flow => return Err(stopped(x, proxy, flow, phase).await),
@@ -187,9 +187,7 @@ pub(crate) async fn stopped(x: &mut Exchange, proxy: &Proxy, flow: Flow, phase: 
             let services = std::sync::Arc::clone(&x.worker.services);
             Stop::Reply(Box::new(services.metrics(&x.worker.shared, &x.txn)))
         }
-        Flow::Done | Flow::Allow | Flow::Wait { .. } | Flow::SwitchToHttp | Flow::CloseServer => {
-            Stop::Drop { silent: false }
-        }
+        Flow::Done | Flow::Allow | Flow::Wait { .. } | Flow::CloseServer => Stop::Drop { silent: false },
     }
 }
 

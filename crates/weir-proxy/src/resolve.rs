@@ -21,10 +21,15 @@ pub(crate) fn at_start(shared: &Shared) -> Result<(), Vec<String>> {
     let mut known = HashMap::new();
     let mut errors = Vec::new();
     for (state, proxy) in shared.proxies.iter().zip(&shared.config.proxies) {
+        // Dynamic cookies are made of addresses.
+        state.farm.outdate();
         for server in state.servers.load().iter() {
             let ServerAddr::Name(name, port) = &server.config.addr else { continue };
             let methods = server.config.init_addr.as_deref().unwrap_or(DEFAULT_METHODS);
-            let mut look = |name: &str| *known.entry(name.to_owned()).or_insert_with(|| lookup_ip(name));
+            let ipv6 = server.config.resolve_prefer.as_deref() == Some("ipv6");
+            let mut look = |name: &str| {
+                *known.entry((name.to_owned(), ipv6)).or_insert_with(|| prefer(name, 0, ipv6).map(|a| a.ip()))
+            };
             match first_address(methods, || look(name)) {
                 Found::Address(ip) => server.addr.store(Arc::new(ServerTarget {
                     address: Some(Address::Ip(SocketAddr::new(ip, *port))),
@@ -76,16 +81,16 @@ fn first_address(methods: &str, mut libc: impl FnMut() -> Option<IpAddr>) -> Fou
     Found::Nothing
 }
 
-fn lookup_ip(name: &str) -> Option<IpAddr> {
-    lookup(name, 0).map(|found| found.ip())
+/// The first address of a name.
+///
+/// `localhost` without IPv6 listeners is so common that IPv4 goes first, unless `resolve-prefer` says otherwise.
+pub(crate) fn lookup(name: &str, port: u16) -> Option<SocketAddr> {
+    prefer(name, port, false)
 }
 
-/// The first address of a name.
-pub(crate) fn lookup(name: &str, port: u16) -> Option<SocketAddr> {
+fn prefer(name: &str, port: u16, ipv6: bool) -> Option<SocketAddr> {
     let found: Vec<SocketAddr> = (name, port).to_socket_addrs().ok()?.collect();
-    // Manual, `server`: IPv4 addresses are preferred over IPv6 ones only where resolvers say so; libc's order
-    // is taken as it is, but `localhost` without IPv6 listeners is so common that IPv4 goes first.
-    found.iter().find(|a| a.is_ipv4()).or_else(|| found.first()).copied()
+    found.iter().find(|a| a.is_ipv6() == ipv6).or_else(|| found.first()).copied()
 }
 
 /// Looks a name up without holding the thread's event loop (`do-resolve`).

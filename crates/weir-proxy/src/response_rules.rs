@@ -11,7 +11,7 @@ use crate::counters::{Counter, Counters};
 use crate::edge::{Body, BodyLength, Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::state::ServerState;
-use crate::{compression, cookie, request_rules, response_inspection, stick_rules, stick_track};
+use crate::{cookie, filter, request_rules, response_inspection, stick_rules, stick_track};
 
 /// Applies the rules and sends the head.
 pub(crate) async fn apply(
@@ -42,9 +42,11 @@ pub(crate) async fn apply(
     }
     let mut body = length_of(x, &server.edge);
     let until_close = matches!(&server.edge, Edge::H1(edge) if edge.is_until_close());
-    compression::response(x, &mut body, until_close);
+    filter::response(x, &mut body, until_close);
     after_response(x);
-    send_head(x, server, body)
+    send_head(x, server, body)?;
+    crate::log::as_soon_as_possible(x);
+    Ok(())
 }
 
 /// Keys that are stuck to the server from now on.
@@ -192,7 +194,6 @@ fn send_head(x: &mut Exchange, server: &mut ServerConnection, body: BodyLength) 
         if body == BodyLength::Unknown
             && matches!(&server.edge, Edge::H1(s) if s.is_until_close())
             && !response.fields.has(FieldName::TransferEncoding)
-            && x.filter.is_none()
         {
             client.end_by_closing();
         }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_config::model::{self, Config, SslBind, SslServer};
+use weir_config::model::{self, Config, Global, SslBind, SslServer, Tune};
 use weir_net::Stream;
 use weir_net::tls::algorithms::{Algorithms, Version};
 use weir_net::tls::certificate::{Certificate, CertificateStore, ExtraFiles, NamedFiles, load_files};
@@ -58,14 +58,13 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
     let tune = &config.global.tune;
     Ok(ServerOptions {
         certificates,
-        extra_files: ExtraFiles::default(),
+        extra_files: extra_files(&config.global),
         certificate_base: config.global.crt_base.clone(),
         authority_base: config.global.ca_base.clone(),
         line: LineOptions {
             algorithms: algorithms(
                 [&ssl.ciphers, &ssl.ciphersuites, &ssl.curves],
                 [&ssl.min_ver, &ssl.max_ver],
-                &ssl.others,
             ),
             alpn,
             verify: match ssl.verify {
@@ -80,15 +79,39 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
                 certificate: ignored("crt-ignore-err", ssl.crt_ignore_err.as_deref())?,
                 authorities: ignored("ca-ignore-err", ssl.ca_ignore_err.as_deref())?,
             },
-            ..LineOptions::default()
+            no_ca_names: ssl.no_ca_names,
         },
         strict_sni: ssl.strict_sni,
         prefer_client_ciphers: ssl.prefer_client_ciphers,
         tickets,
         session_lifetime_s: u32::try_from(tune.ssl_lifetime.as_secs()).ok(),
         cached_sessions: Some(tune.ssl_cachesize),
+        max_record_bytes: max_record(tune),
         ..ServerOptions::default()
     })
+}
+
+/// `tune.ssl.hard-maxrecord`
+fn max_record(tune: &Tune) -> Option<usize> {
+    Some(tune.ssl_hard_maxrecord).filter(|bytes| *bytes > 0)
+}
+
+/// `ssl-load-extra-files` and `ssl-load-extra-del-ext`
+fn extra_files(global: &Global) -> ExtraFiles {
+    let kinds = global.ssl_load_extra_files.as_deref();
+    let wanted = |kind: &str| {
+        kinds.is_none_or(|kinds| {
+            kinds.last().is_none_or(|last| last != "none")
+                && kinds.iter().any(|known| known == "all" || known == kind)
+        })
+    };
+    ExtraFiles {
+        bundle: wanted("bundle"),
+        key: wanted("key"),
+        ocsp: wanted("ocsp"),
+        replace_extension: global.ssl_load_extra_del_ext,
+        skip_self_issued: global.ssl_skip_self_issued_ca,
+    }
 }
 
 /// The list of `crt-ignore-err` or `ca-ignore-err`: `all`, or numbers and OpenSSL's names between commas.
@@ -113,8 +136,8 @@ pub(crate) fn described(config: &Config) -> Result<CertificateStore, String> {
     for section in &config.crt_stores {
         for load in &section.loads {
             let named = NamedFiles { key: load.key.clone(), ocsp: load.ocsp.clone() };
-            let loaded =
-                load_files(&load.crt, ExtraFiles::default(), &named).map_err(|error| error.to_string())?;
+            let loaded = load_files(&load.crt, extra_files(&config.global), &named)
+                .map_err(|error| error.to_string())?;
             let name = if section.name.is_empty() && load.alias.is_none() {
                 load.crt.to_string_lossy().into_owned()
             } else {
@@ -132,25 +155,19 @@ fn ticket_keys(path: &Path) -> Result<TicketKeys, String> {
     TicketKeys::from_text(&text).map_err(at)
 }
 
-/// Versions, cipher suites and groups as written; `others` has words such as `no-tlsv13`.
+/// Versions, cipher suites and groups as written.
 fn algorithms(
     [ciphers, ciphersuites, curves]: [&Option<String>; 3],
     [min, max]: [&Option<String>; 2],
-    others: &[String],
 ) -> Algorithms {
     let version = |name: &Option<String>| name.as_deref().and_then(Version::parse).unwrap_or_default();
-    let without = [("no-tlsv12", Version::Tls12), ("no-tlsv13", Version::Tls13)];
     Algorithms {
         ciphers: ciphers.clone(),
         ciphersuites: ciphersuites.clone(),
         curves: curves.clone(),
         min_version: version(min),
         max_version: version(max),
-        without: without
-            .into_iter()
-            .filter(|(word, _)| others.iter().any(|other| other == word))
-            .map(|(_, version)| version)
-            .collect(),
+        without: Vec::new(),
     }
 }
 
@@ -164,7 +181,7 @@ pub(crate) fn prepare_servers(shared: &Shared) -> Result<(), Vec<String>> {
     for (proxy, config) in shared.proxies.iter().zip(&shared.config.proxies) {
         for server in proxy.servers.load().iter() {
             let Some(ssl) = settings_of(server, config) else { continue };
-            match client(ssl, server, &store) {
+            match client(ssl, server, &store, &shared.config.global) {
                 Ok(client) => server.tls.store(Some(client)),
                 Err(error) => {
                     errors.push(format!("server '{}/{}': {error}", config.name, server.config.name));
@@ -175,7 +192,7 @@ pub(crate) fn prepare_servers(shared: &Shared) -> Result<(), Vec<String>> {
     for remotes in &shared.peers {
         for peer in &remotes.peers {
             let Some(ssl) = &peer.config.ssl else { continue };
-            match client(ssl, peer, &store) {
+            match client(ssl, peer, &store, &shared.config.global) {
                 Ok(client) => peer.tls.store(Some(client)),
                 Err(error) => {
                     errors.push(format!("peer '{}/{}': {error}", remotes.section, peer.config.name));
@@ -193,7 +210,7 @@ impl Shared {
     /// Why its files cannot be used.
     pub fn prepare_tls(&self, server: &ServerState) -> Result<(), String> {
         let Some(ssl) = settings_of(server, &self.config.proxies[server.proxy]) else { return Ok(()) };
-        server.tls.store(Some(client(ssl, server, &described(&self.config)?)?));
+        server.tls.store(Some(client(ssl, server, &described(&self.config)?, &self.config.global)?));
         Ok(())
     }
 }
@@ -206,7 +223,7 @@ impl Shared {
     pub fn set_tls(&self, server: &ServerState, on: bool) -> Result<(), String> {
         if on && server.tls.load().is_none() {
             let ssl = server.config.ssl.as_ref().unwrap_or(&server.config.ssl_settings);
-            server.tls.store(Some(client(ssl, server, &described(&self.config)?)?));
+            server.tls.store(Some(client(ssl, server, &described(&self.config)?, &self.config.global)?));
         }
         server.tls_switch.store(i8::from(on), Relaxed);
         server.generation.fetch_add(1, Relaxed);
@@ -228,20 +245,21 @@ fn settings_of<'a>(server: &'a ServerState, proxy: &model::Proxy) -> Option<&'a 
     config.ssl.as_ref().or_else(|| checked.then_some(&config.ssl_settings))
 }
 
-fn client(ssl: &SslServer, server: &ServerState, store: &CertificateStore) -> Result<Arc<TlsClient>, String> {
+fn client(
+    ssl: &SslServer,
+    server: &ServerState,
+    store: &CertificateStore,
+    global: &Global,
+) -> Result<Arc<TlsClient>, String> {
     let certificate: Option<Arc<Certificate>> = match &ssl.crt {
         None => None,
         Some(path) => {
-            let loaded = store.load(path, ExtraFiles::default()).map_err(|error| error.to_string())?;
+            let loaded = store.load(path, extra_files(global)).map_err(|error| error.to_string())?;
             loaded.into_iter().next()
         }
     };
     let options = ClientOptions {
-        algorithms: algorithms(
-            [&ssl.ciphers, &ssl.ciphersuites, &ssl.curves],
-            [&ssl.min_ver, &ssl.max_ver],
-            &ssl.others,
-        ),
+        algorithms: algorithms([&ssl.ciphers, &ssl.ciphersuites, &ssl.curves], [&ssl.min_ver, &ssl.max_ver]),
         verify: ssl.verify != Some(model::Verify::None),
         ca_file: ssl.ca_file.clone(),
         crl_file: ssl.crl_file.clone(),
@@ -250,7 +268,7 @@ fn client(ssl: &SslServer, server: &ServerState, store: &CertificateStore) -> Re
         alpn: server.config.alpn.clone().unwrap_or_default(),
         no_resumption: ssl.no_ssl_reuse,
         no_tickets: ssl.no_tls_tickets,
-        max_record_bytes: None,
+        max_record_bytes: max_record(&global.tune),
     };
     TlsClient::new(&options).map(|(client, _not_supported)| client).map_err(|error| error.to_string())
 }

@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -190,8 +190,10 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Runs something until it is over, or until its place is ended.
-    pub(crate) async fn unless_ended<T>(self, stages: impl Future<Output = T>) -> Result<T, End> {
-        let mut stages = pin!(stages);
+    pub(crate) async fn unless_ended<T>(
+        self,
+        mut stages: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, End> {
         poll_fn(|cx| match self.poll_ended(cx) {
             Poll::Ready(end) => Poll::Ready(Err(end)),
             Poll::Pending => stages.as_mut().poll(cx).map(Ok),

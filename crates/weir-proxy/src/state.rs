@@ -3,7 +3,8 @@
 //! Readers never lock on the request path: settings are snapshots, loads are atomics, counters are
 //! per-thread blocks.  The queue of a backend is a lock that only requests without a free slot take.
 
-use std::net::SocketAddr;
+use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{
     AtomicBool, AtomicI8, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Relaxed, SeqCst},
@@ -17,7 +18,7 @@ use weir_config::model::{self, Config};
 use weir_net::tls::client::TlsClient;
 
 use crate::check::{Hub, Standing};
-use crate::counters::{Counter, Counters, Rate};
+use crate::counters::{Counter, Counters, Rate, Times};
 use crate::farm::{Farm, Layout, NEVER, Picker};
 use crate::listeners;
 use crate::load::ProcessLoad;
@@ -125,6 +126,10 @@ pub struct ProxyState {
     pub front: Counters,
     /// Backend counters.
     pub back: Counters,
+    /// Its bind lines, in their order.
+    pub listeners: Vec<Arc<ListenerState>>,
+    /// Times of the backend's last requests.
+    pub times: Times,
     /// Connections of the frontend now.
     pub front_current: Level,
     /// Requests (HTTP) or connections (TCP) in the backend now.
@@ -223,6 +228,31 @@ impl Level {
     }
 }
 
+/// Changing state of a bind line.
+#[derive(Debug)]
+pub struct ListenerState {
+    /// Number of the bind line in its frontend.
+    pub id: u32,
+    /// Connections on it now.
+    pub current: Level,
+    /// What is counted for it with `option socket-stats`.
+    pub counters: Option<Counters>,
+}
+
+impl ListenerState {
+    fn new(proxy: &model::Proxy, bind: &model::Bind, threads: usize) -> Arc<Self> {
+        let counters = proxy.options.socket_stats.then(|| Counters::new(threads));
+        Arc::new(Self { id: bind.id, current: Level::default(), counters })
+    }
+
+    /// Counts for this listener.
+    pub(crate) fn count(&self, thread: usize, counter: Counter, by: u64) {
+        if let Some(counters) = &self.counters {
+            counters.add(thread, counter, by);
+        }
+    }
+}
+
 /// What health checks say of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -293,12 +323,16 @@ pub struct ServerState {
     known: Mutex<(bool, bool)>,
     /// Counters.
     pub counters: Counters,
+    /// Times of its last requests.
+    pub times: Times,
     /// Sessions a second.
     pub rate: Rate,
     /// Idle connections kept in pools now, all threads.
     pub idle: AtomicUsize,
     /// The same for each thread, for those who want to take one over.
     pub idle_by_thread: Box<[AtomicUsize]>,
+    /// Multiplexed connections that each thread has, for the same.
+    pub shared_by_thread: Box<[AtomicUsize]>,
     /// Connections in use now.
     pub used: AtomicUsize,
     /// The last health check, for `check_status` and its like.
@@ -397,9 +431,11 @@ impl ServerState {
             served: Level::default(),
             queue: Arc::default(),
             counters: Counters::new(threads),
+            times: Times::default(),
             rate: Rate::default(),
             idle: AtomicUsize::new(0),
             idle_by_thread: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
+            shared_by_thread: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
             used: AtomicUsize::new(0),
             check: Mutex::new(CheckReport::first()),
             agent: Mutex::new(CheckReport::first()),
@@ -526,6 +562,23 @@ impl ServerState {
         self.changed();
     }
 
+    /// Its value of the persistence cookie: its own, or one made of its address and the backend's secret.
+    #[must_use]
+    pub fn cookie(&self) -> Option<Cow<'_, [u8]>> {
+        if let Some(own) = &self.config.cookie {
+            return Some(Cow::Borrowed(own));
+        }
+        let key = self.farm.dynamic_cookie_key.as_ref()?;
+        let address = self.addr.load().ip()?;
+        let mut bytes = key.clone();
+        match address.ip() {
+            IpAddr::V4(ip) => bytes.extend_from_slice(&ip.octets()),
+            IpAddr::V6(ip) => bytes.extend_from_slice(&ip.octets()),
+        }
+        bytes.extend_from_slice(&u32::from(address.port()).to_ne_bytes());
+        Some(Cow::Owned(format!("{:016x}", xxhash_rust::xxh64::xxh64(&bytes, 0)).into_bytes()))
+    }
+
     /// What the checks say.
     #[must_use]
     pub fn health(&self) -> Health {
@@ -583,7 +636,7 @@ fn target_of(addr: &model::ServerAddr) -> ServerTarget {
             ServerTarget { address: listeners::abstract_name(name).address(), name: None }
         }
         model::ServerAddr::Name(name, _) => ServerTarget { address: None, name: Some(name.clone()) },
-        model::ServerAddr::Reverse => ServerTarget { address: None, name: None },
+        model::ServerAddr::Reverse | model::ServerAddr::Unset => ServerTarget { address: None, name: None },
     }
 }
 
@@ -599,6 +652,8 @@ impl ProxyState {
             threads,
             front: Counters::new(threads),
             back: Counters::new(threads),
+            listeners: proxy.binds.iter().map(|bind| ListenerState::new(proxy, bind, threads)).collect(),
+            times: Times::default(),
             front_current: Level::default(),
             back_current: Arc::clone(&farm.current),
             front_limit: AtomicUsize::new(proxy.maxconn.unwrap_or(default_limit)),
@@ -618,6 +673,12 @@ impl ProxyState {
             up: AtomicBool::new(true),
             down_transitions: AtomicU64::new(0),
         }
+    }
+
+    /// The bind line of this number.
+    #[must_use]
+    pub fn listener(&self, id: u32) -> Option<&Arc<ListenerState>> {
+        self.listeners.iter().find(|listener| listener.id == id)
     }
 
     /// Number of servers that take new requests: the active ones, or the backups without any.

@@ -179,10 +179,10 @@ pub(crate) fn content_tracked(shared: &Shared, txn: &Txn) {
 /// The server sent a response.
 pub(crate) fn server_status(shared: &Shared, txn: &Txn, status: u16) {
     let global = &shared.config.global;
-    if global.http_err_codes.unwrap_or_else(StatusSet::errors).contains(status) {
+    if global.http_err_codes.unwrap_or(StatusSet::ERRORS).contains(status) {
         count_txn(shared, txn, ERROR, 1);
     }
-    if global.http_fail_codes.unwrap_or_else(StatusSet::failures).contains(status) {
+    if global.http_fail_codes.unwrap_or(StatusSet::FAILURES).contains(status) {
         count_txn(shared, txn, FAILURE, 1);
     }
 }

@@ -1,8 +1,8 @@
 //! Idle connections to servers taken over from other threads.
 //!
 //! A connection lives on one thread.  Only when a thread has none that fits does it ask a thread that has:
-//! the owner takes the connection off its event loop and sends it.  Under load every thread has its own
-//! and nobody asks.
+//! the owner takes the connection off its event loop and sends it; one over HTTP/2 only while no request is on
+//! it.  Under load every thread has its own and nobody asks.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -11,10 +11,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
+use weir_http::h2;
+use weir_net::Stream;
 use weir_net::stream::Detached;
 
+use crate::buffer::Buffer;
+use crate::connect;
 use crate::edge::H1Edge;
-use crate::pool::{Asker, ConnectionFacts, IdleH1, PoolKey};
+use crate::edge::h2::H2Shared;
+use crate::pool::{Asker, ConnectionFacts, IdleH1, PoolKey, SharedH2};
 use crate::server_tls;
 use crate::state::ServerState;
 use crate::worker::Worker;
@@ -29,12 +34,21 @@ struct Request {
 /// A connection on its way from one thread to another.
 struct Taken {
     stream: Detached,
+    /// HTTP/2's state, on a connection that speaks it.
+    h2: Option<Box<h2::Connection>>,
     server: Arc<ServerState>,
     requests: u32,
     owner: u64,
     proven: bool,
     local: Option<SocketAddr>,
     remote: Option<SocketAddr>,
+}
+
+/// A connection that was taken over.
+pub(crate) enum Found {
+    H1(IdleH1),
+    /// It is in this thread's pool now.
+    H2(SharedH2),
 }
 
 /// The ways between threads.
@@ -65,17 +79,21 @@ pub(crate) async fn serve(worker: Rc<Worker>) {
     };
     let Some(mut inbox) = inbox else { return };
     while let Some(request) = inbox.recv().await {
-        let taken = worker.pool.take_h1(&request.key, request.asker, worker.thread).and_then(detach);
+        let Request { key, asker, .. } = &request;
+        let taken = match worker.pool.take_h1(key, *asker, worker.thread) {
+            Some(IdleH1 { edge, facts, .. }) => detach(edge.into_parts().0, None, *facts),
+            None => worker.pool.remove_h2(key, *asker, worker.thread).and_then(
+                |(SharedH2 { facts, .. }, stream, core)| detach(stream, Some(Box::new(core)), *facts),
+            ),
+        };
         // Who asked may have gone: then the connection closes with the answer.
         let _answered = request.answer.send(taken);
     }
 }
 
-fn detach(idle: IdleH1) -> Option<Taken> {
-    let IdleH1 { edge, facts, .. } = idle;
-    let (stream, _) = edge.into_parts();
+fn detach(stream: Stream, h2: Option<Box<h2::Connection>>, facts: ConnectionFacts) -> Option<Taken> {
     let ConnectionFacts { server, requests, owner, proven, local, remote, .. } = facts;
-    Some(Taken { stream: stream.detach().ok()?, server, requests, owner, proven, local, remote })
+    Some(Taken { stream: stream.detach().ok()?, h2, server, requests, owner, proven, local, remote })
 }
 
 /// An idle connection of another thread that fits, when one has any for this server.
@@ -84,12 +102,15 @@ pub(crate) async fn take(
     server: &ServerState,
     key: &PoolKey,
     asker: Asker,
-) -> Option<IdleH1> {
-    if !worker.config().global.tune.idle_pool_shared {
+) -> Option<Found> {
+    // Manual, `pool-low-conn`: with fewer idle connections than that, threads keep their own.
+    let few = server.idle.load(Relaxed) < server.config.pool_low_conn;
+    if few || !worker.config().global.tune.idle_pool_shared {
         return None;
     }
-    for (thread, idle) in server.idle_by_thread.iter().enumerate() {
-        if thread == worker.thread || idle.load(Relaxed) == 0 {
+    let counts = server.idle_by_thread.iter().zip(&server.shared_by_thread);
+    for (thread, (idle, shared)) in counts.enumerate() {
+        if thread == worker.thread || idle.load(Relaxed) + shared.load(Relaxed) == 0 {
             continue;
         }
         let (answer, answered) = oneshot::channel();
@@ -98,18 +119,18 @@ pub(crate) async fn take(
             continue;
         }
         if let Ok(Some(taken)) = answered.await
-            && let Some(idle) = attach(worker, taken, key)
+            && let Some(found) = attach(worker, taken, key)
         {
-            return Some(idle);
+            return Some(found);
         }
     }
     None
 }
 
-fn attach(worker: &Rc<Worker>, taken: Taken, key: &PoolKey) -> Option<IdleH1> {
+fn attach(worker: &Rc<Worker>, taken: Taken, key: &PoolKey) -> Option<Found> {
     let stream = taken.stream.attach().ok()?;
     let tls = server_tls::facts(&stream).ok();
-    let facts = ConnectionFacts {
+    let facts = Box::new(ConnectionFacts {
         server: taken.server,
         requests: taken.requests,
         owner: taken.owner,
@@ -118,6 +139,13 @@ fn attach(worker: &Rc<Worker>, taken: Taken, key: &PoolKey) -> Option<IdleH1> {
         local: taken.local,
         remote: taken.remote,
         key: key.clone(),
-    };
-    Some(IdleH1 { edge: Box::new(H1Edge::new(stream, Rc::clone(worker))), tls, facts })
+    });
+    Some(match taken.h2 {
+        Some(core) => {
+            let connection = SharedH2 { shared: H2Shared::new(*core), tls, facts };
+            connect::multiplex(worker, connection.clone(), stream, Buffer::default(), true);
+            Found::H2(connection)
+        }
+        None => Found::H1(IdleH1 { edge: Box::new(H1Edge::new(stream, Rc::clone(worker))), tls, facts }),
+    })
 }

@@ -28,7 +28,8 @@ pub(crate) async fn serve(
     x.tunnel = true;
     x.upload.start_tunnel();
     let watch = x.place.watch();
-    let stop = match Box::pin(watch.unless_ended(stages(&mut x))).await {
+    let outcome = watch.unless_ended(Box::pin(stages(&mut x)).as_mut()).await;
+    let stop = match outcome {
         Ok(outcome) => outcome.err(),
         Err(end) => Some(x.ended(end)),
     };
@@ -56,6 +57,7 @@ async fn stages(x: &mut Exchange) -> Result<(), Stop> {
     let back = Rc::clone(x.worker.proxy(x.back));
     response_rules::stick(x, &server.held.server, &back);
     x.answered = true;
+    crate::log::as_soon_as_possible(x);
     forward::answer(x, server).await
 }
 
@@ -82,11 +84,7 @@ async fn inspect(x: &mut Exchange, index: usize) -> Result<(), Stop> {
                 x.terminated(b'P', b'R');
                 return Err(Stop::Drop { silent });
             }
-            Flow::Reply { .. }
-            | Flow::Tarpit(_)
-            | Flow::Service(_)
-            | Flow::SwitchToHttp
-            | Flow::CloseServer => {
+            Flow::Reply { .. } | Flow::Tarpit(_) | Flow::Service(_) | Flow::CloseServer => {
                 x.terminated(b'P', b'R');
                 return Err(Stop::Drop { silent: false });
             }

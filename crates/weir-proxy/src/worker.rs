@@ -1,29 +1,32 @@
 //! One thread of the data plane: what its connections share without locks.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 
+use weir_compress::{Step, Throttle};
 use weir_config::model::{Config, Proxy};
 use weir_http::h1::{CaseMap, ParseOptions};
+use weir_net::timers::now_ms;
 use weir_rules::Environment;
 
 use crate::buffer::BufferPool;
-use crate::compression;
 use crate::counters::Counter;
 use crate::environment::WorkerEnvironment;
+use crate::fields_pool::FieldsPool;
+use crate::filter::{self, Pieces, Plan};
 use crate::log::Logger;
+use crate::number_hash::NumberMap;
 use crate::peers::Group;
 use crate::pool::Pool;
 use crate::process::Services;
 use crate::sessions::Sessions;
 use crate::state::{ProxyState, Shared};
 
-/// What is compressed between a frontend and a backend, if anything is.
-type CompressionSettings = Option<Rc<weir_compress::Settings>>;
+/// The filters between a frontend and a backend, if there are any.
+type Filters = Option<Rc<Plan>>;
 
 /// A proxy's settings with a count of its own on this thread: taking one touches no memory of other threads.
 pub(crate) struct LocalProxy(Arc<Proxy>);
@@ -42,6 +45,7 @@ pub(crate) struct Worker {
     /// This thread's number, from 0.
     pub(crate) thread: usize,
     pub(crate) buffers: RefCell<BufferPool>,
+    pub(crate) fields: RefCell<FieldsPool>,
     /// Settings of the proxies, counted by this thread alone: every stage of every request takes one.
     proxies: Vec<Rc<LocalProxy>>,
     /// What goes on on this thread.
@@ -58,13 +62,18 @@ pub(crate) struct Worker {
     response_options: ParseOptions,
     /// Scratch of the compression engine.
     pub(crate) compression_scratch: RefCell<weir_compress::Scratch>,
-    /// Compression settings by (frontend, backend), computed once.
-    compression: RefCell<HashMap<(usize, usize), CompressionSettings>>,
-    /// Those who wait for the soft stop.
-    stop_waiters: RefCell<Vec<Waker>>,
+    /// How hard it may work.
+    pub(crate) throttle: RefCell<Throttle>,
+    /// Buffers for bodies between filters.
+    pub(crate) pieces: Pieces,
+    /// Filters by (frontend, backend), computed once.
+    filters: RefCell<NumberMap<(usize, usize), Filters>>,
+    stop_waiters: StopWaiters,
     last_client: Cell<u64>,
     /// Connections on this thread.
     pub(crate) connections: Cell<usize>,
+    /// This thread's share of the process's descriptors.
+    descriptors: usize,
     /// `peers` sections, on the thread that serves them.
     pub(crate) peers: RefCell<Vec<Option<Rc<Group>>>>,
 }
@@ -80,6 +89,7 @@ impl Worker {
         Rc::new(Self {
             thread,
             buffers: RefCell::new(BufferPool::new(tune.bufsize)),
+            fields: RefCell::default(),
             proxies: config.proxies.iter().map(|proxy| Rc::new(LocalProxy(Arc::clone(proxy)))).collect(),
             sessions: Sessions::default(),
             pool: Pool::default(),
@@ -90,13 +100,19 @@ impl Worker {
             response_options: ParseOptions {
                 max_head: tune.bufsize,
                 max_fields: tune.http_maxhdr,
+                accept_payload_with_any_method: config.global.h1_accept_payload_with_any_method,
                 ..ParseOptions::default()
             },
-            compression_scratch: RefCell::default(),
-            compression: RefCell::default(),
-            stop_waiters: RefCell::default(),
+            compression_scratch: RefCell::new(weir_compress::Scratch::with_window_memory(
+                tune.comp_window_memory / shared.threads.max(1),
+            )),
+            throttle: RefCell::new(Throttle::new(filter::limits(&shared))),
+            pieces: Pieces::default(),
+            filters: RefCell::default(),
+            stop_waiters: StopWaiters::default(),
             last_client: Cell::new(0),
             connections: Cell::new(0),
+            descriptors: descriptor_limit() / shared.threads.max(1),
             peers: RefCell::default(),
             shared,
         })
@@ -127,6 +143,25 @@ impl Worker {
         self.shared.proxies[index].back.add(self.thread, counter, by);
     }
 
+    /// Whether an idle connection to a server is kept: there have to be descriptors for clients.
+    pub(crate) fn keeps_idle(&self) -> bool {
+        !self.uses_descriptors(self.config().global.tune.pool_low_fd_ratio)
+    }
+
+    /// Closes an idle connection before a new one is opened when descriptors are getting scarce.
+    pub(crate) fn make_room(&self) {
+        if self.uses_descriptors(self.config().global.tune.pool_high_fd_ratio) {
+            self.pool.close_one(self.thread);
+        }
+    }
+
+    /// Whether more than so many percent of the thread's descriptors are in use.  Busy connections to servers are
+    /// not counted: each has a client's beside it.
+    fn uses_descriptors(&self, percent: u32) -> bool {
+        let used = self.connections.get() + self.pool.idle_h1();
+        used as u64 * 100 > (self.descriptors as u64).saturating_mul(u64::from(percent))
+    }
+
     /// Limits for heads received from servers.
     pub(crate) fn response_options(&self) -> &ParseOptions {
         &self.response_options
@@ -141,29 +176,29 @@ impl Worker {
         }
     }
 
-    /// What is compressed between a frontend and a backend.
-    pub(crate) fn compression(&self, front: usize, back: usize) -> CompressionSettings {
-        let mut known = self.compression.borrow_mut();
+    /// The filters between a frontend and a backend; `None` where there are none.
+    pub(crate) fn filters(&self, front: usize, back: usize) -> Filters {
+        let mut known = self.filters.borrow_mut();
         known
             .entry((front, back))
-            .or_insert_with(|| compression::settings(self.proxy(front), self.proxy(back)))
+            .or_insert_with(|| Plan::between(self.proxy(front), self.proxy(back)))
             .clone()
     }
 
-    /// The level at which a compression may start now; `None` when the limits forbid it.
-    pub(crate) fn compression_level(&self) -> Option<weir_compress::Level> {
-        let global = &self.config().global;
-        let limits = weir_compress::Limits {
-            rate_bytes_per_second: u64::from(
-                self.shared.limits.compression_kb_per_second.load(std::sync::atomic::Ordering::Relaxed),
-            ) * 1024,
-            cpu_percent: match global.maxcompcpuusage_percent {
-                0 => 100,
-                percent => percent,
-            },
-            max_level: global.tune.comp_maxlevel,
-        };
-        compression::level(limits, self.shared.load.of(self.thread))
+    /// How much work the compression of a message that starts now may cause.
+    pub(crate) fn compression_step(&self) -> Step {
+        self.measure_load(now_ms());
+        self.throttle.borrow_mut().next(self.shared.load.rate_bytes_per_second()).0
+    }
+
+    /// Measures this thread's load, when that is due, and turns the throttle.
+    pub(crate) fn measure_load(&self, now_ms: u64) {
+        let mut throttle = self.throttle.borrow_mut();
+        if throttle.is_due(now_ms) {
+            throttle.set_limits(filter::limits(&self.shared));
+            throttle.observe(self.shared.load.measure(self.thread), now_ms);
+            self.shared.load.publish(self.thread, throttle.in_force());
+        }
     }
 
     /// A number no other client connection of this process has; 0 is nobody's.
@@ -173,15 +208,70 @@ impl Worker {
         serial * self.shared.threads as u64 + self.thread as u64
     }
 
-    /// Wakes `waker` when the soft stop begins.
-    pub(crate) fn on_stop(&self, waker: &Waker) {
-        self.stop_waiters.borrow_mut().push(waker.clone());
+    /// Wakes a client's connection when the soft stop begins.  It is asked for whenever the connection is idle,
+    /// always with the waker of the one task that serves it.
+    pub(crate) fn on_stop(&self, client_id: u64, waker: &Waker) {
+        self.stop_waiters.enter(client_id, waker);
+    }
+
+    /// A client's connection ended.
+    pub(crate) fn forget_client(&self, client_id: u64) {
+        self.stop_waiters.leave(client_id);
+        self.pool.forget_client(client_id);
     }
 
     /// The soft stop has begun: everybody has a look.
     pub(crate) fn announce_stop(&self) {
-        for waker in self.stop_waiters.take() {
-            waker.wake();
-        }
+        self.stop_waiters.wake_all();
+    }
+}
+
+/// Most descriptors that the process may have.
+fn descriptor_limit() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
+}
+
+/// Those who wait for the soft stop, by the number of their connection.
+#[derive(Default)]
+struct StopWaiters(RefCell<NumberMap<u64, Waker>>);
+
+impl StopWaiters {
+    fn enter(&self, client_id: u64, waker: &Waker) {
+        self.0.borrow_mut().entry(client_id).or_insert_with(|| waker.clone());
+    }
+
+    fn leave(&self, client_id: u64) {
+        let waker = self.0.borrow_mut().remove(&client_id);
+        // Outside of the borrow: it may be what keeps the connection's task in memory.
+        drop(waker);
+    }
+
+    fn wake_all(&self) {
+        self.0.take().into_values().for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Wake;
+
+    struct Task;
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn requests_leave_nothing_behind_in_the_list_for_the_stop() {
+        let task = Arc::new(Task);
+        let waker = Waker::from(Arc::clone(&task));
+        let waiters = StopWaiters::default();
+        (0..1000).for_each(|_| waiters.enter(7, &waker));
+        assert_eq!(Arc::strong_count(&task), 3);
+        waiters.leave(7);
+        waiters.leave(7);
+        assert_eq!(Arc::strong_count(&task), 2);
     }
 }

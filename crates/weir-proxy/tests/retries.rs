@@ -7,12 +7,11 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use weir_config::model::AdminLevel;
 use weir_net::Stream;
 use weir_net::handover::Inheritance;
 use weir_proxy::counters::Counter;
 use weir_proxy::listeners::bind_all;
-use weir_proxy::{Process, Services, Shared};
+use weir_proxy::{Process, Services, Shared, Terms};
 use weir_rules::{Reply, Txn, reply};
 
 /// Nothing administrative.
@@ -27,7 +26,7 @@ impl Services for NoServices {
         reply::default_error(404)
     }
 
-    fn administer(&self, _: Arc<Shared>, _: Stream, _: AdminLevel) -> Pin<Box<dyn Future<Output = ()>>> {
+    fn administer(&self, _: Arc<Shared>, _: Stream, _: Terms) -> Pin<Box<dyn Future<Output = ()>>> {
         Box::pin(std::future::ready(()))
     }
 }

@@ -109,8 +109,6 @@ pub enum Flow {
     },
     /// Let a service answer (`use-service`).
     Service(std::sync::Arc<str>),
-    /// Go on as HTTP (`tcp-request content switch-mode http`).
-    SwitchToHttp,
     /// Close the server's connection, then the client's (`tcp-response content close`).
     CloseServer,
     /// Wait, then run again from rule `next`.

@@ -8,6 +8,33 @@ fn parse(der: &[u8]) -> Option<X509Certificate<'_>> {
     X509Certificate::from_der(der).ok().map(|(_, certificate)| certificate)
 }
 
+/// The subject's common name.
+#[must_use]
+pub fn common_name(der: &[u8]) -> Option<String> {
+    let certificate = parse(der)?;
+    let mut names = certificate.subject().iter_common_name();
+    names.next()?.as_str().ok().map(str::to_owned)
+}
+
+/// Kind and size of the key, as in `RSA2048` or `EC256`.
+#[must_use]
+pub fn key_kind(der: &[u8]) -> Option<String> {
+    use x509_parser::public_key::PublicKey;
+    let certificate = parse(der)?;
+    let key = certificate.public_key().parsed().ok()?;
+    Some(match &key {
+        PublicKey::RSA(rsa) => format!("RSA{}", rsa.key_size()),
+        PublicKey::EC(point) => format!("EC{}", point.key_size()),
+        _ => return None,
+    })
+}
+
+/// The signature's algorithm.
+#[must_use]
+pub fn signature_algorithm(der: &[u8]) -> Option<String> {
+    text(der, "sig_alg")
+}
+
 /// The serial number's bytes.
 pub(crate) fn serial(der: &[u8]) -> Option<Vec<u8>> {
     let certificate = parse(der)?;

@@ -8,7 +8,7 @@ pub mod acl;
 pub mod action;
 pub mod args;
 pub mod auth;
-mod certificate;
+pub mod certificate;
 mod client_hello;
 pub mod condition;
 mod convert;

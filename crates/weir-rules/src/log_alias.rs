@@ -202,6 +202,9 @@ impl Alias {
         if method.is_empty() {
             return BAD_REQUEST.to_vec();
         }
+        // As in HAProxy, the whole line is cut: method, space, and as much of the URI as fits.
+        let room = txn.env.log_uri_bytes().saturating_sub(method.len() + 2);
+        let (uri, cut) = if uri.len() > room { (&uri[..room], true) } else { (uri, false) };
         let query = memchr::memchr(b'?', uri).unwrap_or(uri.len());
         let mut out = Vec::with_capacity(uri.len() + 24);
         match self {
@@ -217,8 +220,10 @@ impl Alias {
                 push_safe(method, false, &mut out);
                 out.push(b' ');
                 push_safe(uri, false, &mut out);
-                out.push(b' ');
-                out.extend_from_slice(txn.request.version.as_str().as_bytes());
+                if !cut {
+                    out.push(b' ');
+                    out.extend_from_slice(txn.request.version.as_str().as_bytes());
+                }
             }
         }
         out

@@ -104,6 +104,13 @@ pub enum Target {
         /// Server.
         server: String,
     },
+    /// A server of a backend that has no address of its own (`rhttp@`).
+    ReverseServer {
+        /// Backend.
+        backend: String,
+        /// Server.
+        server: String,
+    },
     /// A stick table (proxy or `peers` table); with the data types it has to store.
     Table {
         /// Proxy with the table.

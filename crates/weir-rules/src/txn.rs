@@ -65,7 +65,7 @@ pub struct Session {
     /// Major HTTP version of the client's edge: 1, 2; 0 in TCP mode.
     pub http_major: u8,
     /// Raw socket of the client, for `fc_rtt` and friends.
-    pub socket: Option<i32>,
+    pub socket: Cell<Option<i32>>,
     /// Wall clock at accept, microseconds since 1970.
     pub accept_us: u64,
     /// Protocol errors the client's edge survived (`fc_glitches`).
@@ -76,6 +76,10 @@ pub struct Session {
     pub tracked: RefCell<Vec<Option<Tracked>>>,
     /// Requests started on this connection.
     pub requests: Cell<u64>,
+    /// Backend and number of the server that the last request went to (`option prefer-last-server`).
+    pub last_server: Cell<Option<(usize, u32)>>,
+    /// The server this connection is given to instead of being served (`attach-srv`).
+    pub attach: RefCell<Option<Box<AttachServer>>>,
     /// Log level override, nice, mark and tos set by rules are stored by the action's module.
     pub log_level: Cell<Option<u8>>,
 }
@@ -96,15 +100,28 @@ impl Session {
             proxy_tlvs: Vec::new(),
             proxy_header: false,
             http_major: 0,
-            socket: None,
+            socket: Cell::new(None),
             accept_us: 0,
             glitches: Cell::new(0),
             vars: RefCell::default(),
             tracked: RefCell::default(),
             requests: Cell::new(0),
+            last_server: Cell::new(None),
+            attach: RefCell::default(),
             log_level: Cell::new(None),
         }
     }
+}
+
+/// What `attach-srv` says: the client's connection becomes one to a server, and requests go over it to the client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AttachServer {
+    /// Name of the backend.
+    pub backend: Arc<str>,
+    /// Name of the server in it.
+    pub server: Arc<str>,
+    /// Only requests with this name (`sni`, `pool-conn-name`) may use the connection.
+    pub name: Option<Box<[u8]>>,
 }
 
 /// Name and value of a field.
@@ -263,14 +280,8 @@ pub struct Txn {
     pub priority_class: i32,
     /// `set-priority-offset`, milliseconds.
     pub priority_offset: i32,
-    /// `set-nice`.
-    pub nice: i32,
     /// Raw socket of the server's connection while there is one, for `bc_rtt` and friends.
     pub server_socket: Option<i32>,
-    /// `set-fc-mark`, `set-fc-tos`: to be set on the client's socket.
-    pub client_mark: Option<u32>,
-    /// `set-fc-tos`.
-    pub client_tos: Option<u8>,
     /// `set-bc-mark`: to be set on the server's socket before it connects.
     pub server_mark: Option<u32>,
     /// `set-bc-tos`.
@@ -356,9 +367,6 @@ impl Txn {
             set_other_timeouts: [None; 3],
             priority_class: 0,
             priority_offset: 0,
-            nice: 0,
-            client_mark: None,
-            client_tos: None,
             server_mark: None,
             server_tos: None,
             early_hints: Vec::new(),
@@ -458,6 +466,10 @@ pub trait Environment {
     fn random(&self) -> u64;
     /// Host name (`global: hostname`).
     fn hostname(&self) -> &str;
+    /// Longest request line in the log (`tune.http.logurilen`), in bytes.
+    fn log_uri_bytes(&self) -> usize {
+        1024
+    }
     /// Process number in the log (`%pid`).
     fn pid(&self) -> u32;
     /// Number of worker threads.
@@ -488,6 +500,8 @@ pub trait Environment {
     fn tcp_figure(&self, _txn: &Txn, _server: bool, _figure: TcpFigure) -> Option<i64> {
         None
     }
+    /// Marks what goes to the client from now on (`set-fc-mark`, `set-fc-tos`).
+    fn mark_client(&self, _session: &Session, _marking: Marking) {}
     /// Seconds since the process started.
     fn uptime(&self) -> u64 {
         0
@@ -512,6 +526,15 @@ pub trait Environment {
     fn utc_offset(&self, at_s: i64) -> i32 {
         crate::convert::date::system_utc_offset(at_s)
     }
+}
+
+/// A mark on the packets of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Marking {
+    /// Netfilter's mark.
+    Mark(u32),
+    /// Type of service (IPv4) or traffic class (IPv6).
+    Tos(u8),
 }
 
 /// What the configuration has for a status.

@@ -260,7 +260,6 @@ fn other_endings() {
     check(Phase::HttpRequest, "silent-drop", |f| matches!(f, Flow::Drop { silent: true }));
     check(Phase::HttpRequest, "use-service prometheus-exporter", |f| matches!(f, Flow::Service(_)));
     check(Phase::TcpRequestContent, "accept", |f| matches!(f, Flow::Allow));
-    check(Phase::TcpRequestContent, "switch-mode http", |f| matches!(f, Flow::SwitchToHttp));
     check(Phase::TcpResponseContent, "close", |f| matches!(f, Flow::CloseServer));
     check(Phase::HttpRequest, "redirect location '%[hdr(no)]' ignore-empty", |f| matches!(f, Flow::Done));
     check(Phase::HttpRequest, "normalize-uri percent-to-uppercase strict", |f| matches!(f, Flow::Done));
@@ -320,10 +319,7 @@ fn settings() {
     assert_eq!(txn.dst().map(|a| a.to_string()).as_deref(), Some("192.0.2.80:8443"));
     assert_eq!(txn.set_timeouts, [Some(5000), Some(7000), None]);
     assert_eq!(txn.set_other_timeouts, [None, None, Some(1000)]);
-    assert_eq!(
-        (txn.log_level, txn.priority_class, txn.client_tos, txn.set_retries),
-        (Some(8), 2047, Some(16), Some(7))
-    );
+    assert_eq!((txn.log_level, txn.priority_class, txn.set_retries), (Some(8), 2047, Some(7)));
     assert!(txn.no_l7_retry);
     assert_eq!(&*txn.early_hints[0].0, b"link");
     assert_eq!(txn.cache_use.as_deref(), Some("c"));

@@ -15,7 +15,7 @@ use weir_config::model::{AdminLevel, Config};
 use weir_net::listen::Listener;
 use weir_net::{Stream, handover};
 use weir_proxy::listeners::address_of;
-use weir_proxy::{Services, Shared};
+use weir_proxy::{Services, Shared, Terms};
 use weir_rules::{Reply, Txn};
 
 use crate::listeners::HAND_OVER;
@@ -65,10 +65,10 @@ impl Services for Administration {
         &self,
         shared: Arc<Shared>,
         mut stream: Stream,
-        level: AdminLevel,
+        terms: Terms,
     ) -> Pin<Box<dyn Future<Output = ()>>> {
-        if !may_take_over(&shared.config, &stream, level) {
-            return self.commands.administer(shared, stream, level);
+        if !may_take_over(&shared.config, &stream, terms.level) {
+            return self.commands.administer(shared, stream, terms);
         }
         let (listeners, commands) = (self.listeners(), self.commands.clone());
         Box::pin(async move {
@@ -76,7 +76,7 @@ impl Services for Administration {
                 // A successor that gives up sees its connection closed.
                 hand_over(&stream, &listeners).ok();
             } else {
-                commands.administer(shared, stream, level).await;
+                commands.administer(shared, stream, terms).await;
             }
         })
     }

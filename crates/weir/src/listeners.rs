@@ -58,8 +58,8 @@ pub(crate) fn open_for_workers(
             open.push(Rc::clone(old));
             continue;
         }
-        let listener =
-            Listener::bind(&address, &options_of(bind), inheritance).map_err(|error| error.to_string())?;
+        let listener = Listener::bind(&address, &options_of(bind, &config.global), inheritance)
+            .map_err(|error| error.to_string())?;
         open.push(Rc::new(Held { address, interface: bind.interface.clone(), listener }));
     }
     Ok(open)

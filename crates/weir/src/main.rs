@@ -42,6 +42,7 @@ mod pid_file;
 mod service_manager;
 mod signals;
 mod version;
+mod zenc;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -62,27 +63,29 @@ fn main() -> ExitCode {
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_default();
     let words: Vec<OsString> = words.collect();
-    if let Some(code) = load::run_as(base_name(&name), &words) {
+    let base = base_name(&name);
+    if let Some(code) = load::run_as(base, &words) {
         return code;
     }
-    if speaks_haproxy(&name, words.first().map(OsString::as_os_str)) {
+    if base == b"zenc" {
+        zenc::run(&words)
+    } else if speaks_haproxy(base, words.first().map(OsString::as_os_str)) {
         compatible(words)
     } else {
         subcommand::run(words)
     }
 }
 
+/// What the program was called, without the folder.
+fn base_name(name: &OsStr) -> &[u8] {
+    name.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+}
+
 /// Whether the command line is HAProxy's.
-fn speaks_haproxy(name: &OsStr, first: Option<&OsStr>) -> bool {
-    let base = base_name(name);
+fn speaks_haproxy(base: &[u8], first: Option<&OsStr>) -> bool {
     let first = first.map(OsStr::as_bytes).unwrap_or_default();
     let dashed = first.starts_with(b"-") && !matches!(first, b"-h" | b"--help" | b"-V" | b"--version");
     base == b"haproxy" || dashed
-}
-
-/// The program's name without its folder.
-fn base_name(name: &OsStr) -> &[u8] {
-    name.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
 /// The command line of HAProxy.
@@ -115,7 +118,11 @@ mod tests {
     #[test]
     fn personality() {
         let check = |name: &str, first: Option<&str>, expected| {
-            assert_eq!(speaks_haproxy(OsStr::new(name), first.map(OsStr::new)), expected, "{name} {first:?}");
+            assert_eq!(
+                speaks_haproxy(base_name(OsStr::new(name)), first.map(OsStr::new)),
+                expected,
+                "{name} {first:?}"
+            );
         };
         check("haproxy", None, true);
         check("/usr/sbin/haproxy", Some("run"), true);

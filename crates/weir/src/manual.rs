@@ -33,13 +33,17 @@ pub(crate) fn print(name: Option<&str>) -> ExitCode {
 /// Prints what is there and what is not, with the count of each.
 pub(crate) fn print_status() -> ExitCode {
     let mut text = String::new();
-    let mut counts = [("implemented", 0), ("without effect", 0), ("not implemented yet", 0), ("removed", 0)];
+    let mut counts = [("implemented", 0), ("no effect here", 0), ("not implemented yet", 0), ("removed", 0)];
     for (keyword, status) in keywords::status() {
         counts[rank(status)].1 += 1;
+        let reason = match status {
+            Status::NoEffect(reason) | Status::Removed(reason) => format!(": {reason}"),
+            Status::Implemented | Status::NotYet => String::new(),
+        };
         // Writing to a string cannot fail.
         writeln!(
             text,
-            "{:<20} {:<44} {}",
+            "{:<20} {:<44} {}{reason}",
             counts[rank(status)].0,
             keyword.name,
             keyword.places.names().join(", ")

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid as SystemPid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
-use weir_config::model::{AdminLevel, Bind, Config};
+use weir_config::model::{AdminLevel, Bind, Config, Global};
 use weir_net::handover::{self, Inheritance};
 use weir_net::listen::Listener;
 use weir_proxy::listeners::{address_of, options_of};
@@ -172,8 +172,9 @@ fn open_command_sockets(options: &Options, notes: &mpsc::Sender<Note>) -> Result
 
 fn accept_clients(bind: &Bind, asks: &mpsc::Sender<Ask>) -> Result<(), String> {
     let address = address_of(&bind.addr).ok_or("not an address to listen on")?;
-    let listener = Listener::bind(&address, &options_of(bind), &mut Inheritance::default())
-        .map_err(|error| error.to_string())?;
+    let listener =
+        Listener::bind(&address, &options_of(bind, &Global::default()), &mut Inheritance::default())
+            .map_err(|error| error.to_string())?;
     // A numbered descriptor is open for children, and this one is not for workers.
     rustix::io::fcntl_setfd(&listener, rustix::io::FdFlags::CLOEXEC).map_err(|error| error.to_string())?;
     let mut acceptor = listener.acceptor().map_err(|error| error.to_string())?;

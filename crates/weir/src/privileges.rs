@@ -4,9 +4,9 @@
 //! starts a second thread; what needs rights (sockets, certificates, the pid file) is open by then.
 
 use std::io;
-use std::path::Path;
 
-use rustix::process::{Gid, Resource, Rlimit, Uid, getrlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Gid, Resource, Rlimit, Uid, getrlimit, setrlimit};
+use rustix::thread::{CapabilitySet, CapabilitySets};
 use weir_config::model::Global;
 
 /// Descriptors for other things than connections: logs, command sockets, epoll, files.
@@ -21,39 +21,50 @@ const GROUPS: &str = "/etc/group";
 
 /// Raises or lowers the number of descriptors, says what is too low, and takes from it how many connections
 /// there can be where the configuration does not say (`maxconn`).
-pub(crate) fn limit_descriptors(global: &mut Global, listeners: usize) -> Result<(), String> {
-    let granted = set_descriptor_limit(global, listeners)?;
+///
+/// Returns a warning where `no strict-limits` makes one of what would be an error.
+pub(crate) fn limit_descriptors(global: &mut Global, listeners: usize) -> Result<Option<String>, String> {
+    let (granted, warning) = set_descriptor_limit(global, listeners)?;
     if global.maxconn.is_none() {
         global.maxconn = Some(connections_for(granted, listeners));
     }
-    Ok(())
+    Ok(warning)
 }
 
-fn set_descriptor_limit(global: &Global, listeners: usize) -> Result<u64, String> {
+fn set_descriptor_limit(global: &Global, listeners: usize) -> Result<(u64, Option<String>), String> {
     let limit = getrlimit(Resource::Nofile);
     let wanted = descriptors_wanted(global, listeners);
+    let wanted = global.fd_hard_limit.map_or(wanted, |most| wanted.min(most));
     if let Some(current) = limit.current.filter(|current| *current >= wanted)
         && global.ulimit_n.is_none()
+        && global.fd_hard_limit.is_none()
     {
-        return Ok(current);
+        return Ok((current, None));
     }
     let hard = limit.maximum.unwrap_or(u64::MAX);
-    let explicit = global.ulimit_n.is_some() || global.maxconn.is_some();
+    let explicit = (global.ulimit_n.is_some() || global.maxconn.is_some()) && global.strict_limits;
     let set = |current, maximum| {
         setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum: Some(maximum) })
     };
     // Beyond the hard limit there is no way without rights; then the most that is allowed is the next best.
     if explicit && wanted > hard && set(wanted, wanted).is_ok() {
-        return Ok(wanted);
+        return Ok((wanted, None));
     }
     let granted = wanted.min(hard);
-    set(granted, hard).map_err(|error| format!("cannot set the limit of file descriptors: {error}"))?;
-    if explicit && granted < wanted {
-        return Err(format!(
-            "the limit of file descriptors is {hard}, and {wanted} are needed: raise it or lower maxconn"
-        ));
+    match set(granted, hard) {
+        Err(error) if global.strict_limits => {
+            return Err(format!("cannot set the limit of file descriptors: {error}"));
+        }
+        Err(_) => return Ok((limit.current.unwrap_or(granted), None)),
+        Ok(()) => {}
     }
-    Ok(granted)
+    if explicit && granted < wanted {
+        let message = format!(
+            "the limit of file descriptors is {hard}, and {wanted} are needed: raise it or lower maxconn"
+        );
+        return if global.strict_limits { Err(message) } else { Ok((granted, Some(message))) };
+    }
+    Ok((granted, None))
 }
 
 /// Each connection has one descriptor to the client and one to the server.
@@ -92,9 +103,9 @@ impl Identity {
         })
     }
 
-    /// Changes the root folder, then the group, then the user.
-    pub(crate) fn assume(&self, root: Option<&Path>) -> Result<(), String> {
-        if let Some(root) = root {
+    /// Changes the root folder, then the group, then the user; the capabilities of `setcap` stay.
+    pub(crate) fn assume(&self, global: &Global) -> Result<(), String> {
+        if let Some(root) = global.chroot.as_deref() {
             rustix::process::chroot(root)
                 .and_then(|()| rustix::process::chdir("/"))
                 .map_err(|error| format!("cannot change the root folder to {}: {error}", root.display()))?;
@@ -107,11 +118,63 @@ impl Identity {
                 .map_err(|error| format!("cannot set gid {number}: {error}"))?;
         }
         if let Some(number) = self.user.filter(|number| *number != 0) {
-            rustix::thread::set_thread_uid(Uid::from_raw(number))
+            rustix::thread::set_keep_capabilities(!global.setcap.is_empty())
+                .and_then(|()| rustix::thread::set_thread_uid(Uid::from_raw(number)))
                 .map_err(|error| format!("cannot set uid {number}: {error}"))?;
+            keep_capabilities(&global.setcap)?;
+        }
+        // A program that somebody makes this process start gains no rights from its file.
+        if !global.insecure_setuid_wanted {
+            rustix::thread::set_no_new_privs(true)
+                .map_err(|error| format!("cannot give up the right to more rights: {error}"))?;
+        }
+        if global.set_dumpable {
+            allow_core_dumps()?;
         }
         Ok(())
     }
+}
+
+/// Keeps the capabilities of `setcap`, and no other one, after the user was changed.
+fn keep_capabilities(names: &[String]) -> Result<(), String> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let kept = names.iter().map(|name| capability(name)).fold(CapabilitySet::empty(), CapabilitySet::union);
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    rustix::thread::set_capabilities(None, sets)
+        .map_err(|error| format!("cannot keep the capabilities of 'setcap': {error}"))
+}
+
+fn capability(name: &str) -> CapabilitySet {
+    match name {
+        "cap_net_admin" => CapabilitySet::NET_ADMIN,
+        "cap_net_raw" => CapabilitySet::NET_RAW,
+        "cap_net_bind_service" => CapabilitySet::NET_BIND_SERVICE,
+        "cap_sys_admin" => CapabilitySet::SYS_ADMIN,
+        _ => CapabilitySet::empty(),
+    }
+}
+
+/// `set-dumpable`: the system forbids core dumps to processes that changed their user.
+fn allow_core_dumps() -> Result<(), String> {
+    let unlimited = Rlimit { current: None, maximum: None };
+    // Without the right to raise the limit, what the system allows is the limit.
+    let _raised = setrlimit(Resource::Core, unlimited);
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
+        .map_err(|error| format!("cannot allow core dumps: {error}"))
+}
+
+/// The priority of this process.
+pub(crate) fn priority() -> Result<i32, String> {
+    rustix::process::getpriority_process(None).map_err(|error| format!("cannot read the priority: {error}"))
+}
+
+/// `tune.renice`: changes the priority of this process.
+pub(crate) fn set_priority(priority: Option<i32>) -> Result<(), String> {
+    let Some(priority) = priority else { return Ok(()) };
+    rustix::process::setpriority_process(None, priority)
+        .map_err(|error| format!("cannot set the priority {priority}: {error}"))
 }
 
 /// The number of a user.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tokio::io::Interest;
 use tokio::task::LocalSet;
+use tokio::time::Instant;
 use weir_config::model::{AdminLevel, Config};
 use weir_net::handover::Inheritance;
 use weir_net::stream::Stream;
@@ -100,9 +101,15 @@ fn serve(mut setup: Setup) -> Result<u8, String> {
 
 /// Everything that needs rights or may fail, in its order.
 fn prepare(setup: &mut Setup) -> Result<Plane, String> {
-    let identity = Identity::of(&setup.config.global)?;
+    let before = privileges::priority()?;
+    let global = &setup.config.global;
+    privileges::set_priority(global.renice_startup)?;
+    let renice = global.renice_runtime.or(global.renice_startup.map(|_| before));
+    let identity = Identity::of(global)?;
     let open = open(&setup.config, &mut setup.inheritance)?;
-    privileges::limit_descriptors(&mut setup.config.global, open.len())?;
+    if let Some(warning) = privileges::limit_descriptors(&mut setup.config.global, open.len())? {
+        setup.console.warning(&warning);
+    }
     if let Some(mib) = setup.options.max_memory_mib {
         privileges::limit_memory(mib)?;
     }
@@ -111,7 +118,8 @@ fn prepare(setup: &mut Setup) -> Result<Plane, String> {
     if let Some(pid_file) = setup.pid_file.take() {
         pid_file.write().map_err(|error| format!("cannot write the pid file: {error}"))?;
     }
-    identity.assume(config.global.chroot.as_deref())?;
+    identity.assume(&config.global)?;
+    privileges::set_priority(renice)?;
     plane.start()
 }
 
@@ -141,13 +149,20 @@ async fn follow(mut setup: Setup, mut signals: Signals, plane: Plane) -> Result<
     if setup.background {
         daemon::close_terminal().map_err(|error| format!("cannot detach: {error}"))?;
     }
+    let mut leaving = false;
+    let mut grace = std::pin::pin!(tokio::time::sleep(Duration::MAX));
     loop {
         tokio::select! {
             signal = signals.next() => match signal {
-                signals::Event::Finish => plane.soft_stop(),
+                signals::Event::Finish if !leaving => {
+                    leaving = true;
+                    grace.as_mut().reset(Instant::now() + plane.grace());
+                }
+                signals::Event::Finish => {}
                 signals::Event::Terminate | signals::Event::Interrupt => return Ok(End::Stopped(signal)),
                 signals::Event::Reload | signals::Event::HangUp | signals::Event::Child | signals::Event::Ignored => {}
             },
+            () = &mut grace, if leaving && !plane.is_stopping() => plane.soft_stop(),
             () = plane.finished() => return Ok(End::Finished),
             received = next_from(&mut master) => match received {
                 Received::Connection(client, level) => plane.command_client(client, level),
@@ -218,6 +233,15 @@ impl Plane {
         self.process.soft_stop();
     }
 
+    /// `grace`: how long it goes on as if nothing had happened before a soft stop.
+    fn grace(&self) -> Duration {
+        self.process.shared.config.global.grace.unwrap_or_default()
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.process.shared.is_stopping()
+    }
+
     /// Ready when a soft stop is over.
     pub(crate) async fn finished(&self) {
         self.process.shared.stopped().await;
@@ -232,7 +256,11 @@ impl Plane {
         let Ok(stream) = client.set_nonblocking(true).and_then(|()| Stream::from_unix(client)) else {
             return;
         };
-        tokio::task::spawn_local(self.services.administer(Arc::clone(&self.process.shared), stream, level));
+        tokio::task::spawn_local(self.services.administer(
+            Arc::clone(&self.process.shared),
+            stream,
+            level.into(),
+        ));
     }
 }
 

@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::command_line::{Options, Verbosity};
 use crate::console;
-use crate::{EXIT_INVALID, demo, load, manual, origin, start, version};
+use crate::{EXIT_INVALID, demo, load, manual, origin, start, version, zenc};
 
 /// An edge load balancer that reads HAProxy's configuration language.
 ///
@@ -46,6 +46,13 @@ enum Command {
     },
     /// A test server whose answers are described by their URLs: /bytes/9000, /status/503?delay=50ms, /live.
     Origin(origin::Arguments),
+    /// Compress a file, or the standard input, to the standard output.
+    #[command(disable_help_flag = true)]
+    Zenc {
+        /// As under the name `zenc`: -h lists the options.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
     /// Measure a server under load: latency as users would have seen it.
     ///
     /// Under the names `wrk`, `wrk2`, `h2load` and `ab` the program takes their command lines instead.
@@ -91,6 +98,7 @@ fn execute(command: Command) -> ExitCode {
         Command::Doc { status: true, .. } => manual::print_status(),
         Command::Doc { status: false, keyword } if keyword.is_empty() => manual::print(None),
         Command::Doc { status: false, keyword } => manual::print(Some(&keyword.join(" "))),
+        Command::Zenc { words } => zenc::run(&words),
         Command::Demo { print_config: true } => demo::print_config(),
         Command::Demo { print_config: false } => demo::run(),
     }

@@ -515,3 +515,64 @@ fn the_demo_serves_its_site_and_cleans_up() {
     assert_eq!(demo.code(), Some(0));
     assert!(!configuration.exists());
 }
+
+#[test]
+fn a_log_that_nobody_reads_stops_nothing() {
+    let place = Place::new("unread");
+    // More than a pipe holds, in a few lines.
+    let line = "x".repeat(1000);
+    place.write(&format!(
+        "global\n log stdout format raw local0\n log stderr format raw local0\ndefaults\n mode http\n log global\n \
+         log-format \"{line}\"\n timeout client 10s\nlisten www\n bind 127.0.0.1:{}\n http-request return status 200 \
+         content-type text/plain string there\n",
+        place.port
+    ));
+    let mut command = place.command(&["-db"]);
+    let _running = Running(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    place.wait_for("there");
+    for number in 0..200 {
+        assert!(ask(place.address()).is_some(), "request {number}");
+    }
+}
+
+#[test]
+fn filters_see_what_the_one_before_made() {
+    let place = Place::new("filters");
+    let origin = origin(&"plain text ".repeat(20));
+    place.write(&format!(
+        "defaults\n mode http\n timeout client 10s\n timeout connect 10s\n timeout server 10s\n\
+         listen www\n bind 127.0.0.1:{}\n compression algo gzip\n compression offload\n\
+         filter trace name before\n filter compression\n filter trace name after hexdump\n server s {origin}\n",
+        place.port
+    ));
+    let said = place.path("said");
+    let running = place.command(&["-db"]).stderr(fs::File::create(&said).unwrap()).spawn().unwrap();
+    let running = Running(running);
+    eventually("a compressed answer", || {
+        let Ok(mut client) = TcpStream::connect(place.address()) else { return false };
+        let request = b"GET /x HTTP/1.1\r\nhost: x\r\naccept-encoding: gzip\r\nconnection: close\r\n\r\n";
+        let mut answer = Vec::new();
+        client.write_all(request).is_ok() && client.read_to_end(&mut answer).is_ok() && !answer.is_empty()
+    });
+    drop(running);
+    let said = fs::read_to_string(said).unwrap();
+    let by = |name: &str| -> String {
+        said.lines()
+            .filter(|line| line.contains(&format!("[{name:<20}]")))
+            .map(|line| format!("{line}\n"))
+            .collect()
+    };
+    let (before, after) = (by("before/www"), by("after/www"));
+    for (lines, has, has_not) in [
+        (&before, "GET /x HTTP/1.1", "content-encoding"),
+        (&before, "accept-encoding: gzip", "vary"),
+        (&before, "len=220 - forward=220", "chunked"),
+        (&after, "content-encoding: gzip", "accept-encoding: gzip"),
+        (&after, "vary: Accept-Encoding", "len=220 - forward=220"),
+        (&after, "trace_http_end", "content-length"),
+    ] {
+        assert!(lines.contains(has), "{has}\n{said}");
+        assert!(!lines.contains(has_not), "{has_not}\n{said}");
+    }
+    assert!(said.contains("\t0x000000: 1f 8b 08"), "{said}");
+}

@@ -5,6 +5,7 @@ use super::rows::{Client, Row};
 use super::subject::{Place, Subject};
 use crate::{debian, program};
 use std::fmt;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// CPU time a request, in microseconds.
@@ -14,19 +15,26 @@ pub(super) struct Cost {
     pub(super) user: f64,
     /// The share of its core's time that the proxy used: well below 1, the client was the slower one.
     pub(super) busy: f64,
+    /// Bytes of a compressed answer's body; none where nothing is compressed.
+    pub(super) answer_bytes: Option<u64>,
 }
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = if self.total < 10.0 { 2 } else { 1 };
-        write!(f, "{:.digits$} ({:.digits$}, {:.0} %)", self.total, self.user, self.busy * 100.0)
+        write!(f, "{:.digits$} ({:.digits$}, {:.0} %)", self.total, self.user, self.busy * 100.0)?;
+        match self.answer_bytes {
+            Some(bytes) => write!(f, " {bytes} B"),
+            None => Ok(()),
+        }
     }
 }
 
 /// The middle of the costs, by their total.
 pub(super) fn median(mut costs: Vec<Cost>) -> Cost {
     costs.sort_by(|a, b| a.total.total_cmp(&b.total));
-    costs.get(costs.len() / 2).copied().unwrap_or(Cost { total: f64::NAN, user: f64::NAN, busy: f64::NAN })
+    let nothing = Cost { total: f64::NAN, user: f64::NAN, busy: f64::NAN, answer_bytes: None };
+    costs.get(costs.len() / 2).copied().unwrap_or(nothing)
 }
 
 /// Measures one subject once.
@@ -41,24 +49,48 @@ pub(super) fn measure(
     let scheme = if row.tls { "https" } else { "http" };
     let address = format!("{scheme}://127.0.0.1:{}{}", running.port, row.path);
     // The first run opens the origin's connections and fills caches; it is not counted.
-    ask(place, row.client, &address, 1)?;
+    ask(place, row, &address, 1)?;
+    let answer_bytes = row.gzip.then(|| compressed_size(&address)).transpose()?;
     let before = running.cpu_time();
     let started = Instant::now();
-    let answers = ask(place, row.client, &address, seconds)?;
+    let answers = ask(place, row, &address, seconds)?;
     let used = running.cpu_time().since(before);
     let busy = used.total().as_secs_f64() / started.elapsed().as_secs_f64();
     let each = |time: Duration| time.as_secs_f64() * 1e6 / answers as f64;
-    Ok(Cost { total: each(used.total()), user: each(used.user), busy })
+    Ok(Cost { total: each(used.total()), user: each(used.user), busy, answer_bytes })
+}
+
+/// What the client of a row that compresses sends.
+const ACCEPTS: &str = "Accept-Encoding: gzip";
+
+/// The size of one answer's body as it is sent.
+fn compressed_size(address: &str) -> Result<u64, String> {
+    let mut command = Command::new(debian::need("curl", "curl")?);
+    command.args([
+        "-s",
+        "-H",
+        ACCEPTS,
+        "-o",
+        "/dev/null",
+        "-w",
+        "%header{content-encoding} %{size_download}",
+    ]);
+    let said = program::output(command.arg(address))?;
+    let size = said.trim().strip_prefix("gzip ").and_then(|size| size.parse().ok());
+    size.ok_or_else(|| format!("the answer was not compressed: {said}"))
 }
 
 /// Runs the client and returns how many good answers it got; any other answer is an error.
-fn ask(place: &Place, client: Client, address: &str, seconds: u64) -> Result<u64, String> {
+fn ask(place: &Place, row: &Row, address: &str, seconds: u64) -> Result<u64, String> {
     let duration = format!("{seconds}s");
-    match client {
+    match row.client {
         Client::Wrk { connections } | Client::WrkClosing { connections } => {
             let mut command = place.on_client_core(&debian::need("wrk", "wrk")?);
             command.args(["-t1", "-c", &connections.to_string(), "-d", &duration]);
-            if matches!(client, Client::WrkClosing { .. }) {
+            if row.gzip {
+                command.args(["-H", ACCEPTS]);
+            }
+            if matches!(row.client, Client::WrkClosing { .. }) {
                 command.args(["-H", "Connection: close"]);
             }
             read_wrk(&program::output(command.arg(address))?)
@@ -117,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_median_is_the_middle() {
-        let costs = [9.0, 1.0, 4.0].map(|total| Cost { total, user: 0.0, busy: 1.0 });
+        let costs = [9.0, 1.0, 4.0].map(|total| Cost { total, user: 0.0, busy: 1.0, answer_bytes: None });
         assert_eq!(median(costs.to_vec()).total, 4.0);
     }
 }

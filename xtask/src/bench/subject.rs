@@ -70,7 +70,7 @@ impl Place {
     fn fixtures(&self) -> Result<(), String> {
         let www = self.www();
         place::create(&www)?;
-        for name in ["small.html", "page.html", "short.txt"] {
+        for name in ["small.html", "page.html", "short.txt", "page-9k.html", "page-76k.html"] {
             let from = configurations().join("fixtures").join(name);
             fs::copy(&from, www.join(name)).map_err(|error| format!("{}: {error}", from.display()))?;
         }

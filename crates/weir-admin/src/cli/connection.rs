@@ -4,9 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::model::AdminLevel;
 use weir_net::Stream;
-use weir_proxy::Shared;
+use weir_proxy::{Shared, Terms};
 
 use super::command::{self, Step};
 use super::input::Input;
@@ -23,19 +22,23 @@ pub(crate) async fn serve(
     version: Arc<str>,
     versions: Arc<Versions>,
     mut stream: Stream,
-    level: AdminLevel,
+    terms: Terms,
 ) {
     let timeout = shared.config.global.stats_timeout.unwrap_or(DEFAULT_TIMEOUT);
     let session = Session {
         shared,
         version,
         versions,
-        level,
+        level: terms.level,
         mode: Mode::Single,
         timed: false,
         expert: false,
         experimental: false,
-        severity: SeverityOutput::None,
+        severity: terms
+            .severity_output
+            .as_deref()
+            .and_then(command::severity_named)
+            .unwrap_or(SeverityOutput::None),
         timeout,
     };
     // A client that is gone, or that was silent for too long, needs no answer.
@@ -44,7 +47,7 @@ pub(crate) async fn serve(
 }
 
 async fn converse(mut session: Session, stream: &mut Stream) -> io::Result<()> {
-    let mut input = Input::default();
+    let mut input = Input::new(session.shared.config.global.tune.cli_max_payload_size);
     let mut received = Vec::new();
     let mut ended = false;
     loop {

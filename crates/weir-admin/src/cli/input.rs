@@ -7,7 +7,7 @@ use super::Request;
 
 /// Longest line, as large as HAProxy's buffer.
 pub(crate) const MAX_LINE_BYTES: usize = 16_384;
-/// Longest payload: certificates and parts of maps fit.
+/// Longest payload unless the configuration says otherwise: certificates and parts of maps fit.
 pub(crate) const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
 /// Most commands on a line.
 pub(crate) const MAX_COMMANDS: usize = 1024;
@@ -26,7 +26,7 @@ impl TooMuch {
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Line => format!("The command is too big: more than {MAX_LINE_BYTES} bytes."),
-            Self::Payload => format!("The payload is too big: more than {MAX_PAYLOAD_BYTES} bytes."),
+            Self::Payload => "The payload is too big: see tune.cli.max-payload-size.".to_owned(),
             Self::Commands => format!("More than {MAX_COMMANDS} commands on a line."),
         }
     }
@@ -38,6 +38,7 @@ pub(crate) struct Input {
     received: Vec<u8>,
     /// A line whose payload is not complete.
     waiting: Option<Waiting>,
+    max_payload_bytes: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -49,6 +50,11 @@ struct Waiting {
 }
 
 impl Input {
+    /// Nothing received yet; payloads have at most so many bytes (`tune.cli.max-payload-size`).
+    pub(crate) fn new(max_payload_bytes: Option<usize>) -> Self {
+        Self { max_payload_bytes, ..Self::default() }
+    }
+
     /// Takes what was read.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.received.extend_from_slice(bytes);
@@ -89,7 +95,7 @@ impl Input {
             }
             waiting.payload.extend_from_slice(line);
             waiting.payload.push(b'\n');
-            if waiting.payload.len() > MAX_PAYLOAD_BYTES {
+            if waiting.payload.len() > self.max_payload_bytes.unwrap_or(MAX_PAYLOAD_BYTES) {
                 self.waiting = None;
                 return Some(Err(TooMuch::Payload));
             }

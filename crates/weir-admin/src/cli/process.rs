@@ -112,6 +112,13 @@ pub(crate) fn clear_counters(session: &mut Session, request: &Request) -> Answer
         for rate in [&proxy.session_rate, &proxy.connection_rate, &proxy.request_rate, &proxy.backend_rate] {
             rate.clear_max();
         }
+        proxy.times.clear_max();
+        for listener in &proxy.listeners {
+            listener.current.clear_max();
+            if let Some(counters) = listener.counters.as_ref().filter(|_| all) {
+                counters.clear();
+            }
+        }
         if all {
             proxy.front.clear();
             proxy.back.clear();
@@ -119,6 +126,7 @@ pub(crate) fn clear_counters(session: &mut Session, request: &Request) -> Answer
         for server in proxy.servers.load().iter() {
             server.served.clear_max();
             server.rate.clear_max();
+            server.times.clear_max();
             if all {
                 server.counters.clear();
             }
@@ -134,7 +142,7 @@ pub(crate) fn clear_counters(session: &mut Session, request: &Request) -> Answer
 pub(crate) fn threads(session: &mut Session, _: &Request) -> Answer {
     let mut text = String::new();
     for thread in 0..session.shared.threads {
-        let busy = session.shared.load.of(thread).cpu_percent;
+        let busy = session.shared.load.busy_percent(thread);
         // Writing to memory cannot fail.
         writeln!(text, "  Thread {} : name=worker-{thread} cpu={busy}%", thread + 1).unwrap_or_default();
     }
@@ -145,7 +153,7 @@ pub(crate) fn threads(session: &mut Session, _: &Request) -> Answer {
 pub(crate) fn activity(session: &mut Session, _: &Request) -> Answer {
     use std::sync::atomic::Ordering::Relaxed;
     let shared = &session.shared;
-    let busy: Vec<u32> = (0..shared.threads).map(|t| u32::from(shared.load.of(t).cpu_percent)).collect();
+    let busy: Vec<u32> = (0..shared.threads).map(|t| u32::from(shared.load.busy_percent(t))).collect();
     let columns: Vec<String> = busy.iter().map(ToString::to_string).collect();
     let average = busy.iter().sum::<u32>() / u32::try_from(busy.len().max(1)).unwrap_or(1);
     let now = jiff::Timestamp::now();

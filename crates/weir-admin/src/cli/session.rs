@@ -49,7 +49,6 @@ pub(crate) fn show_sockets(session: &mut Session, _: &Request) -> Answer {
             BindAddr::Abstract(name) => format!("abns@{}", String::from_utf8_lossy(name)),
             BindAddr::Inet(ip) if ip.is_ipv4() => format!("ipv4@{ip}"),
             BindAddr::Inet(ip) => format!("ipv6@{ip}"),
-            BindAddr::Sockpair(number) => format!("sockpair@{number}"),
             BindAddr::Fd(number) => format!("fd@{number}"),
             BindAddr::Name(name, port) => format!("{name}:{port}"),
             BindAddr::Reverse(_) => continue,

@@ -6,6 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::View;
 use super::form::{ACTIONS, Outcome};
 use super::query::{Query, Wanted};
+use weir_proxy::Shared;
+use weir_proxy::load::{InForce, Reason};
+
 use crate::info;
 use crate::object::{Kind, Object};
 use crate::stat;
@@ -240,6 +243,9 @@ fn head(view: &View<'_>, title: &str, out: &mut String) {
     if !view.stats.hide_version {
         facts.push(("Version", view.version.to_owned()));
     }
+    if shared.config.proxies.iter().any(|proxy| proxy.compression.is_some()) {
+        facts.push(("Compression", compression(shared)));
+    }
     if shared.is_stopping() {
         facts.push(("State", "stopping".to_owned()));
     }
@@ -252,6 +258,24 @@ fn head(view: &View<'_>, title: &str, out: &mut String) {
     out.push_str("</nav>\n");
     search(view, out);
     out.push_str("</header>\n");
+}
+
+/// `fast for 43 % (cpu 84 % of 85 %), 1.2 MB/s become 300 kB/s`
+fn compression(shared: &Shared) -> String {
+    let load = &shared.load;
+    let (InForce { step, share_percent, reason }, busy) = load.compression();
+    let why = match reason {
+        Reason::Free => String::new(),
+        Reason::Cpu => format!(" (cpu {busy} % of {} %)", shared.config.global.maxcompcpuusage_percent),
+        Reason::Rate => {
+            let limit = f64::from(shared.limits.compression_kb_per_second.load(Relaxed)) * 1024.0;
+            format!(" (rate limit {}/s)", scaled(limit))
+        }
+    };
+    let rates = [load.rate_bytes_per_second(), load.compressed_bytes_per_second()];
+    let [taken, given] = rates.map(|rate| scaled(rate as f64));
+    let share = if share_percent < 100 { format!(" for {share_percent} %") } else { String::new() };
+    format!("{}{share}{why}, {taken}/s become {given}/s", step.name())
 }
 
 fn links(view: &View<'_>, out: &mut String) {

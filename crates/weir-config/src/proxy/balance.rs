@@ -208,14 +208,14 @@ fn retry_on(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
             b"empty-response" => retry.empty_response = true,
             b"junk-response" => retry.junk_response = true,
             b"response-timeout" => retry.response_timeout = true,
-            b"0rtt-rejected" => retry.early_data_rejected = true,
+            // Requests are never sent as early data: it cannot happen.
+            b"0rtt-rejected" => {}
             b"all-retryable-errors" => {
                 retry = RetryOn {
                     conn_failure: true,
                     empty_response: true,
                     junk_response: true,
                     response_timeout: true,
-                    early_data_rejected: true,
                     statuses: vec![500, 502, 503, 504],
                 }
             }

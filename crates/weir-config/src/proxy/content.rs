@@ -2,10 +2,11 @@
 
 use weir_rules::Diagnostic;
 
-use crate::args::{Args, Parsed, choice, fail};
+use crate::args::{self, Args, Parsed, choice, fail};
 use crate::keywords::{self, How, Keyword, Places, keyword};
-use crate::model::{Compression, Filter};
+use crate::model::{Compression, Filter, TraceFilter};
 use crate::proxy::ProxyDraft;
+use crate::tree::SectionKind;
 
 /// Algorithms of `compression algo`.
 const ALGORITHMS: &[(&str, &str)] = &[
@@ -55,6 +56,18 @@ fn types(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     Ok(())
 }
 
+fn offload(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    if d.kind == SectionKind::Defaults || d.inherited {
+        if !d.inherited {
+            let message = "'compression offload' ignored in a 'defaults' section";
+            d.warnings.push(Diagnostic::warning(a.keyword_pos, message));
+        }
+        return a.end();
+    }
+    compression(d).offload = true;
+    a.end()
+}
+
 fn direction(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let word = a.need("request, response or both")?;
     let known = [("request", (true, false)), ("response", (false, true)), ("both", (true, true))];
@@ -64,10 +77,29 @@ fn direction(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     a.end()
 }
 
+/// The filters there are; some are not implemented yet.
+const FILTERS: &[&str] = &[
+    "compression",
+    "comp-req",
+    "comp-res",
+    "cache",
+    "trace",
+    "spoe",
+    "fcgi-app",
+    "opentracing",
+    "bwlim-in",
+    "bwlim-out",
+];
+
+/// Most filters of a proxy: each body is passed through all of them.
+const MAX_FILTERS: usize = 16;
+
 fn filter(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let word = a.need("a filter's name")?;
     let filter = match word.text.as_slice() {
-        b"compression" | b"comp-req" | b"comp-res" => Filter::Compression,
+        b"compression" => Filter::Compression,
+        b"comp-req" => Filter::CompressRequests,
+        b"comp-res" => Filter::CompressResponses,
         b"cache" => {
             let name = a.need("a cache's name")?;
             d.scope.references.push(weir_rules::scope::Reference {
@@ -76,45 +108,88 @@ fn filter(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
             });
             Filter::Cache(name.as_str().into_owned())
         }
-        b"trace" => trace(a)?,
-        b"spoe" => return spoe(a),
-        b"fcgi-app" | b"opentracing" | b"bwlim-in" | b"bwlim-out" => {
+        b"trace" => Filter::Trace(trace(a)?),
+        b"spoe" | b"fcgi-app" | b"opentracing" | b"bwlim-in" | b"bwlim-out" => {
             return Err(keywords::not_yet(word, &format!("filter {}", word.as_str())));
         }
-        _ => {
-            let known =
-                ["compression", "cache", "trace", "spoe", "fcgi-app", "opentracing", "bwlim-in", "bwlim-out"];
-            return Err(vec![Diagnostic::unknown("filter", word, known)]);
-        }
+        _ => return Err(vec![Diagnostic::unknown("filter", word, FILTERS.iter().copied())]),
     };
+    let repeated = |known: &Filter| {
+        *known == filter || (known.compresses() && filter.compresses() && either_is_both(known, &filter))
+    };
+    if filter.compresses() && d.proxy.filters.iter().any(repeated) {
+        return fail(word.pos, format!("{} supports only one compression filter", d.section()));
+    }
+    if d.proxy.filters.len() >= MAX_FILTERS {
+        return fail(word.pos, format!("{} has more than {MAX_FILTERS} filters", d.section()));
+    }
     d.proxy.filters.push(filter);
     a.end()
 }
 
-/// `filter spoe [engine E] config FILE`: an agent's configuration, which has to be readable first of all.
-fn spoe(a: &mut Args<'_>) -> Parsed {
-    let pos = a.words[0].pos;
-    Err(keywords::not_yet(&weir_rules::Word { text: b"spoe".to_vec(), pos }, "filter spoe"))
+/// `filter compression` stands for both directions.
+fn either_is_both(one: &Filter, other: &Filter) -> bool {
+    *one == Filter::Compression || *other == Filter::Compression
 }
 
-fn trace(a: &mut Args<'_>) -> Parsed<Filter> {
-    let (mut name, mut random_forwarding, mut hexdump) = ("TRACE".to_owned(), false, false);
+fn trace(a: &mut Args<'_>) -> Parsed<TraceFilter> {
+    let mut trace = TraceFilter { name: "TRACE".to_owned(), ..TraceFilter::default() };
     while let Some(word) = a.next() {
         match word.text.as_slice() {
-            b"name" => name = a.value_of(word, "a name")?.as_str().into_owned(),
-            b"random-forwarding" => random_forwarding = true,
-            b"hexdump" => hexdump = true,
-            b"random-parsing" | b"quiet" => {}
+            b"name" => trace.name = a.value_of(word, "a name")?.as_str().into_owned(),
+            b"random-forwarding" => trace.random_forwarding = true,
+            b"max-fwd" => {
+                trace.max_forward_bytes =
+                    args::number(a.value_of(word, "a number of bytes")?, 0..=usize::MAX)?;
+            }
+            b"hexdump" => trace.hexdump = true,
+            b"quiet" => trace.quiet = true,
+            // Parsing has not been the filter's part for long; old configurations still say it.
+            b"random-parsing" => {}
             _ => {
-                return Err(vec![Diagnostic::unknown(
-                    "word",
-                    word,
-                    ["name", "random-forwarding", "hexdump", "quiet"],
-                )]);
+                let known = ["name", "quiet", "random-forwarding", "max-fwd", "hexdump"];
+                return Err(vec![Diagnostic::unknown("word", word, known)]);
             }
         }
     }
-    Ok(Filter::Trace { name, random_forwarding, hexdump })
+    Ok(trace)
+}
+
+fn sequence(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let direction = choice(a.need("request or response")?, "direction", &[("request", 0), ("response", 1)])?;
+    let list = a.need("a list of filters")?;
+    let names: Vec<String> = list.as_str().split(',').map(str::to_owned).collect();
+    for name in &names {
+        if !FILTERS.contains(&name.as_str()) {
+            let word = weir_rules::Word { text: name.clone().into_bytes(), pos: list.pos };
+            return Err(vec![Diagnostic::unknown("filter", &word, FILTERS.iter().copied())]);
+        }
+    }
+    d.proxy.filter_sequence[direction] = Some(names);
+    d.filter_sequence_pos = list.pos;
+    a.end()
+}
+
+/// What can only be told when all lines were read.
+pub(crate) fn finish(d: &mut ProxyDraft<'_>, found: &mut Vec<Diagnostic>) {
+    let filters = &d.proxy.filters;
+    // Manual, section 9.2: without a line of its own, compression would stand at an unknown place among the others.
+    let others = filters.iter().any(|filter| !matches!(filter, Filter::Cache(_)));
+    if d.proxy.compression.is_some() && others && !filters.iter().any(Filter::compresses) {
+        let message =
+            format!("{}: require an explicit filter declaration to use HTTP compression", d.section());
+        let hint = "add 'filter compression' among the other filters, where it shall work";
+        found.push(Diagnostic::error(d.proxy.pos, message).hint(hint));
+    }
+    for name in d.proxy.filter_sequence.iter().flatten().flatten() {
+        if !filters.iter().any(|filter| filter.name() == name) {
+            let message = format!(
+                "{}: 'filter-sequence' names '{name}', of which there is no filter line",
+                d.section()
+            );
+            found.push(Diagnostic::error(d.filter_sequence_pos, message));
+        }
+    }
 }
 
 const fn entry(
@@ -176,10 +251,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         Places::PROXIES,
         "",
         "Removes Accept-Encoding from requests",
-        How::Proxy(|d, a| {
-            compression(d).offload = true;
-            a.end()
-        }),
+        How::Proxy(offload),
     ),
     entry(
         "compression direction",
@@ -209,5 +281,11 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     ),
     entry("filter", Places::NAMED, "<name> [<words>]", "Adds a filter", How::Proxy(filter)),
-    entry("filter-sequence", Places::NAMED, "<request|response> <name>,...", "Order of filters", How::NotYet),
+    entry(
+        "filter-sequence",
+        Places::NAMED,
+        "<request|response> <name>,...",
+        "Order of filters",
+        How::Proxy(sequence),
+    ),
 ];

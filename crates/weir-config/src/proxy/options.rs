@@ -164,10 +164,6 @@ fn expression(d: &mut ProxyDraft<'_>, word: &Word, a: &mut Args<'_>) -> Parsed<A
     Ok(Arc::new(expr))
 }
 
-fn transparent(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
-    set(d, a, |o| &mut o.transparent)
-}
-
 const fn entry(
     name: &'static str,
     places: Places,
@@ -325,7 +321,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         ALL,
         "",
         "Sends small pieces at once",
-        How::Proxy(|d, a| set(d, a, |o| &mut o.http_no_delay)),
+        How::NoEffect("small pieces are always sent at once"),
     ),
     entry(
         "option http-pretend-keepalive",
@@ -367,7 +363,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         FRONT,
         "",
         "Uses Proxy-Connection instead of Connection",
-        How::Proxy(|d, a| set(d, a, |o| &mut o.http_use_proxy_header)),
+        How::NotYet,
     ),
     entry(
         "option http_proxy",
@@ -397,13 +393,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Does not close idle clients at once when stopping",
         How::NoEffect("idle clients are always told with their next response, within the grace time"),
     ),
-    entry(
-        "option independent-streams",
-        ALL,
-        "",
-        "A timeout for each direction",
-        How::Proxy(|d, a| set(d, a, |o| &mut o.independent_streams)),
-    ),
+    entry("option independent-streams", ALL, "", "A timeout for each direction", How::NotYet),
     entry(
         "option nolinger",
         ALL,
@@ -454,21 +444,21 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         ALL,
         "",
         "Lets the kernel forward data when it pays",
-        How::Proxy(|d, a| set(d, a, |o| &mut o.splice_auto)),
+        How::NoEffect("a hint: the kernel is never asked to forward bodies by itself"),
     ),
     entry(
         "option splice-request",
         ALL,
         "",
         "Lets the kernel forward requests",
-        How::Proxy(|d, a| set(d, a, |o| &mut o.splice_request)),
+        How::NoEffect("a hint: the kernel is never asked to forward bodies by itself"),
     ),
     entry(
         "option splice-response",
         ALL,
         "",
         "Lets the kernel forward responses",
-        How::Proxy(|d, a| set(d, a, |o| &mut o.splice_response)),
+        How::NoEffect("a hint: the kernel is never asked to forward bodies by itself"),
     ),
     entry(
         "option srvtcpka",
@@ -482,14 +472,14 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         FRONT,
         "",
         "Delays the acknowledgement of the first data",
-        How::Proxy(|d, a| set(d, a, |o| &mut o.tcp_smart_accept)),
+        How::NoEffect("a hint about packets: the system decides when it acknowledges"),
     ),
     entry(
         "option tcp-smart-connect",
         BACK,
         "",
         "Sends the first data with the handshake's end",
-        How::Proxy(|d, a| set(d, a, |o| &mut o.tcp_smart_connect)),
+        How::NoEffect("a hint about packets: the system decides when it acknowledges"),
     ),
     entry(
         "option tcpka",
@@ -501,7 +491,13 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             set(d, a, |o| &mut o.srvtcpka)
         }),
     ),
-    entry("option transparent", BACK, "", "Forwards to the client's destination", How::Proxy(transparent)),
+    entry(
+        "option transparent",
+        BACK,
+        "",
+        "Forwards to the client's destination",
+        How::Removed("use a server with the address 0.0.0.0: it stands for the one the client asked for"),
+    ),
     entry(
         "option use-small-buffers",
         BACK,

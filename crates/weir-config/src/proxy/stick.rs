@@ -6,7 +6,7 @@ use weir_rules::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Expr, Place, Pos, Word};
 
 use crate::args::{self, Args, Parsed, choice, fail, fail_hint};
-use crate::keywords::{How, Keyword, Places, keyword};
+use crate::keywords::{self, How, Keyword, Places, keyword};
 use crate::model::{KeyType, StickRule, StickTable};
 use crate::proxy::ProxyDraft;
 use crate::units::Unit;
@@ -68,8 +68,6 @@ pub(crate) fn table(name: &str, pos: Pos, a: &mut Args<'_>) -> Parsed<StickTable
         store: Vec::new(),
         peers: None,
         srvkey_addr: false,
-        write_to: None,
-        recv_only: false,
         brates_factor: 1,
         pos,
     };
@@ -86,12 +84,11 @@ pub(crate) fn table(name: &str, pos: Pos, a: &mut Args<'_>) -> Parsed<StickTable
                     Some(args::time(a.value_of(word, "a time")?, Unit::Millis)?).filter(|t| !t.is_zero());
             }
             b"nopurge" => table.nopurge = true,
-            b"recv-only" => table.recv_only = true,
+            b"recv-only" | b"write-to" => {
+                return Err(keywords::not_yet(word, &format!("stick-table ... {}", word.as_str())));
+            }
             b"peers" => {
                 table.peers = Some(a.value_of(word, "the name of a peers section")?.as_str().into_owned());
-            }
-            b"write-to" => {
-                table.write_to = Some(a.value_of(word, "the name of a table")?.as_str().into_owned());
             }
             b"brates-factor" => table.brates_factor = args::number(a.value_of(word, "a number")?, 1..=1024)?,
             b"srvkey" => {

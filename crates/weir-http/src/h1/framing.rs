@@ -61,25 +61,25 @@ pub(super) fn signals(
 ) -> Result<Signals, Kind> {
     let mut signals = Signals::default();
     for at in 0..fields.len() {
-        let field = fields.list()[at];
-        let value = fields.bytes(field.value);
-        match field.id {
+        match fields.list()[at].id {
             FieldName::Host => host(&mut signals, fields, at, options)?,
             FieldName::ContentLength => {
-                let list = content_length(&mut signals, value)?;
+                let list = content_length(&mut signals, fields.value(at))?;
                 if list {
                     let mut digits = itoa::Buffer::new();
                     let text = digits.format(signals.content_length.unwrap_or(0)).as_bytes();
                     fields.set_value(at, text);
                 }
             }
-            FieldName::TransferEncoding => transfer_encoding(&mut signals, value, options)?,
-            FieldName::Connection => connection(&mut signals, value),
-            FieldName::Upgrade => upgrade(&mut signals, value),
+            FieldName::TransferEncoding => transfer_encoding(&mut signals, fields.value(at), options)?,
+            FieldName::Connection => connection(&mut signals, fields.value(at)),
+            FieldName::Upgrade => upgrade(&mut signals, fields.value(at)),
             FieldName::SecWebSocketKey | FieldName::SecWebSocketAccept => {
-                signals.websocket_key |= !value.is_empty();
+                signals.websocket_key |= !fields.value(at).is_empty();
             }
-            FieldName::Expect => signals.expect_continue |= value.eq_ignore_ascii_case(b"100-continue"),
+            FieldName::Expect => {
+                signals.expect_continue |= fields.value(at).eq_ignore_ascii_case(b"100-continue");
+            }
             _ => {}
         }
     }

@@ -82,14 +82,16 @@ pub(super) fn target_end(bytes: &[u8], at: usize) -> usize {
     })
 }
 
-/// First byte for which `stops` holds.  `flags` must be non-zero for every word that contains one.
+/// First byte for which `stops` holds.  `flags` must flag every such byte of a word, and may flag others.
 #[inline]
 fn search(bytes: &[u8], mut at: usize, stops: impl Fn(u8) -> bool, flags: impl Fn(u64) -> u64) -> usize {
     while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        if flags(u64::from_le_bytes(*chunk)) != 0
-            && let Some(found) = chunk.iter().position(|&b| stops(b))
-        {
-            return at + found;
+        let flagged = flags(u64::from_le_bytes(*chunk));
+        if flagged != 0 {
+            let first = flagged.trailing_zeros() as usize / 8;
+            if let Some(found) = chunk[first..].iter().position(|&b| stops(b)) {
+                return at + first + found;
+            }
         }
         at += 8;
     }

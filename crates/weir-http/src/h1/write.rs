@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::framing::Framing;
 use super::scan;
-use crate::message::{FieldName, Fields, Method, Request, Response, Version};
+use crate::message::{Field, FieldName, Fields, Method, Request, Response, Version};
 
 /// What to say about the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -75,7 +75,7 @@ pub fn write_request(request: &Request, out: &mut Vec<u8>, options: WriteOptions
             id if is_hop_by_hop(id) => continue,
             _ => {}
         }
-        write_field(request.fields.bytes(field.name), request.fields.bytes(field.value), out, options.case);
+        write_line(&request.fields, field, out, options.case);
     }
     if extended_connect {
         write_field(b"upgrade", request.fields.bytes(request.protocol), out, options.case);
@@ -124,7 +124,7 @@ pub fn write_response(response: &Response, out: &mut Vec<u8>, options: WriteOpti
             id if is_hop_by_hop(id) => continue,
             _ => {}
         }
-        write_field(response.fields.bytes(field.name), response.fields.bytes(field.value), out, options.case);
+        write_line(&response.fields, field, out, options.case);
     }
     write_framing(options, out);
     let connection = match options.connection {
@@ -148,7 +148,15 @@ fn is_hop_by_hop(id: FieldName) -> bool {
     )
 }
 
+/// Writes a line of a message.
 #[inline]
+fn write_line(fields: &Fields, field: &Field, out: &mut Vec<u8>, case: Option<&CaseMap>) {
+    match fields.received_line(field) {
+        Some(line) if case.is_none() => out.extend_from_slice(line),
+        _ => write_field(fields.bytes(field.name), fields.bytes(field.value), out, case),
+    }
+}
+
 fn write_field(name: &[u8], value: &[u8], out: &mut Vec<u8>, case: Option<&CaseMap>) {
     match case.and_then(|case| case.names.get(name)) {
         Some(adjusted) => out.extend_from_slice(adjusted),

@@ -5,6 +5,9 @@ use super::error::ErrorCode;
 /// Octets of a frame header.
 pub(super) const HEADER_LEN: usize = 9;
 
+/// Place of the flags in it.
+pub(super) const FLAGS_AT: usize = 4;
+
 /// The client's connection preface (RFC 9113 section 3.4).
 pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 

@@ -272,7 +272,8 @@ mod tests {
     fn a_ramp() {
         let mut result = fixture::ramp();
         let step = "       2,000        2,000      3.96 ms       102 ms  p99 6.1 ms, goal 5 ms\n";
-        check(&result, &["  best rate    1,000 requests/s held the goal\n", step, "  held\n"], &[]);
+        let plan = "1,000 to 3,000 requests/s by steps of 5 s after 2 s of warm-up\n";
+        check(&result, &[plan, "  best rate    1,000 requests/s held the goal\n", step, "  held\n"], &[]);
         result.best_rate = None;
         check(&result, &["  best rate    none held the goal\n"], &[]);
     }

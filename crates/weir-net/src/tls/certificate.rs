@@ -38,13 +38,26 @@ pub struct ExtraFiles {
     pub key: bool,
     /// `name.ocsp`.
     pub ocsp: bool,
+    /// `name.key` instead of `name.crt.key` for `name.crt` (`ssl-load-extra-del-ext`).
+    pub replace_extension: bool,
+    /// An authority that issued itself is not sent along (`ssl-skip-self-issued-ca`).
+    pub skip_self_issued: bool,
 }
 
 impl ExtraFiles {
     /// `ssl-load-extra-files all`, the default.
-    pub const ALL: Self = Self { bundle: true, key: true, ocsp: true };
+    pub const ALL: Self =
+        Self { bundle: true, key: true, ocsp: true, replace_extension: false, skip_self_issued: false };
     /// `ssl-load-extra-files none`.
-    pub const NONE: Self = Self { bundle: false, key: false, ocsp: false };
+    pub const NONE: Self = Self { bundle: false, key: false, ocsp: false, ..Self::ALL };
+
+    /// The name of a file that belongs to a certificate's.
+    fn beside(&self, path: &Path, suffix: &str) -> PathBuf {
+        match path.extension() {
+            Some(extension) if self.replace_extension && extension == "crt" => path.with_extension(suffix),
+            _ => with_suffix(path, suffix),
+        }
+    }
 }
 
 impl Default for ExtraFiles {
@@ -152,6 +165,19 @@ impl Loaded {
         }
         certified.ocsp = ocsp.filter(|response| !response.is_empty());
         Ok(Self { key: Arc::new(certified), names })
+    }
+
+    /// The same without an authority that issued itself, where it is all that is sent along: clients that trust
+    /// it have it.
+    fn without_self_issued(mut self) -> Self {
+        if let [own, authority] = self.chain()
+            && path::is_self_issued(authority)
+        {
+            let mut certified = CertifiedKey::new(vec![own.clone()], Arc::clone(&self.key.key));
+            certified.ocsp.clone_from(&self.key.ocsp);
+            self.key = Arc::new(certified);
+        }
+        self
     }
 
     /// The certificate itself, in DER.
@@ -321,17 +347,19 @@ pub fn load_files(path: &Path, extra: ExtraFiles, named: &NamedFiles) -> Result<
     let pem = read_file(path)?;
     let mut key_path = named.key.clone();
     if key_path.is_none() && extra.key && !contains_key(&pem) {
-        key_path = Some(with_suffix(path, "key")).filter(|file| file.exists());
+        key_path = Some(extra.beside(path, "key")).filter(|file| file.exists());
     }
     let key_pem = key_path.as_deref().map(read_file).transpose()?;
     let mut ocsp_path = named.ocsp.clone();
     if ocsp_path.is_none() && extra.ocsp {
-        ocsp_path = Some(with_suffix(path, "ocsp")).filter(|file| file.exists());
+        ocsp_path = Some(extra.beside(path, "ocsp")).filter(|file| file.exists());
     }
     let ocsp = ocsp_path.as_deref().map(read_file).transpose()?;
-    Loaded::from_pem(&pem, key_pem.as_deref(), ocsp).map_err(|reason| {
+    let loaded = Loaded::from_pem(&pem, key_pem.as_deref(), ocsp);
+    let sent = |loaded: Loaded| if extra.skip_self_issued { loaded.without_self_issued() } else { loaded };
+    loaded.map(sent).map_err(|reason| {
         if reason == NO_KEY && extra.key && named.key.is_none() {
-            let beside = with_suffix(path, "key");
+            let beside = extra.beside(path, "key");
             return CertificateError::new(
                 path,
                 format_args!("{reason}, nor is there a '{}'", beside.display()),

@@ -11,6 +11,9 @@ use super::record::{HEADER_BYTES, MAX_PLAINTEXT_BYTES};
 /// The longest hello that is looked at; post-quantum key shares and padding make about 2 kB.
 const MAX_HELLO_BYTES: usize = MAX_PLAINTEXT_BYTES;
 
+/// Most records that a hello is spread over: each is looked at again whenever more arrives.
+const MAX_HELLO_RECORDS: usize = 64;
+
 /// Record type and message type of a client's hello.
 const HANDSHAKE_RECORD: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
@@ -26,14 +29,14 @@ pub(crate) enum Start<'a> {
     Incomplete,
     /// The hello's body, from its version field on.
     Hello(Cow<'a, [u8]>),
-    /// Anything else; the handshake will say what is wrong with it.
+    /// Anything else, a hello that is too long too: there is nothing to choose a configuration by.
     Other,
 }
 
 /// Reads the hello message from the records at the start of a connection.
 pub(crate) fn read_hello(mut records: &[u8]) -> Start<'_> {
     let mut message = Cow::Borrowed(&[][..]);
-    loop {
+    for _ in 0..MAX_HELLO_RECORDS {
         let Some((header, rest)) = records.split_first_chunk::<HEADER_BYTES>() else {
             return Start::Incomplete;
         };
@@ -60,6 +63,7 @@ pub(crate) fn read_hello(mut records: &[u8]) -> Start<'_> {
             }
         }
     }
+    Start::Other
 }
 
 /// Where the hello's body is; nothing while it is incomplete, and nowhere when this is another message.

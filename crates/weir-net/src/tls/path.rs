@@ -78,6 +78,11 @@ pub(crate) fn is_version_1(der: &[u8]) -> bool {
     X509Certificate::from_der(der).is_ok_and(|(_, parsed)| parsed.version() == X509Version::V1)
 }
 
+/// Whether a certificate names itself as its issuer.
+pub(crate) fn is_self_issued(der: &[u8]) -> bool {
+    X509Certificate::from_der(der).is_ok_and(|(_, parsed)| parsed.subject() == parsed.issuer())
+}
+
 /// The public key of a certificate, as a SubjectPublicKeyInfo in DER.
 pub(crate) fn public_key(der: &[u8]) -> Option<&[u8]> {
     X509Certificate::from_der(der).ok().map(|(_, parsed)| parsed.tbs_certificate.subject_pki.raw)

@@ -19,9 +19,16 @@ pub(crate) const HEADER_BYTES: usize = 5;
 /// The longest plaintext of a record.
 pub(crate) const MAX_PLAINTEXT_BYTES: usize = 1 << 14;
 
-/// How much longer than its plaintext a TLS 1.3 record's body may be (RFC 8446 section 5.2); TLS 1.2 allows
-/// 2048, which no AEAD needs.
+/// How much longer than its plaintext a TLS 1.3 record's body may be (RFC 8446 section 5.2).
 const MAX_EXPANSION_BYTES: usize = 256;
+
+/// The same for TLS 1.2 (RFC 5246 section 6.2.3); no AEAD needs as much.
+const MAX_TLS12_EXPANSION_BYTES: usize = 2048;
+
+const CHANGE_CIPHER_SPEC: u8 = 20;
+const ALERT: u8 = 21;
+const HANDSHAKE: u8 = 22;
+const APPLICATION_DATA: u8 = 23;
 
 /// The longest record.
 pub(crate) const MAX_RECORD_BYTES: usize = HEADER_BYTES + MAX_PLAINTEXT_BYTES + MAX_EXPANSION_BYTES;
@@ -35,6 +42,9 @@ const EXPLICIT_NONCE_BYTES: usize = 8;
 /// Records after which AES-GCM keys have to change (RFC 8446 section 5.5: 2^24.5 full-sized ones).
 const AES_GCM_MAX_RECORDS: u64 = 1 << 24;
 
+/// ChaCha20 has no such limit (RFC 8446 section 5.5); a sequence number must not wrap (section 5.3).
+const CHACHA_MAX_RECORDS: u64 = u64::MAX - 2;
+
 /// What a record holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ContentType {
@@ -46,18 +56,18 @@ pub(crate) enum ContentType {
 impl ContentType {
     fn from_wire(byte: u8) -> Option<Self> {
         match byte {
-            21 => Some(Self::Alert),
-            22 => Some(Self::Handshake),
-            23 => Some(Self::ApplicationData),
+            ALERT => Some(Self::Alert),
+            HANDSHAKE => Some(Self::Handshake),
+            APPLICATION_DATA => Some(Self::ApplicationData),
             _ => None,
         }
     }
 
     fn to_wire(self) -> u8 {
         match self {
-            Self::Alert => 21,
-            Self::Handshake => 22,
-            Self::ApplicationData => 23,
+            Self::Alert => ALERT,
+            Self::Handshake => HANDSHAKE,
+            Self::ApplicationData => APPLICATION_DATA,
         }
     }
 }
@@ -132,7 +142,7 @@ impl Direction {
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv, AES_GCM_MAX_RECORDS),
             ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv, AES_GCM_MAX_RECORDS),
             ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => {
-                (&CHACHA20_POLY1305, key, iv, u64::MAX - 1)
+                (&CHACHA20_POLY1305, key, iv, CHACHA_MAX_RECORDS)
             }
             _ => return None,
         };
@@ -181,6 +191,25 @@ pub(crate) fn record_bytes(start: &[u8]) -> Result<Option<usize>, RecordError> {
         return Err(RecordError::Overflow);
     }
     Ok(Some(total))
+}
+
+/// The same during the handshake, where any type may come, and the version that sets the limit is not known yet.
+pub(crate) fn handshake_record_bytes(start: &[u8]) -> Result<Option<usize>, RecordError> {
+    let Some([kind, _, _, high, low]) = start.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+    let body = usize::from(u16::from_be_bytes([*high, *low]));
+    if !(CHANGE_CIPHER_SPEC..=APPLICATION_DATA).contains(kind) {
+        return Err(RecordError::Unexpected);
+    }
+    if body > MAX_PLAINTEXT_BYTES + MAX_TLS12_EXPANSION_BYTES {
+        return Err(RecordError::Overflow);
+    }
+    Ok(Some(HEADER_BYTES + body))
+}
+
+/// An alert before there are keys.
+pub(crate) fn plain_alert(level: u8, description: u8) -> [u8; HEADER_BYTES + 2] {
+    let [kind, major, minor, high, low] = header(ALERT, 2);
+    [kind, major, minor, high, low, level, description]
 }
 
 /// The sending direction.
@@ -305,6 +334,10 @@ impl Opener {
         let Some((header, body)) = record.split_first_chunk_mut::<HEADER_BYTES>() else {
             return Err(RecordError::Unexpected);
         };
+        // RFC 8446 section 5.2: the outer type is always application data.
+        if direction.layout == Layout::Tls13 && header[0] != APPLICATION_DATA {
+            return Err(RecordError::Unexpected);
+        }
         let explicit = direction.layout.explicit_nonce();
         // An empty plaintext still has its nonce, tag and, in TLS 1.3, type.
         let Some(plaintext_bytes) = body.len().checked_sub(explicit + TAG_BYTES) else {
@@ -314,13 +347,7 @@ impl Opener {
         let mut nonce = direction.nonce();
         let tls12_data;
         let additional_data: &[u8] = match direction.layout {
-            Layout::Tls13 => {
-                // RFC 8446 section 5.2: the outer type is always application data.
-                if header[0] != ContentType::ApplicationData.to_wire() {
-                    return Err(RecordError::Unexpected);
-                }
-                &*header
-            }
+            Layout::Tls13 => &*header,
             Layout::Tls12Gcm | Layout::Tls12ChaCha => {
                 if explicit > 0 {
                     nonce[..4].copy_from_slice(&direction.iv[..4]);
@@ -340,6 +367,10 @@ impl Opener {
         let (kind, length) = match direction.layout {
             // RFC 8446 section 5.4: the type is the last byte that is not zero; an all-zero record is refused.
             Layout::Tls13 => {
+                // RFC 8446 section 5.4: padding does not make a record longer than it may be without.
+                if opened.len() > MAX_PLAINTEXT_BYTES + 1 {
+                    return Err(RecordError::Overflow);
+                }
                 let at = opened.iter().rposition(|byte| *byte != 0).ok_or(RecordError::Unexpected)?;
                 (opened.get(at).copied().unwrap_or(0), at)
             }
@@ -349,6 +380,10 @@ impl Opener {
             return Err(RecordError::Overflow);
         }
         let kind = ContentType::from_wire(kind).ok_or(RecordError::Unexpected)?;
+        // RFC 8446 section 5.4: alerts and handshake messages are never empty.
+        if length == 0 && kind != ContentType::ApplicationData {
+            return Err(RecordError::Unexpected);
+        }
         Ok((kind, start..start + length))
     }
 }

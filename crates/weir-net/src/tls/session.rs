@@ -42,11 +42,16 @@ const ALERT_WARNING: u8 = 1;
 const ALERT_FATAL: u8 = 2;
 const ALERT_CLOSE_NOTIFY: u8 = 0;
 const ALERT_UNEXPECTED_MESSAGE: u8 = 10;
+const ALERT_ILLEGAL_PARAMETER: u8 = 47;
+const ALERT_DECODE_ERROR: u8 = 50;
 const ALERT_USER_CANCELED: u8 = 90;
 
 const MESSAGE_HELLO_REQUEST: u8 = 0;
 const MESSAGE_NEW_SESSION_TICKET: u8 = 4;
 const MESSAGE_KEY_UPDATE: u8 = 24;
+
+/// The body of a key update.
+const KEY_UPDATE_BYTES: usize = 1;
 
 /// One TLS connection.
 pub(crate) struct Session {
@@ -57,8 +62,9 @@ pub(crate) struct Session {
     /// Where in `incoming` decrypted bytes wait for the reader, and the length of the record they are in.
     plain: Range<usize>,
     open_record_bytes: usize,
-    /// Data rustls decrypted together with the end of the handshake.
-    early: Vec<u8>,
+    /// How much of `incoming` rustls sees during the handshake: whole records, one more when it asks for more.
+    /// It must not see what follows the handshake, which is not for it.
+    shown: usize,
     max_record_bytes: usize,
     is_client: bool,
     /// What is in `outgoing` may wait until there is data to send with it.
@@ -129,7 +135,7 @@ impl Session {
             outgoing: Buffer::default(),
             plain: 0..0,
             open_record_bytes: 0,
-            early: Vec::new(),
+            shown: 0,
             max_record_bytes: max_record_bytes.clamp(1, MAX_PLAINTEXT_BYTES),
             is_client: false,
             outgoing_can_wait: false,
@@ -258,7 +264,7 @@ impl Session {
             match hello::read_hello(self.incoming.data()) {
                 Start::Incomplete => return Ok(Step::NeedsInput),
                 Start::Hello(hello) => self.info.details_mut().client_hello = hello.into(),
-                Start::Other => self.keep_details = false,
+                Start::Other => return Err(self.refuse_start()),
             }
         }
         info::forget_notes();
@@ -267,24 +273,27 @@ impl Session {
                 let config = match hello::read_hello(self.incoming.data()) {
                     Start::Incomplete => return Ok(Step::NeedsInput),
                     Start::Hello(hello) => server.config_for(&hello),
-                    Start::Other => server.config_for(&[]),
+                    // rustls may find a hello in there all the same, and then it would be answered with a
+                    // configuration that was not chosen for it.
+                    Start::Other => return Err(self.refuse_start()),
                 };
                 let connection = UnbufferedServerConnection::new(config).map_err(failed)?;
                 self.phase = Phase::Server(Box::new(connection));
                 return Ok(Step::Again);
             }
             Phase::Server(connection) => {
-                let status = connection.process_tls_records(self.incoming.data_mut());
-                take_step(status, &mut self.outgoing, &mut self.early)
+                let shown = self.incoming.data_mut().get_mut(..self.shown).unwrap_or_default();
+                take_step(connection.process_tls_records(shown), &mut self.outgoing)
             }
             Phase::Client(connection) => {
-                let status = connection.process_tls_records(self.incoming.data_mut());
-                take_step(status, &mut self.outgoing, &mut self.early)
+                let shown = self.incoming.data_mut().get_mut(..self.shown).unwrap_or_default();
+                take_step(connection.process_tls_records(shown), &mut self.outgoing)
             }
             Phase::Established(_) => return Ok(Step::Again),
             Phase::Failed => return Err(invalid("the TLS connection failed before")),
         };
         self.incoming.consume(discard);
+        self.shown = self.shown.saturating_sub(discard);
         self.info.collect_notes();
         if self.keep_details
             && let Some((random, id)) = hello::read_server_hello(self.outgoing.data())
@@ -303,7 +312,35 @@ impl Session {
             self.establish()?;
             return Ok(Step::Again);
         }
-        Ok(step)
+        match step {
+            Step::NeedsInput if self.show_next_record() => Ok(Step::Again),
+            step => Ok(step),
+        }
+    }
+
+    /// Lets rustls see one more record; false when none is complete.
+    fn show_next_record(&mut self) -> bool {
+        let hidden = self.incoming.data().get(self.shown..).unwrap_or_default();
+        let count = match record::handshake_record_bytes(hidden) {
+            Ok(None) => 0,
+            Ok(Some(total)) if hidden.len() < total => 0,
+            Ok(Some(total)) => total,
+            // What is wrong with it is for rustls to say.
+            Err(_) => hidden.len(),
+        };
+        self.shown += count;
+        count > 0
+    }
+
+    /// The connection begins with something else than a client's hello.
+    fn refuse_start(&mut self) -> io::Error {
+        let alert = record::plain_alert(ALERT_FATAL, ALERT_UNEXPECTED_MESSAGE);
+        self.outgoing.reserve(alert.len());
+        if let Some(room) = self.outgoing.spare().get_mut(..alert.len()) {
+            room.copy_from_slice(&alert);
+            self.outgoing.commit(alert.len());
+        }
+        invalid("the connection does not begin with a TLS client hello")
     }
 
     /// Moves the keys from rustls to the record layer and drops the state of the handshake.
@@ -340,12 +377,10 @@ impl Session {
             // Only while there is something to fetch: input must not be looked at again after an error.
             let (_, step) = match &mut self.phase {
                 Phase::Server(connection) if connection.wants_write() => {
-                    let status = connection.process_tls_records(self.incoming.data_mut());
-                    take_step(status, &mut self.outgoing, &mut self.early)
+                    take_step(connection.process_tls_records(&mut []), &mut self.outgoing)
                 }
                 Phase::Client(connection) if connection.wants_write() => {
-                    let status = connection.process_tls_records(self.incoming.data_mut());
-                    take_step(status, &mut self.outgoing, &mut self.early)
+                    take_step(connection.process_tls_records(&mut []), &mut self.outgoing)
                 }
                 _ => return,
             };
@@ -363,7 +398,6 @@ impl Session {
             return matches!(self.phase, Phase::Failed);
         }
         !self.plain.is_empty()
-            || !self.early.is_empty()
             || self.received_close
             || match record::record_bytes(self.incoming.data()) {
                 Ok(None) => false,
@@ -393,11 +427,6 @@ impl Session {
     }
 
     fn take_plain(&mut self, buf: &mut Vec<u8>, max: usize) -> usize {
-        if !self.early.is_empty() {
-            let count = self.early.len().min(max);
-            buf.extend(self.early.drain(..count));
-            return count;
-        }
         if self.plain.is_empty() {
             return 0;
         }
@@ -418,11 +447,11 @@ impl Session {
         let Some(total) = record::record_bytes(self.incoming.data())? else { return Ok(false) };
         let Some(record) = self.incoming.data_mut().get_mut(..total) else { return Ok(false) };
         let (kind, range) = traffic.opener.open(record)?;
+        // RFC 8446 section 5.1: no other record, not even an empty one, between the parts of a message.
+        if kind != ContentType::Handshake && !traffic.message.is_empty() {
+            return Err(Failure::Record(RecordError::Unexpected));
+        }
         if kind == ContentType::ApplicationData && !range.is_empty() {
-            // RFC 8446 section 5.1: no other record between the parts of a message.
-            if !traffic.message.is_empty() {
-                return Err(Failure::Record(RecordError::Unexpected));
-            }
             traffic.barren_records = 0;
             self.plain = range;
             self.open_record_bytes = total;
@@ -468,11 +497,11 @@ impl Session {
         if self.sent_close {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        if traffic.sealer.is_worn() {
-            traffic.renew_sealer(&mut self.outgoing).map_err(Failure::into_io)?;
-        }
         let mut done = 0;
         while done < count {
+            if traffic.sealer.is_worn() {
+                traffic.renew_sealer(&mut self.outgoing).map_err(Failure::into_io)?;
+            }
             let length = (count - done).min(self.max_record_bytes);
             let total = traffic.sealer.sealed_bytes(length);
             // All of it at once, so that the buffer grows once.
@@ -547,37 +576,52 @@ impl Traffic {
         loop {
             let Some(([kind, a, b, c], rest)) = self.message.split_first_chunk::<4>() else { return Ok(()) };
             let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
-            if length > MAX_MESSAGE_BYTES {
-                return Err(Failure::Record(RecordError::Overflow));
+            // What will be refused is not gathered first.
+            if length > self.longest_message(*kind)? {
+                return Err(Failure::Message(ALERT_DECODE_ERROR));
             }
             let Some(body) = rest.get(..length) else { return Ok(()) };
-            match (*kind, self.version) {
-                (MESSAGE_NEW_SESSION_TICKET, ProtocolVersion::TLSv1_3) => match &mut self.keys {
-                    Keys::Client(keys) => keys.handle_new_session_ticket(body).map_err(Failure::Tls)?,
-                    Keys::Server(_) | Keys::Fixed => return Err(Failure::Record(RecordError::Unexpected)),
-                },
-                (MESSAGE_KEY_UPDATE, ProtocolVersion::TLSv1_3) => {
-                    // RFC 8446 section 5.1: keys never change in the middle of a record.
-                    let &[requested @ (0 | 1)] = body else {
-                        return Err(Failure::Record(RecordError::Unexpected));
+            match *kind {
+                MESSAGE_NEW_SESSION_TICKET => {
+                    if let Keys::Client(keys) = &mut self.keys {
+                        keys.handle_new_session_ticket(body).map_err(Failure::Tls)?;
+                    }
+                }
+                MESSAGE_KEY_UPDATE => {
+                    let requested = match body {
+                        [0] => false,
+                        [1] => true,
+                        // RFC 8446 section 4.6.3: any other value is refused so.
+                        [_] => return Err(Failure::Message(ALERT_ILLEGAL_PARAMETER)),
+                        _ => return Err(Failure::Message(ALERT_DECODE_ERROR)),
                     };
+                    // RFC 8446 section 5.1: keys never change in the middle of a record.
                     if rest.len() != length {
                         return Err(Failure::Record(RecordError::Unexpected));
                     }
                     self.renew_opener()?;
-                    if requested == 1 && !self.answering_update {
+                    if requested && !self.answering_update {
                         self.answering_update = true;
                         self.renew_sealer(outgoing)?;
                     }
                 }
                 // RFC 5246 section 7.4.1.1: a client may ignore the wish to negotiate again.
-                (MESSAGE_HELLO_REQUEST, ProtocolVersion::TLSv1_2) => {}
-                _ => return Err(Failure::Record(RecordError::Unexpected)),
+                _ => {}
             }
             self.message.drain(..4 + length);
             if self.message.is_empty() {
                 self.message = Vec::new();
             }
+        }
+    }
+
+    /// How long a message of this kind may be here; an error when it has no place here.
+    fn longest_message(&self, kind: u8) -> Result<usize, Failure> {
+        match (kind, self.version, &self.keys) {
+            (MESSAGE_NEW_SESSION_TICKET, ProtocolVersion::TLSv1_3, Keys::Client(_)) => Ok(MAX_MESSAGE_BYTES),
+            (MESSAGE_KEY_UPDATE, ProtocolVersion::TLSv1_3, _) => Ok(KEY_UPDATE_BYTES),
+            (MESSAGE_HELLO_REQUEST, ProtocolVersion::TLSv1_2, _) => Ok(0),
+            _ => Err(Failure::Record(RecordError::Unexpected)),
         }
     }
 
@@ -622,6 +666,8 @@ impl Traffic {
 #[derive(Debug)]
 enum Failure {
     Record(RecordError),
+    /// A message of the handshake protocol is wrong; the alert says how.
+    Message(u8),
     Tls(rustls::Error),
     Alert(u8),
     Barren,
@@ -639,7 +685,9 @@ impl Failure {
     fn alert(&self) -> Option<u8> {
         match self {
             Self::Record(error) => Some(error.alert()),
-            Self::Tls(_) | Self::Barren => Some(ALERT_UNEXPECTED_MESSAGE),
+            Self::Message(alert) => Some(*alert),
+            Self::Tls(_) => Some(ALERT_DECODE_ERROR),
+            Self::Barren => Some(ALERT_UNEXPECTED_MESSAGE),
             Self::Alert(_) | Self::Before => None,
         }
     }
@@ -647,6 +695,7 @@ impl Failure {
     fn into_io(self) -> io::Error {
         match self {
             Self::Record(error) => io::Error::new(io::ErrorKind::InvalidData, error),
+            Self::Message(_) => invalid("the peer sent a TLS message that is wrong"),
             Self::Tls(error) => failed(error),
             Self::Alert(number) => {
                 let alert = rustls::AlertDescription::from(number);
@@ -662,7 +711,6 @@ impl Failure {
 fn take_step<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     outgoing: &mut Buffer,
-    early: &mut Vec<u8>,
 ) -> (usize, io::Result<Step>) {
     let UnbufferedStatus { discard, state, .. } = status;
     let step = match state {
@@ -677,12 +725,6 @@ fn take_step<Data>(
         }
         Ok(ConnectionState::BlockedHandshake) => Ok(Step::NeedsInput),
         Ok(ConnectionState::WriteTraffic(_)) => Ok(Step::Again),
-        Ok(ConnectionState::ReadTraffic(mut traffic)) => {
-            while let Some(Ok(record)) = traffic.next_record() {
-                early.extend_from_slice(record.payload);
-            }
-            Ok(Step::Again)
-        }
         Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
             Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the peer closed during the TLS handshake"))
         }

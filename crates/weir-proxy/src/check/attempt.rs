@@ -18,9 +18,10 @@ use weir_rules::{Environment, Session, Txn, Value};
 use super::script::{Connect, Layer, Next, Run, Script};
 use super::standing::ms;
 use super::status::{Outcome, Status};
-use crate::server_tls;
+use crate::connect::socket_options;
 use crate::state::ServerState;
 use crate::worker::Worker;
+use crate::{server_tls, socks4};
 
 /// Most bytes of an agent's answer that are looked at for the end of its line.
 const MAX_AGENT_LINE: usize = 4096;
@@ -101,7 +102,7 @@ pub(crate) async fn ask_agent(worker: &Rc<Worker>, server: &Arc<ServerState>) ->
         _ => {}
     }
     let Some(address) = address else { return Err(Outcome::new(Status::SocketError, "")) };
-    let options = options(server, &proxy);
+    let options = check_options(worker, server);
     let asked = async {
         let stream = connect(&address, &options).await?;
         layer.set(Layer::Established);
@@ -219,6 +220,8 @@ struct Plan<'a> {
     sni: Option<Vec<u8>>,
     alpn: Option<&'a [Vec<u8>]>,
     proto: Option<Proto>,
+    /// `pp2-never-send-local`
+    never_local: bool,
 }
 
 /// A connection that is ready for the script.
@@ -236,7 +239,6 @@ impl<'a> Plan<'a> {
         script: &Script<'a>,
         txn: &Txn,
     ) -> Result<Self, Outcome> {
-        let proxy = worker.proxy(server.proxy);
         let config = &server.config;
         // Manual, `check`: on another address or port the service's own encapsulation does not apply; servers
         // added at run time say everything themselves.
@@ -252,26 +254,25 @@ impl<'a> Plan<'a> {
         Ok(Self {
             server,
             address,
-            options: options(server, proxy),
+            options: check_options(worker, server),
             socks4: config.socks4.filter(|_| socks4),
             send_proxy: send_proxy.then(|| config.send_proxy.clone().unwrap_or_default()),
             tls,
-            sni: sni.map(|name| name.as_bytes().to_vec()).or_else(|| script.host(step, txn)),
+            sni: sni
+                .map(|name| name.as_bytes().to_vec())
+                .or_else(|| if check.no_sni_auto { None } else { script.host(step, txn) }),
             alpn: step.alpn.or_else(|| check.alpn.as_deref().filter(|_| step.default)),
             proto: step.proto.or(check.proto).or(config.proto),
+            never_local: worker.config().global.pp2_never_send_local,
         })
     }
 
     async fn open(self, layer: &Cell<Layer>) -> io::Result<Opened> {
         layer.set(Layer::Connecting);
-        let to = self.socks4.map_or_else(|| self.address.clone(), Address::Ip);
-        let mut stream = connect(&to, &self.options).await?;
-        if self.socks4.is_some() {
-            socks4(&mut stream, &self.address).await?;
-        }
+        let mut stream = socks4::connect_by(self.socks4, &self.address, &self.options).await?;
         layer.set(Layer::Handshake);
         if let Some(send) = &self.send_proxy {
-            stream.write_all(&proxy_header(send, &stream, &self.address)).await?;
+            stream.write_all(&proxy_header(send, &stream, &self.address, self.never_local)).await?;
         }
         let mut h2 = self.proto == Some(Proto::H2);
         if self.tls {
@@ -285,12 +286,9 @@ impl<'a> Plan<'a> {
     }
 }
 
-fn options(server: &ServerState, proxy: &Proxy) -> ConnectOptions {
-    ConnectOptions {
-        source: server.config.source.or(proxy.source),
-        interface: server.config.interface.clone(),
-        ..ConnectOptions::default()
-    }
+/// A check's socket: lingering is the script's to say, and the first write is not worth a cookie.
+fn check_options(worker: &Worker, server: &ServerState) -> ConnectOptions {
+    ConnectOptions { no_linger: false, fast_open: false, ..socket_options(worker, server) }
 }
 
 /// The step's address and port, else the check's, else the server's.
@@ -317,34 +315,10 @@ fn address(server: &ServerState, step: &Connect<'_>, txn: &Txn) -> Option<Addres
     Some(Address::Ip(SocketAddr::new(address.ip(), port)))
 }
 
-/// SOCKS4: asks a proxy to connect to an IPv4 address.
-async fn socks4(stream: &mut Stream, to: &Address) -> io::Result<()> {
-    const GRANTED: [u8; 2] = [0, 90];
-    let Address::Ip(SocketAddr::V4(to)) = to else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "SOCKS4 carries IPv4 only"));
-    };
-    let mut request = vec![4, 1];
-    request.extend_from_slice(&to.port().to_be_bytes());
-    request.extend_from_slice(&to.ip().octets());
-    request.extend_from_slice(b"HAProxy\0");
-    stream.write_all(&request).await?;
-    let mut answer = Vec::new();
-    while answer.len() < 8 {
-        let left = 8 - answer.len();
-        if stream.read(&mut answer, left).await? == 0 {
-            return Err(io::Error::other("SOCKS4 Proxy write error during handshake"));
-        }
-    }
-    match answer[..2] == GRANTED {
-        true => Ok(()),
-        false => Err(io::Error::other("SOCKS4 Proxy deny the request")),
-    }
-}
-
 /// A check is nobody's connection: version 2 says so, version 1 can only tell our own addresses.
-fn proxy_header(send: &SendProxy, stream: &Stream, to: &Address) -> Vec<u8> {
+fn proxy_header(send: &SendProxy, stream: &Stream, to: &Address, never_local: bool) -> Vec<u8> {
     let mut out = Vec::new();
-    if send.v2 {
+    if send.v2 && !never_local {
         // Without extensions the header always fits.
         let _fits = wire::write_v2(Command::Local, &Addresses::Unspecified, &V2Options::default(), &mut out);
         return out;
@@ -354,7 +328,11 @@ fn proxy_header(send: &SendProxy, stream: &Stream, to: &Address) -> Vec<u8> {
         (Some(source), Address::Ip(destination)) => Addresses::Tcp { source, destination: *destination },
         _ => Addresses::Unspecified,
     };
-    wire::write_v1(&addresses, &mut out);
+    if send.v2 {
+        let _fits = wire::write_v2(Command::Proxy, &addresses, &V2Options::default(), &mut out);
+    } else {
+        wire::write_v1(&addresses, &mut out);
+    }
     out
 }
 

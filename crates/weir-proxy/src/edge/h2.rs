@@ -5,22 +5,28 @@
 //! that the answers of one batch of input leave in one write.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use weir_http::h2::{Connection, ErrorCode, Event, StreamId};
 use weir_http::{Fields, Request, Response};
 use weir_net::Stream;
+use weir_net::timers::Deadline;
 
 use super::{Body, BodyLength, EdgeError};
 use crate::buffer::Buffer;
+use crate::number_hash::NumberMap;
 use crate::worker::Worker;
+
+/// How long a connection is idle before it gives its memory back.
+const REST_AFTER: Duration = Duration::from_secs(1);
 
 /// An HTTP/2 connection shared by its driver and its streams.
 pub(crate) struct H2Shared {
     pub(crate) core: RefCell<Connection>,
-    slots: RefCell<HashMap<StreamId, Slot>>,
+    slots: RefCell<NumberMap<StreamId, Slot>>,
     driver: Cell<Option<Waker>>,
     /// Those who wait for the peer's settings.
     waiting: RefCell<Vec<Waker>>,
@@ -28,10 +34,12 @@ pub(crate) struct H2Shared {
     driving: Cell<bool>,
     /// The connection is over: every stream on it fails.
     pub(crate) dead: Cell<bool>,
-    /// Bytes moved, for statistics.
-    pub(crate) bytes_received: Cell<u64>,
-    /// Bytes moved, for statistics.
-    pub(crate) bytes_sent: Cell<u64>,
+    /// When the memory of an idle connection is given back.
+    rest: RefCell<Deadline>,
+    /// Nothing happened since that was done.
+    resting: Cell<bool>,
+    /// The socket and what was read from it, on connections to servers; they can be taken over by another thread.
+    socket: RefCell<Option<(Stream, Buffer)>>,
 }
 
 /// A request that arrived on a connection.
@@ -68,9 +76,41 @@ impl H2Shared {
             waiting: RefCell::default(),
             driving: Cell::new(false),
             dead: Cell::new(false),
-            bytes_received: Cell::new(0),
-            bytes_sent: Cell::new(0),
+            rest: RefCell::default(),
+            resting: Cell::new(false),
+            socket: RefCell::default(),
         })
+    }
+
+    /// Gives the connection its socket, for [`Self::poll_drive_own`].
+    pub(crate) fn set_socket(&self, stream: Stream, input: Buffer) {
+        self.socket.replace(Some((stream, input)));
+    }
+
+    /// Takes socket and protocol state off this thread; `None` while requests are on the connection.  Whoever
+    /// calls has made sure that nobody is about to open a stream.
+    pub(crate) fn take_away(&self) -> Option<(Stream, Connection)> {
+        let movable = {
+            let core = self.core.borrow();
+            !self.dead.get() && core.is_idle() && !core.is_closing()
+        };
+        let (stream, _) = self.socket.borrow_mut().take_if(|(_, input)| movable && input.is_empty())?;
+        self.dead.set(true);
+        // Nobody looks at this one's protocol state again.
+        let core = self.core.replace(Connection::client(weir_http::h2::Settings::default()));
+        if let Some(driver) = self.driver.take() {
+            driver.wake();
+        }
+        Some((stream, core))
+    }
+
+    /// Moves bytes between the connection's own socket and its core; ready when it is over or was taken away.
+    pub(crate) fn poll_drive_own(&self, cx: &mut Context<'_>, worker: &Worker) -> Poll<()> {
+        match &mut *self.socket.borrow_mut() {
+            // The end of the connection is the streams' to report; there is nobody else to tell.
+            Some((stream, input)) => self.poll_drive(cx, stream, input, worker, &mut |_, _| {}).map(|_| ()),
+            None => Poll::Ready(()),
+        }
     }
 
     /// Tells the driver that there is output, unless it will see by itself.
@@ -214,10 +254,7 @@ impl H2Shared {
                     Poll::Pending => {
                         input.release(&mut worker.buffers.borrow_mut());
                         stream.release_buffers();
-                        let mut core = self.core.borrow_mut();
-                        if core.is_idle() {
-                            core.release_buffers();
-                        }
+                        self.rest(cx);
                         return Poll::Pending;
                     }
                     Poll::Ready(ready) => ready?,
@@ -232,10 +269,29 @@ impl H2Shared {
                 Poll::Pending if self.core.borrow().output().is_empty() || blocked => return Poll::Pending,
                 Poll::Pending => continue,
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(EdgeError::Closed)),
-                Poll::Ready(Ok(n)) => self.bytes_received.set(self.bytes_received.get() + n as u64),
+                Poll::Ready(Ok(_)) => self.resting.set(false),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
             }
             self.receive(input, cx, on_request)?;
+        }
+    }
+
+    /// Gives back what an idle connection does not need: not at once, for the next burst of requests would only
+    /// allocate it again.
+    fn rest(&self, cx: &mut Context<'_>) {
+        let mut core = self.core.borrow_mut();
+        let mut deadline = self.rest.borrow_mut();
+        if self.resting.get() {
+            return;
+        }
+        if !core.is_idle() {
+            deadline.clear();
+        } else if deadline.poll_expired(cx).is_ready() {
+            core.release_buffers();
+            deadline.clear();
+            self.resting.set(true);
+        } else {
+            deadline.set_after(REST_AFTER);
         }
     }
 
@@ -283,9 +339,7 @@ impl H2Shared {
         while !core.output().is_empty() {
             match stream.poll_write(cx, core.output()) {
                 Poll::Ready(n) => {
-                    let n = n?;
-                    core.advance_output(n);
-                    self.bytes_sent.set(self.bytes_sent.get() + n as u64);
+                    core.advance_output(n?);
                 }
                 Poll::Pending => return Ok(true),
             }
@@ -399,7 +453,9 @@ impl H2Edge {
     }
 
     pub(super) fn send_response(&mut self, response: &Response, body: BodyLength) -> Result<(), EdgeError> {
-        let end = self.head || body == BodyLength::None || body == BodyLength::Exact(0);
+        // The answer to HEAD is over when the server's is, which may have a body where a rule changed the method:
+        // the client's next request finds the server's connection free.
+        let end = body == BodyLength::None || body == BodyLength::Exact(0);
         self.sent_end = end;
         let sent = self.shared.core.borrow_mut().send_response(self.id()?, response, end);
         self.shared.output_queued();
@@ -440,7 +496,7 @@ impl H2Edge {
     }
 
     pub(super) fn send_data(&mut self, data: &[u8]) -> Result<usize, EdgeError> {
-        if self.sent_end {
+        if self.sent_end || self.head {
             return Ok(data.len());
         }
         let stream = self.id()?;
@@ -456,7 +512,7 @@ impl H2Edge {
         let stream = self.id()?;
         let mut core = self.shared.core.borrow_mut();
         let sent = match trailers {
-            Some(fields) if !fields.is_empty() => core.send_trailers(stream, fields),
+            Some(fields) if !fields.is_empty() && !self.head => core.send_trailers(stream, fields),
             _ => core.send_data(stream, &[], true).map(|_| ()),
         };
         drop(core);
@@ -470,7 +526,10 @@ impl H2Edge {
     }
 
     pub(super) fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), EdgeError>> {
-        if self.sent_end || self.stream.is_none_or(|stream| self.shared.core.borrow_mut().can_send(stream)) {
+        if self.sent_end
+            || self.head
+            || self.stream.is_none_or(|stream| self.shared.core.borrow_mut().can_send(stream))
+        {
             return Poll::Ready(Ok(()));
         }
         self.slot(Some(cx), |_| {});

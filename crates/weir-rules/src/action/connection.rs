@@ -5,16 +5,24 @@ use std::sync::Arc;
 
 use super::phases::{AFTER, CONNECTION, CONTENT, REQUEST, RES_CONTENT, RESPONSE, SESSION, TCP};
 use super::stick::number_or_expr;
-use super::{Action, ActionEntry, Phase, Step, Words, action};
+use super::{Action, ActionEntry, Flow, Phase, Step, Words, action};
 use crate::args::parse_time;
 use crate::expr::Expr;
 use crate::scope::Target;
+use crate::txn::{AttachServer, Marking};
 use crate::{Diagnostic, Scope, Txn};
 
 const ADDRESS: u8 = CONNECTION | SESSION | CONTENT | REQUEST;
 const CLIENT: u8 = TCP | REQUEST | RESPONSE;
 
 pub(super) static ACTIONS: &[ActionEntry] = &[
+    action(
+        "attach-srv",
+        SESSION,
+        "attach-srv BACKEND/SERVER [name EXPR]",
+        "Makes the client's connection one to a server (reverse HTTP).",
+        parse_attach,
+    ),
     action("cache-store", RESPONSE, "cache-store NAME", "Stores the response in a cache.", parse_cache),
     action(
         "cache-use",
@@ -72,7 +80,7 @@ pub(super) static ACTIONS: &[ActionEntry] = &[
         "set-nice",
         CONTENT | RES_CONTENT | REQUEST | RESPONSE,
         "set-nice NICE",
-        "Sets the scheduling factor.",
+        "Sets the scheduling factor (a hint without effect: requests of a thread take turns).",
         parse_number,
     ),
     action(
@@ -187,9 +195,10 @@ impl Action for SetNumber {
         match self.setting {
             Setting::ServerMark => txn.server_mark = Some(n as u32),
             Setting::ServerTos => txn.server_tos = Some(n as u8),
-            Setting::ClientMark => txn.client_mark = Some(n as u32),
-            Setting::ClientTos => txn.client_tos = Some(n as u8),
-            Setting::Nice => txn.nice = n.clamp(-1024, 1024) as i32,
+            Setting::ClientMark => txn.env.mark_client(&txn.session, Marking::Mark(n as u32)),
+            Setting::ClientTos => txn.env.mark_client(&txn.session, Marking::Tos(n as u8)),
+            // There are no priorities between the tasks of a thread: a hint without effect.
+            Setting::Nice => {}
             Setting::PriorityClass => txn.priority_class = n.clamp(-2047, 2047) as i32,
             Setting::PriorityOffset => txn.priority_offset = n.clamp(-524_287, 524_287) as i32,
             Setting::Retries => {
@@ -212,6 +221,45 @@ fn parse_number(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {
         _ => Setting::Retries,
     };
     Ok(Box::new(SetNumber { setting, value: number_or_expr(words, scope)? }))
+}
+
+/// `attach-srv`.
+#[derive(Debug)]
+struct Attach {
+    backend: Arc<str>,
+    server: Arc<str>,
+    name: Option<Expr>,
+}
+
+impl Action for Attach {
+    fn run(&self, txn: &mut Txn, _: Phase) -> Step {
+        let name = self.name.as_ref().and_then(|name| name.eval(txn));
+        let attach = AttachServer {
+            backend: Arc::clone(&self.backend),
+            server: Arc::clone(&self.server),
+            name: name.map(|name| name.into_bytes().into_owned().into()),
+        };
+        txn.session.attach.replace(Some(Box::new(attach)));
+        Step::End(Flow::Allow)
+    }
+}
+
+fn parse_attach(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {
+    let word = words.expect("a server as BACKEND/SERVER")?;
+    let text = word.as_str();
+    let Some((backend, server)) = text.split_once('/') else {
+        return Err(vec![Diagnostic::error(
+            word.pos,
+            format!("'{text}' is no server: BACKEND/SERVER is expected"),
+        )]);
+    };
+    let target = Target::ReverseServer { backend: backend.to_owned(), server: server.to_owned() };
+    scope.refer(target, word.pos);
+    let name = match words.accept("name") {
+        true => Some(words.expr(scope)?),
+        false => None,
+    };
+    Ok(Box::new(Attach { backend: backend.into(), server: server.into(), name }))
 }
 
 #[derive(Debug)]

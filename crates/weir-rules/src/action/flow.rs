@@ -43,7 +43,6 @@ pub(super) static ACTIONS: &[ActionEntry] = &[
         "Whether a rewrite that fails ends in an error.",
         parse_strict,
     ),
-    action("switch-mode", CONTENT, "switch-mode http [proto NAME]", "Goes on as HTTP.", parse_switch),
     action("use-service", CONTENT | REQUEST, "use-service NAME", "Lets a service answer.", parse_service),
     action(
         "wait-for-body",
@@ -70,7 +69,6 @@ enum End {
     Close,
     Reject,
     Silent,
-    Switch,
 }
 
 impl Action for End {
@@ -80,7 +78,6 @@ impl Action for End {
             Self::Close => Flow::CloseServer,
             Self::Reject => Flow::Drop { silent: false },
             Self::Silent => Flow::Drop { silent: true },
-            Self::Switch => Flow::SwitchToHttp,
         })
     }
 }
@@ -93,7 +90,7 @@ fn parse_end(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
     }))
 }
 
-fn parse_silent(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {
+fn parse_silent(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
     if words.accept("rst-ttl") {
         let ttl = words.expect("a TTL")?;
         if number(&ttl.text).is_none_or(|n| !(1..=255).contains(&n)) {
@@ -102,23 +99,9 @@ fn parse_silent(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {
                 format!("'{}' is no TTL from 1 to 255", ttl.as_str()),
             )]);
         }
-        scope.warn(ttl.pos, "'rst-ttl' is not implemented yet: the connection is dropped without a RST");
+        return Err(vec![Diagnostic::error(ttl.pos, "'silent-drop rst-ttl' is not implemented yet")]);
     }
     Ok(Box::new(End::Silent))
-}
-
-fn parse_switch(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
-    let mode = words.expect("'http'")?;
-    if mode.text != b"http" {
-        return Err(vec![
-            Diagnostic::error(mode.pos, format!("cannot switch to '{}'", mode.as_str()))
-                .hint("only 'http' is possible"),
-        ]);
-    }
-    if words.accept("proto") {
-        words.expect("a protocol")?;
-    }
-    Ok(Box::new(End::Switch))
 }
 
 #[derive(Debug)]

@@ -142,6 +142,16 @@ enum Closing {
     Final,
 }
 
+/// The DATA frame that was written last: a message whose end becomes known behind its last octet is ended by that
+/// frame instead of an empty one, while it stands at the end of the output.
+#[derive(Clone, Copy, Default)]
+struct LastData {
+    stream: u32,
+    /// Where it stands in the output.
+    start: usize,
+    end: usize,
+}
+
 /// An HTTP/2 connection, either end of it.
 pub struct Connection {
     role: Role,
@@ -174,6 +184,7 @@ pub struct Connection {
     unreturned: u32,
     output: Vec<u8>,
     written: usize,
+    last_data: LastData,
     events: VecDeque<Event>,
     /// Streams that wait for the connection's window or for output to leave.
     blocked: VecDeque<StreamId>,
@@ -232,6 +243,7 @@ impl Connection {
             unreturned: settings.connection_window - DEFAULT_WINDOW,
             output,
             written: 0,
+            last_data: LastData::default(),
             events: VecDeque::new(),
             blocked: VecDeque::new(),
             pool: Vec::new(),
@@ -240,6 +252,20 @@ impl Connection {
             control_debt: 0,
             reset_debt: 0,
         }
+    }
+
+    /// Changes roles with the peer (reverse HTTP): who was asked asks from now on, and the other way round.
+    ///
+    /// Both ends do so after the exchange of SETTINGS and before the first request; false when this end cannot.
+    pub fn reverse(&mut self) -> bool {
+        if !self.is_established() || self.is_closing() || self.last_stream != 0 {
+            return false;
+        }
+        self.role = match self.role {
+            Role::Server => Role::Client,
+            Role::Client => Role::Server,
+        };
+        true
     }
 
     /// The next thing that happened.  Call it until it has nothing, after every [`receive`](Self::receive)
@@ -291,9 +317,11 @@ impl Connection {
             self.written = 0;
             self.output.clear();
             self.output.shrink_to(KEPT_OUTPUT);
+            self.last_data = LastData::default();
         } else if self.written > self.output.len() / 2 && self.written > KEPT_OUTPUT {
             self.output.drain(..self.written);
             self.written = 0;
+            self.last_data = LastData::default();
         }
     }
 

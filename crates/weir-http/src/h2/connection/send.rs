@@ -1,9 +1,9 @@
 //! Commands: what the user has to say to the peer.
 
 use super::receive::GOAWAY_PING;
-use super::{Closing, Connection, Role};
+use super::{Closing, Connection, LastData, Role};
 use crate::h2::error::{ErrorCode, Gone, Refused};
-use crate::h2::frame::{self, FrameHeader, HEADER_LEN, flag, kind};
+use crate::h2::frame::{self, FLAGS_AT, FrameHeader, HEADER_LEN, flag, kind};
 use crate::h2::head;
 use crate::h2::settings::MAX_WINDOW;
 use crate::h2::stream::{State, StreamId};
@@ -132,29 +132,51 @@ impl Connection {
         }
         state.send_window -= taken as i32;
         self.send_window -= taken as i64;
+        if taken == 0 && self.end_last_data(stream.number) {
+            self.data_sent(stream, 0, true);
+            return Ok(0);
+        }
         self.output.reserve(taken + (taken / max_frame + 1) * HEADER_LEN);
         let mut rest = &data[..taken];
         loop {
             let (payload, after) = rest.split_at(rest.len().min(max_frame));
             let flags = if end && after.is_empty() { flag::END_STREAM } else { 0 };
             let header = FrameHeader { len: payload.len(), kind: kind::DATA, flags, stream: stream.number };
+            let start = self.output.len();
             self.output.extend_from_slice(&header.bytes());
             self.output.extend_from_slice(payload);
+            self.last_data = LastData { stream: stream.number, start, end: self.output.len() };
             rest = after;
             if rest.is_empty() {
                 break;
             }
         }
+        self.data_sent(stream, taken, end);
+        if !all {
+            self.short_write(stream);
+        }
+        Ok(taken)
+    }
+
+    /// Notes that body octets were written, or the body's end.
+    fn data_sent(&mut self, stream: StreamId, octets: usize, end: bool) {
         // A peer that opens its window octet by octet gets no credit for it.
-        if taken >= MIN_USEFUL_DATA || end {
+        if octets >= MIN_USEFUL_DATA || end {
             self.control_debt = self.control_debt.saturating_sub(2);
         }
         if end {
             self.end_sent(stream);
-        } else if !all {
-            self.short_write(stream);
         }
-        Ok(taken)
+    }
+
+    /// Makes the last DATA frame the stream's end, when it is the stream's and nothing of it has left.
+    fn end_last_data(&mut self, stream: u32) -> bool {
+        let last = self.last_data;
+        let waits = last.stream == stream && last.end == self.output.len() && last.start >= self.written;
+        if waits {
+            self.output[last.start + FLAGS_AT] |= flag::END_STREAM;
+        }
+        waits
     }
 
     /// Whether [`Connection::send_data`] would take at least one octet; where not, `Writable` will say when.

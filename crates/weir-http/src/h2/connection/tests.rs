@@ -406,6 +406,34 @@ fn an_exchange_with_bodies_and_trailers() {
 }
 
 #[test]
+fn the_last_data_frame_ends_the_stream_while_it_waits() {
+    let check = |between: &dyn Fn(&mut Connection), expected: &str| {
+        let mut client = client();
+        let stream = client.send_request(&request("/"), false).unwrap();
+        output(&mut client);
+        assert_eq!(client.send_data(stream, b"body", false), Ok(4));
+        between(&mut client);
+        assert_eq!(client.send_data(stream, b"", true), Ok(0));
+        assert_eq!(output(&mut client), expected);
+        assert_eq!(client.send_data(stream, b"", true), Err(Gone));
+    };
+    check(&|_| {}, "DATA 1 4 end\n");
+    check(&|client| client.advance_output(13), "DATA 1 0 end\n");
+    check(
+        &|client| give(client, &frame(kind::PING, 0, 0, b"12345678")),
+        "DATA 1 4\nPING ack\nDATA 1 0 end\n",
+    );
+    let mut client = client();
+    let stream = client.send_request(&request("/"), false).unwrap();
+    output(&mut client);
+    assert_eq!(client.send_data(stream, b"body", false), Ok(4));
+    client.advance_output(5);
+    let left = client.output().len();
+    assert_eq!(client.send_data(stream, b"", true), Ok(0));
+    assert_eq!(client.output().len(), left + HEADER_LEN);
+}
+
+#[test]
 fn unread_data_outlives_its_stream() {
     let mut client = client();
     let stream = client.send_request(&request("/"), true).unwrap();
@@ -1085,4 +1113,27 @@ fn idle_connections_are_small() {
     // And goes on where it was.
     give(&mut server, &headers(101, GET, true));
     assert!(events(&mut server).starts_with("101 request"));
+}
+
+#[test]
+fn ends_change_roles() {
+    let pass = |from: &mut Connection, to: &mut Connection| {
+        let bytes = from.output().to_vec();
+        from.advance_output(bytes.len());
+        give(to, &bytes);
+    };
+    let (mut dialler, mut reached) =
+        (Connection::client(Settings::default()), Connection::server(Settings::default()));
+    assert!(!dialler.reverse() && !reached.reverse(), "SETTINGS have not come yet");
+    pass(&mut dialler, &mut reached);
+    pass(&mut reached, &mut dialler);
+    pass(&mut dialler, &mut reached);
+    assert!(dialler.reverse() && reached.reverse());
+    let stream = reached.send_request(&request("/over"), true).unwrap();
+    pass(&mut reached, &mut dialler);
+    assert_eq!(events(&mut dialler), "1 request GET https://h/over [host: h] end\n");
+    dialler.send_response(stream, &Response::new(204, ""), true).unwrap();
+    pass(&mut dialler, &mut reached);
+    assert_eq!(events(&mut reached), "1 response 204 end\n");
+    assert!(!reached.reverse(), "a request has gone over it");
 }

@@ -1,0 +1,33 @@
+//! Sizes of the kernel's buffers of a connection, where they are not left to the system.
+
+use std::io;
+
+use socket2::Socket;
+
+/// Sizes in bytes; the system's own where there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KernelBuffers {
+    /// What may arrive before it is read (`tune.rcvbuf`).
+    pub receive: Option<u32>,
+    /// What may be written before it is acknowledged (`tune.sndbuf`).
+    pub send: Option<u32>,
+    /// Not yet sent data above which the socket counts as full (`tune.notsent-lowat`).
+    pub unsent: Option<u32>,
+}
+
+impl KernelBuffers {
+    /// Sets them: before connecting, or on a listener, whose connections inherit them.
+    pub(crate) fn set(&self, socket: &Socket) -> io::Result<()> {
+        let bytes = |size: u32| usize::try_from(size).unwrap_or(usize::MAX);
+        if let Some(size) = self.receive {
+            socket.set_recv_buffer_size(bytes(size))?;
+        }
+        if let Some(size) = self.send {
+            socket.set_send_buffer_size(bytes(size))?;
+        }
+        if let Some(size) = self.unsent {
+            socket.set_tcp_notsent_lowat(size)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,363 @@
+//! Filters: what heads and bodies pass through between the two edges, one filter after the other, in the order
+//! configured.
+//!
+//! Owns that order and the chain a body runs through. What one filter does is its own file's; a new kind of filter is
+//! such a file, a variant of [`Step`] (it is configured) and one of [`Filter`] (it works on a body).
+
+mod compress;
+mod trace;
+
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+use weir_compress::Ending;
+use weir_config::model;
+
+use crate::edge::{BodyLength, Edge, EdgeError};
+use crate::exchange::Exchange;
+use crate::worker::Worker;
+
+pub(crate) use compress::{Offer, count_bypassed, limits};
+
+/// Input gathered before it is filtered, when it arrives fast enough: larger pieces compress better.
+pub(crate) const GATHER_BYTES: usize = 64 * 1024;
+
+/// The two ways of an exchange.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Direction {
+    Request,
+    Response,
+}
+
+/// The filters between a frontend and a backend; computed once for each pair.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    request: Vec<Step>,
+    response: Vec<Step>,
+    /// What is compressed between the two.
+    compression: weir_compress::Settings,
+}
+
+/// A configured filter.
+#[derive(Clone, Debug)]
+enum Step {
+    Compress,
+    /// Where the filter that compresses responses stands on the request's way: it hides from the server what the
+    /// client accepts.
+    Offload,
+    Trace(Rc<trace::Settings>),
+}
+
+/// A filter at work on one body.
+#[derive(Debug)]
+enum Filter {
+    Compress(compress::Body),
+    Trace(Box<trace::Body>),
+}
+
+impl Plan {
+    /// The frontend's filters, then the backend's; `None` where there are none.
+    pub(crate) fn between(front: &model::Proxy, back: &model::Proxy) -> Option<Rc<Self>> {
+        let same = front.name == back.name && front.backend;
+        let proxies = if same { vec![front] } else { vec![front, back] };
+        let settings = compress::settings(front, back);
+        let chain = |direction| {
+            let mut steps: Vec<Step> = proxies.iter().flat_map(|proxy| steps(proxy, direction)).collect();
+            steps.retain(|step| step.has_work(direction, &settings));
+            // What one compressed, the next one leaves as it is.
+            let mut seen = false;
+            steps.retain(|step| !matches!(step, Step::Compress) || !std::mem::replace(&mut seen, true));
+            steps
+        };
+        let (request, response) = (chain(Direction::Request), chain(Direction::Response));
+        let empty = request.is_empty() && response.is_empty();
+        (!empty).then(|| Rc::new(Self { request, response, compression: settings }))
+    }
+}
+
+impl Step {
+    fn has_work(&self, direction: Direction, settings: &weir_compress::Settings) -> bool {
+        match (self, direction) {
+            (Self::Compress, Direction::Request) => settings.compresses_requests(),
+            (Self::Compress, Direction::Response) => settings.compresses_responses(),
+            (Self::Offload, _) => settings.offload && settings.compresses_responses(),
+            (Self::Trace(_), _) => true,
+        }
+    }
+}
+
+/// A proxy's filters in the order of one direction.
+fn steps(proxy: &model::Proxy, direction: Direction) -> Vec<Step> {
+    let both = match direction {
+        Direction::Request => vec![Step::Offload, Step::Compress],
+        Direction::Response => vec![Step::Compress],
+    };
+    let step = |filter: &model::Filter| match (filter, direction) {
+        (model::Filter::Compression, _) => both.clone(),
+        (model::Filter::CompressRequests, Direction::Request) => vec![Step::Compress],
+        (model::Filter::CompressResponses, Direction::Request) => vec![Step::Offload],
+        (model::Filter::CompressResponses, Direction::Response) => vec![Step::Compress],
+        (model::Filter::Trace(trace), _) => vec![Step::Trace(Rc::new(trace::Settings::new(trace, proxy)))],
+        (model::Filter::CompressRequests | model::Filter::Cache(_), _) => Vec::new(),
+    };
+    match &proxy.filter_sequence[direction as usize] {
+        Some(names) => {
+            let named = |name| proxy.filters.iter().filter(move |filter| filter.name() == name);
+            names.iter().flat_map(|name| named(name.as_str())).flat_map(step).collect()
+        }
+        // Manual, section 9.2: without other filters the `compression` lines are enough.
+        None if proxy.compression.is_some() && !proxy.filters.iter().any(model::Filter::compresses) => both,
+        None => proxy.filters.iter().flat_map(step).collect(),
+    }
+}
+
+/// Passes the request's head through the filters.
+pub(crate) fn request(x: &mut Exchange) {
+    let Some(plan) = x.worker.filters(x.front, x.back) else { return };
+    x.plan = Some(Rc::clone(&plan));
+    if plan.compression.is_enabled() {
+        compress::offer(x, &plan.compression);
+    }
+    for step in &plan.request {
+        match step {
+            Step::Offload => compress::offload(x),
+            Step::Compress => compress::request(x, &plan.compression),
+            Step::Trace(settings) => trace::head(x, settings, Direction::Request),
+        }
+    }
+}
+
+/// The filters of the request's body, for one try to send it.
+pub(crate) fn request_body(x: &Exchange) -> Option<Box<Chain>> {
+    let plan = x.plan.as_ref()?;
+    if x.upload.length() == BodyLength::None {
+        return None;
+    }
+    let mut filters = SmallVec::new();
+    for step in &plan.request {
+        match step {
+            Step::Offload => {}
+            Step::Compress => filters.extend(compress::request_body(x).map(Filter::Compress)),
+            Step::Trace(settings) => {
+                filters.push(Filter::Trace(trace::Body::new(x, settings, Direction::Request)));
+            }
+        }
+    }
+    Chain::of(filters)
+}
+
+/// Passes the response's head through the filters, which then wait for its body. `until_close`: the body ends with
+/// the server's connection.
+pub(crate) fn response(x: &mut Exchange, body: &mut BodyLength, until_close: bool) {
+    let Some(plan) = x.plan.clone() else { return };
+    let mut filters = SmallVec::new();
+    for step in &plan.response {
+        match step {
+            Step::Offload => {}
+            Step::Compress => {
+                let compressed = compress::response(x, &plan.compression, body, until_close);
+                filters.extend(compressed.map(Filter::Compress));
+            }
+            Step::Trace(settings) => {
+                trace::head(x, settings, Direction::Response);
+                filters.push(Filter::Trace(trace::Body::new(x, settings, Direction::Response)));
+            }
+        }
+    }
+    if !matches!(body, BodyLength::None | BodyLength::Tunnel) {
+        x.filters = Chain::of(filters);
+    }
+}
+
+/// Whose traffic it is, for the counters.
+#[derive(Clone, Copy)]
+pub(crate) struct Owner<'a> {
+    pub(crate) worker: &'a Worker,
+    pub(crate) front: usize,
+    pub(crate) back: usize,
+}
+
+impl<'a> Owner<'a> {
+    pub(crate) fn of(x: &'a Exchange) -> Self {
+        Self { worker: &x.worker, front: x.front, back: x.back }
+    }
+}
+
+/// The filters of one body, and what they gave that the edge has not taken.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    filters: SmallVec<[Filter; 1]>,
+    waiting: Vec<u8>,
+    finished: bool,
+}
+
+impl Chain {
+    fn of(filters: SmallVec<[Filter; 1]>) -> Option<Box<Self>> {
+        (!filters.is_empty()).then(|| Box::new(Self { filters, waiting: Vec::new(), finished: false }))
+    }
+
+    /// Passes a piece through all filters and hands the result to the edge.
+    pub(crate) fn pass(
+        &mut self,
+        owner: Owner<'_>,
+        piece: &[u8],
+        ending: Ending,
+        to: &mut Edge,
+    ) -> Result<(), EdgeError> {
+        self.finished = ending == Ending::Finish;
+        let mut out = owner.worker.pieces.take();
+        pass(&mut self.filters, owner, piece, ending, &mut out);
+        let sent = if out.is_empty() { 0 } else { to.send_data(&out)? };
+        self.waiting.extend_from_slice(&out[sent..]);
+        owner.worker.pieces.give(out);
+        Ok(())
+    }
+
+    /// Hands to the edge what waits; false where nothing does.
+    pub(crate) fn send_waiting(&mut self, to: &mut Edge) -> Result<bool, EdgeError> {
+        if self.waiting.is_empty() {
+            return Ok(false);
+        }
+        let sent = to.send_data(&self.waiting)?;
+        self.waiting.drain(..sent);
+        if self.waiting.is_empty() {
+            self.waiting = Vec::new();
+        }
+        Ok(true)
+    }
+
+    /// The last piece has passed.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished
+    }
+}
+
+/// Each filter's output is the next one's input; the last one's is appended to `out`.
+fn pass(filters: &mut [Filter], owner: Owner<'_>, piece: &[u8], ending: Ending, out: &mut Vec<u8>) {
+    let Some((first, rest)) = filters.split_first_mut() else {
+        out.extend_from_slice(piece);
+        return;
+    };
+    match first {
+        Filter::Compress(body) if rest.is_empty() => body.encode(owner, piece, ending, out),
+        Filter::Compress(body) => {
+            let mut encoded = owner.worker.pieces.take();
+            body.encode(owner, piece, ending, &mut encoded);
+            pass(rest, owner, &encoded, ending, out);
+            owner.worker.pieces.give(encoded);
+        }
+        Filter::Trace(body) => {
+            body.forward(piece, ending, |part, ending| pass(rest, owner, part, ending, out));
+        }
+    }
+}
+
+/// Buffers of a thread for bodies on their way through filters: nobody keeps one while waiting.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    free: std::cell::RefCell<Vec<Vec<u8>>>,
+}
+
+impl Pieces {
+    /// Kept for the next use: one that is gathered, one that is sent, and one between two filters.
+    const MOST_KEPT: usize = 3;
+    /// A larger one is freed: one odd body would keep its memory for ever.
+    const LARGEST_KEPT: usize = 4 * GATHER_BYTES;
+
+    /// An empty buffer.
+    pub(crate) fn take(&self) -> Vec<u8> {
+        self.free.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(GATHER_BYTES))
+    }
+
+    /// Takes a buffer back.
+    pub(crate) fn give(&self, mut piece: Vec<u8>) {
+        let mut free = self.free.borrow_mut();
+        if free.len() < Self::MOST_KEPT && piece.capacity() <= Self::LARGEST_KEPT {
+            piece.clear();
+            free.push(piece);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(front: &str, back: &str) -> Option<Rc<Plan>> {
+        let text = format!(
+            "defaults\n mode http\n timeout connect 1s\n timeout client 1s\n timeout server 1s\n\
+             frontend f\n bind 127.0.0.1:1\n default_backend b\n{front}\
+             backend b\n server s 127.0.0.1:2\n{back}"
+        );
+        let config = weir_config::load_str("test", &text).unwrap_or_else(|e| panic!("{e:?}")).config;
+        Plan::between(&config.proxies[0], &config.proxies[1])
+    }
+
+    fn names(steps: &[Step]) -> Vec<&str> {
+        steps
+            .iter()
+            .map(|step| match step {
+                Step::Compress => "compress",
+                Step::Offload => "offload",
+                Step::Trace(settings) => settings.label(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn filters_stand_in_the_order_configured() {
+        let check = |front: &str, back: &str, request: &[&str], response: &[&str]| {
+            let plan = plan(front, back).unwrap_or_default();
+            let found = (names(&plan.request), names(&plan.response));
+            assert_eq!(found, (request.to_vec(), response.to_vec()), "{front}{back}");
+        };
+        let gzip = " compression algo gzip\n";
+        check("", "", &[], &[]);
+        check(" filter compression\n", "", &[], &[]);
+        check(gzip, "", &[], &["compress"]);
+        let offload = format!("{gzip} compression offload\n");
+        check(&offload, "", &["offload"], &["compress"]);
+        check(
+            &format!("{offload} filter trace name a\n filter comp-res\n"),
+            "",
+            &["a/f", "offload"],
+            &["a/f", "compress"],
+        );
+        check("", gzip, &[], &["compress"]);
+        check(gzip, gzip, &[], &["compress"]);
+        let around = " filter trace name a\n filter compression\n filter trace name z\n";
+        check(&format!("{gzip}{around}"), "", &["a/f", "z/f"], &["a/f", "compress", "z/f"]);
+        check(gzip, " filter trace name b\n", &["b/b"], &["compress", "b/b"]);
+        check(" filter trace\n", gzip, &["TRACE/f"], &["TRACE/f", "compress"]);
+        let both = format!("{gzip} compression algo-req gzip\n compression direction both\n");
+        check(&both, "", &["compress"], &["compress"]);
+        check(&format!("{both}{around}"), "", &["a/f", "compress", "z/f"], &["a/f", "compress", "z/f"]);
+        let apart = format!("{gzip} compression algo-req gzip\n filter comp-req\n filter trace\n");
+        check(&apart, "", &["compress", "TRACE/f"], &["TRACE/f"]);
+        check(&format!("{apart} filter comp-res\n"), "", &["compress", "TRACE/f"], &["TRACE/f", "compress"]);
+        let turned = format!("{gzip}{around} filter-sequence response compression,trace\n");
+        check(&turned, "", &["a/f", "z/f"], &["compress", "a/f", "z/f"]);
+        check(
+            &format!("{gzip}{around} filter-sequence response trace\n"),
+            "",
+            &["a/f", "z/f"],
+            &["a/f", "z/f"],
+        );
+    }
+
+    #[test]
+    fn a_chain_is_small() {
+        assert!(size_of::<Chain>() <= 64, "{}", size_of::<Chain>());
+    }
+
+    #[test]
+    fn pieces_are_used_again() {
+        let pieces = Pieces::default();
+        let mut piece = pieces.take();
+        piece.push(1);
+        pieces.give(piece);
+        assert!(pieces.take().is_empty());
+        pieces.give(Vec::with_capacity(Pieces::LARGEST_KEPT + 1));
+        assert_eq!(pieces.free.borrow().len(), 0);
+    }
+}
