@@ -206,6 +206,7 @@ impl Runner {
         let settle = length.mul_f64(SETTLE_PART).min(LONGEST_SETTLE);
         let mut whole: Option<Gathered> = None;
         let mut steps = Vec::new();
+        let mut repeated = false;
         loop {
             let begin_ns = self.begin_ns();
             // The first step has the run's own warm-up.
@@ -218,12 +219,15 @@ impl Runner {
             let gathered = self.part(Part { begin_ns, warm_up, measure, rate: Some(rate) }, run)?;
             let reason = gathered.missed(&self.setup);
             let held = reason.is_none();
+            // What the generator spoiled says nothing about the server: the step is taken again, once.
+            let again = gathered.bottleneck() != Bottleneck::None && !repeated;
+            repeated = again;
             steps.push(gathered.step(rate, reason, run.began_ns));
             match &mut whole {
                 Some(whole) => whole.add(gathered),
                 None => whole = Some(gathered),
             }
-            if run.stop.load(Ordering::Relaxed) || !ramp.step_ended(held) {
+            if run.stop.load(Ordering::Relaxed) || !(again || ramp.step_ended(held)) {
                 break;
             }
         }

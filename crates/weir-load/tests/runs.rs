@@ -1,5 +1,7 @@
 //! Whole runs against servers in this process: what is counted, and what a stall does to latency.
 
+#![allow(clippy::unwrap_used, reason = "a test stops where something is not as it has to be")]
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

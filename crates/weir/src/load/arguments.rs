@@ -150,7 +150,7 @@ impl Arguments {
                 Load::Ramp { from, to, step_seconds: self.step.as_secs_f64() }
             }
         };
-        let bounded = self.requests.is_some() || matches!(order, Order::Replay(_));
+        let bounded = self.requests.is_some() || matches!(load, Load::Replay { .. } | Load::Ramp { .. });
         let duration = self.duration.or_else(|| (!bounded).then_some(Duration::from_secs(10)));
         let reuse = match (self.new_connections, self.no_resumption) {
             (false, _) => Reuse::KeepAlive,
