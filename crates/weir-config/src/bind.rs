@@ -34,7 +34,7 @@ pub(crate) struct BindDraft<'a> {
 pub(crate) fn parse(args: &mut Args<'_>, global: &Global) -> Parsed<Vec<Bind>> {
     let addresses = args.need("an address such as :80 or 10.0.0.1:443")?;
     let mut draft = BindDraft::new(global, addresses.pos);
-    let mut found = expand(addresses)?;
+    let mut found = expand(addresses, global.unix_bind.prefix.as_deref().unwrap_or_default())?;
     draft.words(args)?;
     let prototype = draft.finish();
     for bind in &mut found {
@@ -54,8 +54,9 @@ pub(crate) fn parse_words(args: &mut Args<'_>, global: &Global) -> Parsed<Bind> 
     Ok(draft.finish())
 }
 
-/// The addresses of a word between commas; port ranges give one for each port.
-fn expand(word: &Word) -> Parsed<Vec<Bind>> {
+/// The addresses of a word between commas; port ranges give one for each port.  The prefix (`unix-bind`) goes before
+/// the paths of unix sockets.
+fn expand(word: &Word, prefix: &str) -> Parsed<Vec<Bind>> {
     let mut found = Vec::new();
     for text in word.as_str().split(',') {
         let parsed = address::parse(text).map_err(|message| vec![Diagnostic::error(word.pos, message)])?;
@@ -75,7 +76,7 @@ fn expand(word: &Word) -> Parsed<Vec<Bind>> {
             (Host::Any | Host::Ip(_) | Host::Name(_), Port::Offset(_) | Port::Range(..)) => {
                 return fail(word.pos, format!("'{text}' is no port to listen on"));
             }
-            (Host::Unix(path), _) => add(BindAddr::Unix(path.clone())),
+            (Host::Unix(path), _) => add(BindAddr::Unix(format!("{prefix}{}", path.display()).into())),
             (Host::Abstract(name), _) => add(BindAddr::Abstract(name.clone())),
             (Host::Fd(fd), _) => add(BindAddr::Fd(*fd)),
             (Host::Sockpair(_), _) => return Err(keywords::not_yet(word, "bind sockpair@")),

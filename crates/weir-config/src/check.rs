@@ -327,7 +327,18 @@ impl Checker<'_> {
         };
         self.proxies.iter_mut().for_each(|proxy| expand(&mut proxy.logs));
         self.config.log_forwards.iter_mut().for_each(|forward| expand(&mut forward.logs));
-        self.config.peers.values_mut().for_each(|peers| expand(&mut peers.logs));
+        // Manual, `ring`: its format is that of the lines stored in it, where the log line says no other.
+        let rings = &self.config.rings;
+        let of_ring = |log: &mut LogTarget| {
+            if let LogAddress::Ring(name) = &log.address
+                && let Some(ring) = rings.get(name)
+                && !log.own_format
+            {
+                log.format = ring.format;
+            }
+        };
+        self.proxies.iter_mut().flat_map(|proxy| &mut proxy.logs).for_each(of_ring);
+        self.config.global.logs.iter_mut().for_each(of_ring);
         let mut problems = Vec::new();
         let forwards = self.config.log_forwards.iter().map(|forward| (forward.pos, &forward.logs));
         let own = std::iter::once((Pos::default(), &global));
@@ -390,8 +401,24 @@ impl Checker<'_> {
         self.found.extend(problems);
     }
 
+    /// Captured cookies have at most the length that `tune.http.cookielen` allows.
+    fn cookie_capture(&mut self, index: usize) {
+        let most = self.config.global.tune.http_cookielen;
+        let proxy = &mut self.proxies[index];
+        let Some((_, length)) = &mut proxy.captures.cookie else { return };
+        if *length > most {
+            *length = most;
+            let (pos, name) = (proxy.pos, proxy.name.clone());
+            self.warn(
+                pos,
+                format!("the captured cookie of '{name}' is cut to {most} bytes (tune.http.cookielen)"),
+            );
+        }
+    }
+
     fn proxy(&mut self, index: usize) {
         self.timeouts(index);
+        self.cookie_capture(index);
         self.log_formats(index);
         self.layer7(index);
         self.protocols(index);

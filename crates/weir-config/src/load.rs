@@ -94,6 +94,7 @@ fn build(sections: &[Section], env: &Environment, diagnostics: &mut Diagnostics)
     let mut found = Vec::new();
     let mut global = global(sections, &shared, &mut found);
     global.environment = shared.env.clone();
+    shared.tracked_slots = global.tune.stick_counters;
     global.ssl_server_verify_none |= env.server_verify_none;
     let local_peer = global.localpeer.clone().unwrap_or_else(|| env.local_peer.clone());
     let mut config = Config::default();
@@ -188,9 +189,6 @@ fn small_sections(
             continue;
         }
         let without_effect = [
-            (SectionKind::Cache, "answers are not cached"),
-            (SectionKind::Ring, "log lines sent to it are dropped"),
-            (SectionKind::LogForward, "it does not listen"),
             (SectionKind::FcgiApp, "requests do not reach it"),
             (SectionKind::Mailers, "no mail is sent"),
             (SectionKind::Resolvers, "names are looked up by the system, at start"),

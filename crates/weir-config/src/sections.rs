@@ -95,7 +95,6 @@ impl<'a> SectionDraft<'a> {
                 timeout_connect: None,
                 timeout_server: None,
                 servers: Vec::new(),
-                backing_file: None,
             },
             log_forward: LogForward { name: name.clone(), pos, maxconn: 10, ..LogForward::default() },
             mailers: Vec::new(),
@@ -524,16 +523,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             a.end()
         }),
     ),
-    entry(
-        "log",
-        Places::PEERS,
-        "global | <target> <facility>",
-        "Where log lines go",
-        How::Section(|d, a| {
-            d.peers.logs.push(logging::target(a)?);
-            Ok(())
-        }),
-    ),
+    entry("log", Places::PEERS, "global | <target> <facility>", "Where log lines go", How::NotYet),
     entry(
         "peer",
         Places::PEERS,

@@ -10,7 +10,7 @@ use crate::address::{self, Address, Host, Port, Transport};
 use crate::args::{self, Args, Parsed, choice, fail, fail_hint};
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
 use crate::model::{
-    AgentCheck, Check, Global, PortMap, Proto, SendProxy, Server, ServerAddr, SslServer, Verify,
+    AgentCheck, Check, Global, LogFraming, PortMap, Proto, SendProxy, Server, ServerAddr, SslServer, Verify,
 };
 use crate::tls;
 use crate::units::Unit;
@@ -134,6 +134,7 @@ impl ServerDraft {
             hash_key: None,
             named_by_rules: false,
             datagram: false,
+            log_proto: LogFraming::default(),
             non_stick: false,
             resolve_prefer: None,
             init_state: None,
@@ -731,7 +732,17 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Buffer of a log server",
         How::NoEffect("log buffers grow as needed, up to their bound"),
     ),
-    entry("log-proto", "<proto>", "Framing of log messages: octet-count or legacy", How::NotYet),
+    entry(
+        "log-proto",
+        "<proto>",
+        "Framing of log messages: octet-count or legacy",
+        How::Server(|d, a| {
+            let word = a.need("octet-count or legacy")?;
+            let known = [("octet-count", LogFraming::OctetCount), ("legacy", LogFraming::Lines)];
+            d.server.log_proto = choice(word, "log protocol", &known)?;
+            Ok(())
+        }),
+    ),
     entry(
         "maxconn",
         "<count>",

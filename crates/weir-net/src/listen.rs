@@ -9,7 +9,7 @@ use std::fmt;
 use std::fs::Permissions;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -509,6 +509,17 @@ pub(crate) fn is_listening(socket: BorrowedFd<'_>) -> bool {
     SockRef::from(&socket).is_listener().unwrap_or(false)
 }
 
+/// A datagram socket; a process that goes and its successor may both have the address.
+pub fn bind_datagrams(address: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket> {
+    let socket = Socket::new_raw(Domain::for_address(address), Type::DGRAM.cloexec().nonblocking(), None)?;
+    socket.set_reuse_port(true)?;
+    if let Some(interface) = interface {
+        socket.bind_device(Some(interface.as_bytes()))?;
+    }
+    socket.bind(&address.into())?;
+    Ok(socket.into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -561,6 +572,7 @@ mod tests {
             max_segment: Some(1300),
             user_timeout: Some(Duration::from_secs(5)),
             save_syn: Some(1),
+            buffers: KernelBuffers { receive: Some(65_536), send: Some(65_536), unsent: Some(16_384) },
             ..ListenOptions::default()
         };
         check(BindAddress::Ip("127.0.0.1:0".parse().unwrap()), all);

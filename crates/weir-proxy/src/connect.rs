@@ -503,7 +503,7 @@ impl Identity {
             Some(expr) => expr.eval(&x.txn).map(bytes),
             // Manual, `sni-auto`: the host that the request is for, without its port.
             None if ssl.no_sni_auto || x.tunnel => None,
-            None => x.txn.request.fields.first(FieldName::Host).map(without_port),
+            None => x.txn.request.fields.first(FieldName::Host).and_then(without_port),
         });
         let port = match config.port_map {
             // Manual, `server`: port 0 stands for the port the client connected to.
@@ -557,8 +557,9 @@ impl Identity {
 }
 
 /// `example.org` of `example.org:8443`; an address in brackets is no name.
-fn without_port(host: &[u8]) -> Vec<u8> {
-    host.split(|b| *b == b':').next().unwrap_or_default().to_vec()
+fn without_port(host: &[u8]) -> Option<Vec<u8>> {
+    let name = host.split(|b| *b == b':').next()?;
+    (!name.is_empty() && !name.starts_with(b"[")).then(|| name.to_vec())
 }
 
 /// Manual, server keyword `ws`: `auto` keeps to HTTP/1 unless the server line leaves nothing but HTTP/2.
@@ -727,6 +728,29 @@ pub(crate) fn done(x: &Exchange, connection: ServerConnection) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn redirections_to_servers() {
+        let check = |uri: &str, expected: &str| {
+            let reply = elsewhere(b"http://img.example.org", uri.as_bytes());
+            assert_eq!(reply.response.fields.first(FieldName::Location), Some(expected.as_bytes()), "{uri}");
+        };
+        check("/a?b", "http://img.example.org/a?b");
+        check("http://example.org/a", "http://img.example.org/a");
+        check("http://example.org", "http://img.example.org/");
+    }
+
+    #[test]
+    fn hosts_as_server_names() {
+        let check = |host: &str, expected: Option<&str>| {
+            let expected = expected.map(|name| name.as_bytes().to_vec());
+            assert_eq!(without_port(host.as_bytes()), expected, "{host}");
+        };
+        check("example.org", Some("example.org"));
+        check("example.org:8443", Some("example.org"));
+        check("[::1]:8443", None);
+        check("", None);
+    }
 
     #[test]
     fn which_tries_go_elsewhere() {

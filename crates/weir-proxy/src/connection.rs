@@ -164,7 +164,7 @@ async fn prepare(
     state.connection_rate.hit(now_ms());
     prepare_socket(front, &stream);
     let accepted = (session.src.get(), session.dst.get());
-    if !run_connection_rules(worker, &front.tcp_request_connection, session) {
+    if !run_connection_rules(worker, &front.tcp_request_connection, session, &stream) {
         entry.count(worker, Counter::DeniedConnections);
         return None;
     }
@@ -207,7 +207,7 @@ async fn prepare(
     if front.mode != Mode::Http {
         session.http_major = 0;
     }
-    if !run_connection_rules(worker, &front.tcp_request_session, session) {
+    if !run_connection_rules(worker, &front.tcp_request_session, session, &edge.stream) {
         entry.count(worker, Counter::DeniedSessions);
         return None;
     }
@@ -241,7 +241,7 @@ pub(crate) async fn serve_reversed(worker: &Rc<Worker>, entry: &Rc<Entry>, rever
         (&front.tcp_request_session, Counter::DeniedSessions),
     ];
     for (rules, denied) in rules {
-        if !run_connection_rules(worker, rules, &mut session) {
+        if !run_connection_rules(worker, rules, &mut session, &stream) {
             entry.count(worker, denied);
             return;
         }
@@ -281,7 +281,7 @@ fn new_session(worker: &Worker, entry: &Entry, front: &Proxy, stream: &Stream, p
 }
 
 /// `tcp-request connection` or `session` rules; false closes the connection.
-fn run_connection_rules(worker: &Rc<Worker>, rules: &[Rule], session: &mut Session) -> bool {
+fn run_connection_rules(worker: &Rc<Worker>, rules: &[Rule], session: &mut Session, stream: &Stream) -> bool {
     if rules.is_empty() {
         return true;
     }
@@ -292,6 +292,9 @@ fn run_connection_rules(worker: &Rc<Worker>, rules: &[Rule], session: &mut Sessi
     let Txn { session: back, .. } = txn;
     if let Some(back) = Rc::into_inner(back) {
         *session = back;
+    }
+    if let Flow::Drop { silent: true } = flow {
+        stream.vanish();
     }
     matches!(flow, Flow::Done | Flow::Allow)
 }
@@ -492,7 +495,9 @@ impl Client<'_> {
     /// Waits for the rest of a request's head.
     async fn head(&mut self, edge: &mut H1Edge, request: &mut Request) -> Head {
         self.arm(self.head_time());
-        let may_upgrade = self.is_new() && !self.worker.proxy(self.entry.front).options.disable_h2_upgrade;
+        let may_upgrade = self.is_new()
+            && self.entry.bind.proto != Some(Proto::H1)
+            && !self.worker.proxy(self.entry.front).options.disable_h2_upgrade;
         poll_fn(|cx| {
             loop {
                 if !edge.input.is_empty() {
@@ -572,8 +577,8 @@ fn is_h2_preface(input: &[u8]) -> bool {
 /// what the client still sends, for a while.
 async fn close(mut edge: Box<H1Edge>, deadline: &mut Deadline, silent: bool, quick: bool) {
     if silent {
-        // `silent-drop`: the client is left waiting; the kernel answers whatever it sends with a reset.
-        edge.stream.set_no_linger();
+        // `silent-drop`: the client is left waiting.
+        edge.stream.vanish();
         return;
     }
     deadline.set_after(LINGER);

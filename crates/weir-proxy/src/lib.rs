@@ -26,6 +26,8 @@ mod route;
 
 mod services;
 
+pub mod cache;
+
 mod request_head;
 
 mod pick;
@@ -49,7 +51,7 @@ mod finish;
 
 mod errors;
 
-mod log;
+pub mod log;
 
 mod tcp;
 
@@ -76,6 +78,8 @@ mod takeover;
 mod reverse;
 
 mod server_tls;
+
+pub mod certificates;
 
 // State.
 
@@ -110,6 +114,8 @@ pub mod check;
 pub mod process_vars;
 
 mod resolve;
+
+mod saved_state;
 
 pub use process::{Process, Services, StartError, Terms};
 pub use state::Shared;

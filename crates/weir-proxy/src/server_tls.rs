@@ -32,6 +32,11 @@ impl Acceptor {
         Ok(Self { server })
     }
 
+    /// What it serves with.
+    pub(crate) fn server(&self) -> &Arc<TlsServer> {
+        &self.server
+    }
+
     /// Shakes hands with a client of which `received` was read already.
     pub(crate) async fn accept(&self, stream: &mut Stream, received: &[u8]) -> io::Result<Rc<dyn TlsFacts>> {
         stream.start_server_tls(&self.server, received);
@@ -127,12 +132,11 @@ fn ignored(keyword: &str, list: Option<&str>) -> Result<IgnoreErrors, String> {
     list.split(',').map(number).collect::<Result<_, _>>().map(IgnoreErrors::These)
 }
 
-/// The certificates that crt-store sections describe, under the names by which lines refer to them.
+/// Adds the certificates that crt-store sections describe, under the names by which lines refer to them.
 ///
 /// # Errors
 /// The first file that cannot be used.
-pub(crate) fn described(config: &Config) -> Result<CertificateStore, String> {
-    let store = CertificateStore::default();
+pub(crate) fn describe(config: &Config, store: &CertificateStore) -> Result<(), String> {
     for section in &config.crt_stores {
         for load in &section.loads {
             let named = NamedFiles { key: load.key.clone(), ocsp: load.ocsp.clone() };
@@ -146,7 +150,7 @@ pub(crate) fn described(config: &Config) -> Result<CertificateStore, String> {
             store.insert(name, loaded);
         }
     }
-    Ok(store)
+    Ok(())
 }
 
 fn ticket_keys(path: &Path) -> Result<TicketKeys, String> {
@@ -176,12 +180,13 @@ fn algorithms(
 /// # Errors
 /// One sentence for each server whose files cannot be used.
 pub(crate) fn prepare_servers(shared: &Shared) -> Result<(), Vec<String>> {
-    let store = described(&shared.config).map_err(|error| vec![error])?;
+    let store = &shared.certificates.store;
+    describe(&shared.config, store).map_err(|error| vec![error])?;
     let mut errors = Vec::new();
     for (proxy, config) in shared.proxies.iter().zip(&shared.config.proxies) {
         for server in proxy.servers.load().iter() {
             let Some(ssl) = settings_of(server, config) else { continue };
-            match client(ssl, server, &store, &shared.config.global) {
+            match client(ssl, server, store, &shared.config.global) {
                 Ok(client) => server.tls.store(Some(client)),
                 Err(error) => {
                     errors.push(format!("server '{}/{}': {error}", config.name, server.config.name));
@@ -192,11 +197,20 @@ pub(crate) fn prepare_servers(shared: &Shared) -> Result<(), Vec<String>> {
     for remotes in &shared.peers {
         for peer in &remotes.peers {
             let Some(ssl) = &peer.config.ssl else { continue };
-            match client(ssl, peer, &store, &shared.config.global) {
+            match client(ssl, peer, store, &shared.config.global) {
                 Ok(client) => peer.tls.store(Some(client)),
                 Err(error) => {
                     errors.push(format!("peer '{}/{}': {error}", remotes.section, peer.config.name));
                 }
+            }
+        }
+    }
+    for (name, ring) in shared.logs.rings() {
+        for server in &ring.servers {
+            let Some(ssl) = &server.config.ssl else { continue };
+            match client(ssl, server, &store, &shared.config.global) {
+                Ok(client) => server.tls.store(Some(client)),
+                Err(error) => errors.push(format!("ring '{name}', server '{}': {error}", server.config.name)),
             }
         }
     }
@@ -210,7 +224,7 @@ impl Shared {
     /// Why its files cannot be used.
     pub fn prepare_tls(&self, server: &ServerState) -> Result<(), String> {
         let Some(ssl) = settings_of(server, &self.config.proxies[server.proxy]) else { return Ok(()) };
-        server.tls.store(Some(client(ssl, server, &described(&self.config)?, &self.config.global)?));
+        server.tls.store(Some(client(ssl, server, &self.certificates.store, &self.config.global)?));
         Ok(())
     }
 }
@@ -223,7 +237,7 @@ impl Shared {
     pub fn set_tls(&self, server: &ServerState, on: bool) -> Result<(), String> {
         if on && server.tls.load().is_none() {
             let ssl = server.config.ssl.as_ref().unwrap_or(&server.config.ssl_settings);
-            server.tls.store(Some(client(ssl, server, &described(&self.config)?, &self.config.global)?));
+            server.tls.store(Some(client(ssl, server, &self.certificates.store, &self.config.global)?));
         }
         server.tls_switch.store(i8::from(on), Relaxed);
         server.generation.fetch_add(1, Relaxed);

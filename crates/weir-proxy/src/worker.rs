@@ -86,6 +86,9 @@ impl Worker {
         for name in shared.config.global.h1_case_adjust.values() {
             case_map.add(&String::from_utf8_lossy(name));
         }
+        let env: Rc<dyn Environment> = Rc::new(WorkerEnvironment::new(&shared, thread));
+        let logger = Logger::new(&shared);
+        logger.attach(&shared, &env);
         Rc::new(Self {
             thread,
             buffers: RefCell::new(BufferPool::new(tune.bufsize)),
@@ -93,8 +96,8 @@ impl Worker {
             proxies: config.proxies.iter().map(|proxy| Rc::new(LocalProxy(Arc::clone(proxy)))).collect(),
             sessions: Sessions::default(),
             pool: Pool::default(),
-            logger: Logger::new(&shared),
-            env: Rc::new(WorkerEnvironment::new(&shared, thread)),
+            logger,
+            env,
             services,
             case_map,
             response_options: ParseOptions {

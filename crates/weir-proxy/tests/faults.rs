@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_linger;
-use weir_config::model::AdminLevel;
+
 use weir_net::Stream;
 use weir_net::handover::Inheritance;
 use weir_net::tls::certificate::CertificateStore;
 use weir_net::tls::server::{CertificateSource, ServerOptions, TlsServer};
 use weir_proxy::listeners::bind_all;
-use weir_proxy::{Process, Services, Shared};
+use weir_proxy::{Process, Services, Shared, Terms};
 use weir_rules::{Reply, Txn, reply};
 
 /// How long anything may take; far above what it takes.
@@ -34,7 +34,7 @@ impl Services for NoServices {
         reply::default_error(404)
     }
 
-    fn administer(&self, _: Arc<Shared>, _: Stream, _: AdminLevel) -> Pin<Box<dyn Future<Output = ()>>> {
+    fn administer(&self, _: Arc<Shared>, _: Stream, _: Terms) -> Pin<Box<dyn Future<Output = ()>>> {
         Box::pin(std::future::ready(()))
     }
 }

@@ -29,6 +29,37 @@ pub fn key_kind(der: &[u8]) -> Option<String> {
     })
 }
 
+/// The subject as `/C=DE/CN=x`.
+#[must_use]
+pub fn subject(der: &[u8]) -> Option<String> {
+    Some(String::from_utf8_lossy(&name(der, false, None, None, false)?).into_owned())
+}
+
+/// What people want to know of a certificate, a line for each fact (`show ssl cert`).
+#[must_use]
+pub fn description(der: &[u8]) -> Option<String> {
+    let certificate = parse(der)?;
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02X}")).collect::<String>();
+    let date = |timestamp: i64| {
+        let text = crate::convert::date::format(timestamp, 0, b"%b %e %H:%M:%S %Y GMT", 0);
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    let validity = certificate.validity();
+    let issuer = String::from_utf8_lossy(&name(der, true, None, None, false)?).into_owned();
+    let fingerprint = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY, der);
+    Some(format!(
+        "Serial: {}\nnotBefore: {}\nnotAfter: {}\nSubject Alternative Name: {}\nAlgorithm: {}\nSHA1 FingerPrint: {}\n\
+         Subject: {}\nIssuer: {issuer}\n",
+        hex(&serial(der)?),
+        date(validity.not_before.timestamp()),
+        date(validity.not_after.timestamp()),
+        san(&certificate).unwrap_or_default(),
+        key_kind(der).unwrap_or_default(),
+        hex(fingerprint.as_ref()),
+        subject(der)?,
+    ))
+}
+
 /// The signature's algorithm.
 #[must_use]
 pub fn signature_algorithm(der: &[u8]) -> Option<String> {

@@ -13,6 +13,7 @@ use weir_http::Response;
 
 use crate::acl::Acl;
 use crate::auth::UserList;
+use crate::fetch::stick::MAX_TRACKED;
 use crate::pattern::PatternFiles;
 use crate::{Diagnostic, Phase, Pos, Word};
 
@@ -31,6 +32,8 @@ pub struct Shared<'a> {
     pub files: Arc<PatternFiles>,
     /// `global: strict-limits`-like switches are not here; environment variables are (`env`, `%[env(X)]`).
     pub env: BTreeMap<String, String>,
+    /// Slots that `track-sc` may use (`tune.stick-counters`).
+    pub tracked_slots: usize,
     /// Named regular expressions already compiled, so that the same text is compiled once.
     pub(crate) regexes: RefCell<BTreeMap<(Vec<u8>, bool), regex::bytes::Regex>>,
 }
@@ -45,6 +48,7 @@ impl<'a> Shared<'a> {
             http_errors: BTreeMap::new(),
             files: Arc::default(),
             env: BTreeMap::new(),
+            tracked_slots: MAX_TRACKED,
             regexes: RefCell::default(),
         }
     }

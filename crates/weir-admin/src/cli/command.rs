@@ -6,8 +6,10 @@ use std::fmt::Write as _;
 
 use weir_config::model::AdminLevel::{self, Admin, Operator, User};
 
-use super::{Answer, Mode, Request, Session, SeverityOutput, dynamic, frontend, limits, patterns, process};
-use super::{reports, server, session, sessions, tables};
+use super::{
+    Answer, Mode, Request, Session, SeverityOutput, certificates, dynamic, frontend, limits, patterns,
+};
+use super::{process, reports, server, session, sessions, tables};
 
 /// One command.
 pub(crate) struct Command {
@@ -42,18 +44,23 @@ pub(crate) enum Step {
 /// All commands, in the order of the help.
 #[rustfmt::skip]
 const COMMANDS: &[Command] = &[
+    command(&["abort", "ssl", "cert"], "<certfile>", Admin, certificates::abort, "give the change of a certificate up"),
     command(&["add", "acl"], "<acl> <pattern>", User, patterns::add_acl, "add a pattern to an ACL file"),
     command(&["add", "map"], "<map> <key> <value>", User, patterns::add_map, "add an entry to a map (or many, as payload)"),
     command(&["add", "server"], "<bk>/<srv> <addr> [args]*", Admin, dynamic::add_server, "create a server"),
+    command(&["add", "ssl", "crt-list"], "<list> <cert>|<payload>", Admin, certificates::add_line, "add a line to a crt-list"),
     command(&["clear", "acl"], "<acl>", User, patterns::clear_acl, "remove all patterns of an ACL file"),
     command(&["clear", "counters"], "[all]", Operator, process::clear_counters, "set the highest values, or all counters, back to zero"),
     command(&["clear", "map"], "<map>", User, patterns::clear_map, "remove all entries of a map"),
     command(&["clear", "table"], "<table> [<filter>]*", User, tables::clear, "remove entries of a stick table"),
     command(&["commit", "acl"], "@<ver> <acl>", User, patterns::commit_acl, "put a prepared version of an ACL file in force"),
     command(&["commit", "map"], "@<ver> <map>", User, patterns::commit_map, "put a prepared version of a map in force"),
+    command(&["commit", "ssl", "cert"], "<certfile>", Admin, certificates::commit, "put a changed certificate in force"),
     command(&["del", "acl"], "<acl> [<key>|#<ref>]", User, patterns::delete_acl, "remove patterns of an ACL file"),
     command(&["del", "map"], "<map> [<key>|#<ref>]", User, patterns::delete_map, "remove entries of a map"),
     command(&["del", "server"], "<bk>/<srv>", Admin, dynamic::delete_server, "remove a server in maintenance"),
+    command(&["del", "ssl", "cert"], "<certfile>", Admin, certificates::delete, "forget an unused certificate"),
+    command(&["del", "ssl", "crt-list"], "<list> <cert[:line]>", Admin, certificates::delete_line, "remove a line of a crt-list"),
     command(&["disable", "agent"], "<bk>/<srv>", Admin, server::disable_agent, "stop a server's agent checks"),
     command(&["disable", "dynamic-cookie", "backend"], "<bk>", Admin, frontend::dynamic_cookie_missing, "stop dynamic cookies of a backend"),
     command(&["disable", "frontend"], "<frontend>", Admin, frontend::disable, "accept no connections for a while"),
@@ -68,6 +75,7 @@ const COMMANDS: &[Command] = &[
     command(&["get", "map"], "<map> <value>", User, patterns::get_map, "show which entry a value finds"),
     command(&["get", "var"], "<name>", Operator, process::get_var, "show a variable of the process"),
     command(&["get", "weight"], "<bk>/<srv>", User, server::get_weight, "show a server's weight"),
+    command(&["new", "ssl", "cert"], "<certfile>", Admin, certificates::create, "create an empty certificate"),
     command(&["operator"], "", Operator, session::operator, "lower the rights of this connection to operator"),
     command(&["prepare", "acl"], "<acl>", User, patterns::prepare_acl, "begin a new version of an ACL file"),
     command(&["prepare", "map"], "<map>", User, patterns::prepare_map, "begin a new version of a map"),
@@ -78,6 +86,7 @@ const COMMANDS: &[Command] = &[
     command(&["set", "rate-limit"], "<setting> <value>", Admin, limits::rate, "change a limit per second"),
     command(&["set", "server"], "<bk>/<srv> [opts]", Admin, server::set, "change a server's state, weight or address"),
     command(&["set", "severity-output"], "[none|number|string]", User, session::severity_output, "show the severity of messages"),
+    command(&["set", "ssl", "cert"], "<certfile> <payload>", Admin, certificates::set, "change a certificate"),
     command(&["set", "table"], "<table> key <k> [data.* <v>]*", User, tables::set, "create or change an entry of a stick table"),
     command(&["set", "timeout"], "[cli] <delay>", User, session::timeout, "change how long this connection may be silent"),
     command(&["set", "var"], "<name> [expr|fmt] <value>", Operator, process::set_var, "set a variable of the process"),
@@ -85,7 +94,7 @@ const COMMANDS: &[Command] = &[
     command(&["show", "acl"], "[<acl>]", User, patterns::show_acl, "list the ACL files, or the patterns of one"),
     command(&["show", "activity"], "", Operator, process::activity, "show how busy the threads are"),
     command(&["show", "backend"], "", User, reports::backends, "list the backends"),
-    command(&["show", "cache"], "", User, process::cache, "show the caches"),
+    command(&["show", "cache"], "", User, process::cache, "show the caches and what they hold"),
     command(&["show", "cli", "level"], "", User, session::show_level, "show the rights of this connection"),
     command(&["show", "cli", "sockets"], "", User, session::show_sockets, "list the sockets for commands"),
     command(&["show", "env"], "[<var>]", Operator, process::env, "show environment variables"),
@@ -100,6 +109,8 @@ const COMMANDS: &[Command] = &[
     command(&["show", "servers", "conn"], "[<backend>]", User, reports::server_connections, "show the servers' connections"),
     command(&["show", "servers", "state"], "[<backend>]", User, reports::server_states, "show the servers' states"),
     command(&["show", "sess"], "[<id>]", Operator, sessions::show, "list the sessions"),
+    command(&["show", "ssl", "cert"], "[<certfile>]", Operator, certificates::show, "list the certificates, or show one"),
+    command(&["show", "ssl", "crt-list"], "[-n] [<list>]", Operator, certificates::show_lists, "list the crt-lists, or the lines of one"),
     command(&["show", "startup-logs"], "", User, process::nothing, "show what was said at start"),
     command(&["show", "stat"], "[desc|json|no-maint|typed|up]*", User, reports::statistics, "show the statistics"),
     command(&["show", "table"], "<table> [<filter>]*", User, tables::show, "list the stick tables"),

@@ -4,6 +4,8 @@
 //! bytes > input (lines, words, payload) > command (the table, rights) > its family's file > answer > bytes
 //! ```
 
+mod certificates;
+
 mod command;
 
 mod connection;

@@ -432,6 +432,17 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn names_of_files_beside() {
+        let check = |path: &str, replace_extension: bool, expected: &str| {
+            let extra = ExtraFiles { replace_extension, ..ExtraFiles::ALL };
+            assert_eq!(extra.beside(Path::new(path), "key"), Path::new(expected), "{path}");
+        };
+        check("a/b.crt", false, "a/b.crt.key");
+        check("a/b.crt", true, "a/b.key");
+        check("a/b.pem", true, "a/b.pem.key");
+    }
+
+    #[test]
     fn files_folders_and_bundles() {
         let folder = Folder::new("certificates");
         let (certificate, key) = self_signed(&["one.example", "*.one.example"], false);

@@ -30,6 +30,17 @@ pub enum SniFilter {
     Default,
 }
 
+impl std::fmt::Display for SniFilter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exact(name) => f.write_str(name),
+            Self::Wildcard(suffix) => write!(f, "*{suffix}"),
+            Self::Not(name) => write!(f, "!{name}"),
+            Self::Default => f.write_str("*"),
+        }
+    }
+}
+
 impl SniFilter {
     /// Reads a filter; `!` before a wildcard has no meaning and is ignored.
     pub fn parse(text: &str) -> Self {

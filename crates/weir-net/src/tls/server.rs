@@ -19,7 +19,7 @@ use super::certificate::{Certificate, CertificateStore, ExtraFiles, NamedFiles, 
 use super::crt_list::{self, CrtListLine, SniFilter};
 use super::hello;
 use super::info::KeepSecrets;
-use super::sni::{Entry, Resolver, SniTable};
+use super::sni::{Entry, ListLine, Resolver, SniTable};
 use super::tickets::{TicketKeys, Ticketer};
 use super::verify::{self, Leniency, Verify};
 
@@ -170,7 +170,13 @@ impl TlsServer {
             };
             let is_default = matches!(source, CertificateSource::DefaultCrt(_));
             for certificate in store.load(path, options.extra_files)? {
-                entries.push(Entry { certificate, filters: Vec::new(), is_default, configuration: 0 });
+                entries.push(Entry {
+                    certificate,
+                    filters: Vec::new(),
+                    is_default,
+                    configuration: 0,
+                    line: None,
+                });
             }
         }
         if entries.is_empty() && !options.strict_sni {
@@ -223,12 +229,69 @@ impl TlsServer {
         self.table.store(Arc::new(SniTable::new(entries, self.options.strict_sni)));
     }
 
+    /// The crt-lists of the bind line.
+    pub fn lists(&self) -> impl Iterator<Item = &Path> {
+        self.options.certificates.iter().filter_map(|source| match source {
+            CertificateSource::CrtList(path) => Some(path.as_path()),
+            CertificateSource::Crt(_) | CertificateSource::DefaultCrt(_) => None,
+        })
+    }
+
+    /// The lines of a crt-list of the bind line as they are in its file, each with its certificate's name.
+    pub fn list_lines(&self, list: &Path) -> Result<Vec<(CrtListLine, String)>, TlsConfigError> {
+        let text = read_file(list)?;
+        let lines = crt_list::parse(&String::from_utf8_lossy(&text))?;
+        let name = |line: &CrtListLine| {
+            from_base(self.options.certificate_base.as_deref(), &line.file).to_string_lossy().into_owned()
+        };
+        Ok(lines.into_iter().map(|line| (line.clone(), name(&line))).collect())
+    }
+
+    /// Uses one more line of a crt-list.
+    pub fn add_line(
+        &self,
+        list: &Path,
+        line: &CrtListLine,
+        certificate: Arc<Certificate>,
+    ) -> Result<(), TlsConfigError> {
+        let (own, _) = line_options(line, &self.options)?;
+        let place = ListLine { list: list.to_path_buf(), number: line.number };
+        self.add_entry(certificate, own.as_ref(), line.filters.clone(), Some(place))
+    }
+
+    /// Whether clients that name no known host get this line's certificate.
+    pub fn is_default_line(&self, list: &Path, number: usize) -> bool {
+        let table = self.table.load();
+        let first = table.entries().first().and_then(|entry| entry.line.as_ref());
+        !self.options.strict_sni && first.is_some_and(|line| line.list == list && line.number == number)
+    }
+
+    /// Stops using a line of a crt-list.
+    pub fn remove_line(&self, list: &Path, number: usize) {
+        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.table.load().entries().to_vec();
+        entries.retain(|entry| {
+            entry.line.as_ref().is_none_or(|line| line.list != list || line.number != number)
+        });
+        self.table.store(Arc::new(SniTable::new(entries, self.options.strict_sni)));
+    }
+
     /// Uses one more certificate, as a crt-list line would; options of the line are its own.
     pub fn add(
         &self,
         certificate: Arc<Certificate>,
         line: Option<&LineOptions>,
         filters: Vec<SniFilter>,
+    ) -> Result<(), TlsConfigError> {
+        self.add_entry(certificate, line, filters, None)
+    }
+
+    fn add_entry(
+        &self,
+        certificate: Arc<Certificate>,
+        line: Option<&LineOptions>,
+        filters: Vec<SniFilter>,
+        place: Option<ListLine>,
     ) -> Result<(), TlsConfigError> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let configuration = match line {
@@ -242,7 +305,7 @@ impl TlsServer {
             }
         };
         let mut entries = self.table.load().entries().to_vec();
-        entries.push(Entry { certificate, filters, is_default: false, configuration });
+        entries.push(Entry { certificate, filters, is_default: false, configuration, line: place });
         self.table.store(Arc::new(SniTable::new(entries, self.options.strict_sni)));
         Ok(())
     }
@@ -310,6 +373,7 @@ fn read_crt_list(
                 filters: line.filters.clone(),
                 is_default: false,
                 configuration,
+                line: Some(ListLine { list: path.to_path_buf(), number: line.number }),
             });
         }
     }

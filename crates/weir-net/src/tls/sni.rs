@@ -3,6 +3,7 @@
 //! Owns the table of names of one bind line. Reading certificates is left to `certificate`.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -14,6 +15,13 @@ use super::certificate::{Certificate, Loaded};
 use super::crt_list::SniFilter;
 use super::info;
 
+/// A line of a crt-list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ListLine {
+    pub(crate) list: PathBuf,
+    pub(crate) number: usize,
+}
+
 /// A certificate of a bind line and what it is for.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
@@ -24,6 +32,8 @@ pub(crate) struct Entry {
     pub(crate) is_default: bool,
     /// Which of the bind line's configurations goes with it.
     pub(crate) configuration: usize,
+    /// Where it stands, when it is from a crt-list.
+    pub(crate) line: Option<ListLine>,
 }
 
 /// The names of one bind line.
@@ -193,6 +203,7 @@ mod tests {
             filters: filters.iter().map(|filter| SniFilter::parse(filter)).collect(),
             is_default: false,
             configuration: 0,
+            line: None,
         }
     }
 

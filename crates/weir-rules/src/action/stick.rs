@@ -106,9 +106,11 @@ impl Action for Track {
 
 fn parse_track(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Result<Box<dyn Action>, Vec<Diagnostic>> {
     let digits = words.call.name.text.strip_prefix(b"track-sc").unwrap_or_default();
-    let slot = number(digits).and_then(|n| usize::try_from(n).ok()).filter(|n| *n < MAX_TRACKED);
+    let most = scope.shared.tracked_slots.min(MAX_TRACKED);
+    let slot = number(digits).and_then(|n| usize::try_from(n).ok()).filter(|n| *n < most);
     let slot = slot.ok_or_else(|| {
-        vec![Diagnostic::error(words.pos, format!("there are only {MAX_TRACKED} slots to track in"))]
+        let found = Diagnostic::error(words.pos, format!("there are only {most} slots to track in"));
+        vec![found.hint("raise 'tune.stick-counters' in the global section")]
     })?;
     let expr = words.expr(scope)?;
     let (table, pos) = match words.accept("table") {

@@ -1,0 +1,142 @@
+//! Commands about certificates: which there are, and their replacement without a reload.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use weir_proxy::certificates::Prepared;
+use weir_rules::certificate;
+
+use super::{Answer, Request, Session};
+
+/// `show ssl cert [<name>]`
+pub(crate) fn show(session: &mut Session, request: &Request) -> Answer {
+    let certificates = &session.shared.certificates;
+    let name = request.word(3);
+    if name.is_empty() {
+        let mut text = String::new();
+        // Writing to memory cannot fail.
+        if let Some(changing) = certificates.changing() {
+            writeln!(text, "# transaction\n*{changing}").unwrap_or_default();
+        }
+        text.push_str("# filename\n");
+        let loaded = certificates.store.all();
+        let names = loaded.iter().map(|known| known.name().to_owned()).chain(certificates.empty());
+        names.for_each(|name| writeln!(text, "{name}").unwrap_or_default());
+        return Answer::Data(text);
+    }
+    let name = name.strip_prefix('\\').unwrap_or(name);
+    if certificates.empty().iter().any(|empty| empty == name) {
+        return Answer::Data(format!("Filename: {name}\nStatus: Empty\n"));
+    }
+    let Some(known) = certificates.store.find(name) else {
+        return Answer::error("Can't display the certificate: Not found or the certificate is a bundle!");
+    };
+    let status = if certificates.is_used(&known) { "Used" } else { "Unused" };
+    let mut text = format!("Filename: {name}\nStatus: {status}\n");
+    let current = known.current();
+    text.push_str(&certificate::description(current.certificate()).unwrap_or_default());
+    for issuer in current.chain().iter().skip(1) {
+        let subject = certificate::subject(issuer).unwrap_or_default();
+        writeln!(text, "Chain Subject: {subject}").unwrap_or_default();
+    }
+    Answer::Data(text)
+}
+
+/// `new ssl cert <name>`
+pub(crate) fn create(session: &mut Session, request: &Request) -> Answer {
+    let name = request.word(3);
+    if name.is_empty() {
+        return Answer::error("'new ssl cert' expects a filename");
+    }
+    said(session.shared.certificates.create(name), || format!("New empty certificate store '{name}'!"))
+}
+
+/// `set ssl cert <name> <<` and PEM text
+pub(crate) fn set(session: &mut Session, request: &Request) -> Answer {
+    let (name, Some(content)) = (request.word(3), &request.payload) else {
+        return Answer::error("'set ssl cert' expects a filename and a certificate as a payload");
+    };
+    match session.shared.certificates.prepare(name, content.clone()) {
+        Ok((name, Prepared::Created)) => Answer::info(format!("Transaction created for certificate {name}!")),
+        Ok((name, Prepared::Updated)) => Answer::info(format!("Transaction updated for certificate {name}!")),
+        Err(reason) => Answer::error(reason),
+    }
+}
+
+/// `commit ssl cert <name>`
+pub(crate) fn commit(session: &mut Session, request: &Request) -> Answer {
+    let name = request.word(3);
+    match session.shared.certificates.commit(name) {
+        Ok(()) => Answer::Data(format!("Committing {name}.\nSuccess!\n")),
+        Err(reason) => Answer::error(reason),
+    }
+}
+
+/// `abort ssl cert <name>`
+pub(crate) fn abort(session: &mut Session, request: &Request) -> Answer {
+    let name = request.word(3);
+    said(session.shared.certificates.abort(name), || format!("Transaction aborted for certificate '{name}'!"))
+}
+
+/// `del ssl cert <name>`
+pub(crate) fn delete(session: &mut Session, request: &Request) -> Answer {
+    let name = request.word(3);
+    said(session.shared.certificates.delete(name), || format!("Certificate '{name}' deleted!"))
+}
+
+/// `show ssl crt-list [-n] [<list>]`
+pub(crate) fn show_lists(session: &mut Session, request: &Request) -> Answer {
+    let numbered = request.word(3) == "-n";
+    let name = request.word(if numbered { 4 } else { 3 });
+    let lists = session.shared.certificates.lists();
+    if name.is_empty() {
+        return Answer::Data(lists.keys().map(|list| format!("{}\n", list.display())).collect());
+    }
+    let Some(entries) = lists.get(Path::new(name)) else {
+        return Answer::error("didn't find the specified filename");
+    };
+    let mut text = format!("# {name}\n");
+    for entry in entries {
+        text.push_str(&entry.certificate);
+        // Writing to memory cannot fail.
+        if numbered {
+            write!(text, ":{}", entry.line.number).unwrap_or_default();
+        }
+        if !entry.line.options.is_empty() {
+            write!(text, " [{}]", entry.line.options.join(" ")).unwrap_or_default();
+        }
+        entry.line.filters.iter().for_each(|filter| write!(text, " {filter}").unwrap_or_default());
+        text.push('\n');
+    }
+    Answer::Data(text)
+}
+
+/// `add ssl crt-list <list> <certificate>`, or with a whole line as payload
+pub(crate) fn add_line(session: &mut Session, request: &Request) -> Answer {
+    let list = request.word(3);
+    let payload = request.payload.as_deref().map(String::from_utf8_lossy);
+    let line = payload.as_deref().unwrap_or_else(|| request.word(4));
+    if list.is_empty() || line.is_empty() {
+        return Answer::error("'add ssl crt-list' expects a filename and a certificate name");
+    }
+    match session.shared.certificates.add_line(list, line) {
+        Ok(name) => Answer::Data(format!("Inserting certificate '{name}' in crt-list '{list}'.\nSuccess!\n")),
+        Err(reason) => Answer::error(reason),
+    }
+}
+
+/// `del ssl crt-list <list> <certificate>[:<line>]`
+pub(crate) fn delete_line(session: &mut Session, request: &Request) -> Answer {
+    let (list, certificate) = (request.word(3), request.word(4));
+    match session.shared.certificates.delete_line(list, certificate) {
+        Ok(name) => Answer::info(format!("Entry '{name}' deleted in crtlist '{list}'!")),
+        Err(reason) => Answer::error(reason),
+    }
+}
+
+fn said(outcome: Result<(), String>, done: impl FnOnce() -> String) -> Answer {
+    match outcome {
+        Ok(()) => Answer::info(done()),
+        Err(reason) => Answer::error(reason),
+    }
+}

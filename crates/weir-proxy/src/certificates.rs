@@ -1,0 +1,334 @@
+//! The certificates of the process, and their replacement at run time (`set ssl cert` and its like).
+//!
+//! Owns which certificates there are, who serves with them, and the one change in preparation.  Reading PEM text and
+//! choosing a certificate for a client are `weir-net`'s; the words of the commands are `weir-admin`'s.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_net::tls::certificate::{Certificate, CertificateStore, Loaded};
+use weir_net::tls::crt_list::{self, CrtListLine};
+use weir_net::tls::server::TlsServer;
+
+/// Most certificates made at run time and not filled yet.
+const MAX_EMPTY: usize = 1024;
+
+/// Most lines of a crt-list that lines are added to at run time.
+const MAX_LINES: usize = 100_000;
+
+/// Files that belong to a certificate and are changed by their own names.
+const KEY: &str = ".key";
+const OCSP: &str = ".ocsp";
+
+/// Certificates in use and in preparation.
+#[derive(Default)]
+pub struct Certificates {
+    /// All that were loaded, by the names of their files.
+    pub store: CertificateStore,
+    /// The bind lines with TLS.
+    servers: Mutex<Vec<Arc<TlsServer>>>,
+    change: Mutex<Change>,
+    lists: Mutex<BTreeMap<PathBuf, Vec<ListEntry>>>,
+}
+
+/// A line of a crt-list in use.
+#[derive(Clone, Debug)]
+pub struct ListEntry {
+    /// The line.
+    pub line: CrtListLine,
+    /// The name of its certificate.
+    pub certificate: String,
+}
+
+/// What is prepared.
+#[derive(Default)]
+struct Change {
+    /// Names made by `new ssl cert` that have no content yet.
+    empty: BTreeSet<String>,
+    /// At most one change at a time, as in HAProxy.
+    current: Option<Pending>,
+}
+
+/// The parts of a certificate that are to be replaced.
+#[derive(Clone, Default)]
+struct Pending {
+    name: String,
+    pem: Option<Vec<u8>>,
+    key: Option<Vec<u8>>,
+    ocsp: Option<Vec<u8>>,
+}
+
+impl Pending {
+    /// What it would become; the certificate's text may hold the key too.
+    fn load(&self) -> Result<Loaded, String> {
+        let pem = self.pem.as_deref().ok_or("no certificate was given")?;
+        Loaded::from_pem(pem, self.key.as_deref(), self.ocsp.clone())
+    }
+}
+
+/// Whether a change was begun or went on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Prepared {
+    /// It is new.
+    Created,
+    /// There was one for the same certificate.
+    Updated,
+}
+
+impl Certificates {
+    /// A bind line serves with certificates of the store.
+    pub(crate) fn register(&self, server: &Arc<TlsServer>) {
+        let mut servers = locked(&self.servers);
+        if !servers.iter().any(|known| Arc::ptr_eq(known, server)) {
+            servers.push(Arc::clone(server));
+        }
+        let mut lists = locked(&self.lists);
+        for list in server.lists() {
+            // The file was read a moment ago: what cannot be read again cannot be changed either.
+            let Ok(lines) = server.list_lines(list) else { continue };
+            let entries = lines.into_iter().map(|(line, certificate)| ListEntry { line, certificate });
+            lists.entry(list.to_path_buf()).or_insert_with(|| entries.collect());
+        }
+    }
+
+    /// The crt-lists with their lines.
+    #[must_use]
+    pub fn lists(&self) -> BTreeMap<PathBuf, Vec<ListEntry>> {
+        locked(&self.lists).clone()
+    }
+
+    /// `add ssl crt-list`: one line more for every bind line that uses the list.
+    ///
+    /// # Errors
+    /// The list or the certificate is not known, or the line's options cannot be used.
+    pub fn add_line(&self, list: &str, text: &str) -> Result<String, String> {
+        let fail = |reason: String| format!("Can't edit the crt-list: {reason}");
+        let mut lists = locked(&self.lists);
+        let path = Path::new(list);
+        let entries =
+            lists.get_mut(path).ok_or_else(|| fail(format!("crt-list '{list}' does not exist!")))?;
+        let parsed = crt_list::parse(text).map_err(fail)?;
+        let [line] = parsed.as_slice() else { return Err(fail("exactly one line is expected".to_owned())) };
+        if entries.len() >= MAX_LINES {
+            return Err(fail(format!("'{list}' has {MAX_LINES} lines already")));
+        }
+        let number = entries.iter().map(|entry| entry.line.number).max().unwrap_or(0) + 1;
+        let line = CrtListLine { number, ..line.clone() };
+        let name = line.file.to_string_lossy().into_owned();
+        let certificate = self.store.find(&name);
+        let certificate = certificate.ok_or_else(|| fail(format!("certificate '{name}' does not exist!")))?;
+        for server in self.serving(path) {
+            if let Err(error) = server.add_line(path, &line, Arc::clone(&certificate)) {
+                self.serving(path).iter().for_each(|server| server.remove_line(path, number));
+                return Err(fail(error.to_string()));
+            }
+        }
+        entries.push(ListEntry { line, certificate: name.clone() });
+        Ok(name)
+    }
+
+    /// `del ssl crt-list`: takes a certificate's line away; its number says which when there are several.
+    ///
+    /// # Errors
+    /// There is no such line, or a bind line needs it as its default.
+    pub fn delete_line(&self, list: &str, certificate: &str) -> Result<String, String> {
+        let fail = |reason: String| format!("Can't delete the entry: {reason}");
+        let mut lists = locked(&self.lists);
+        let path = Path::new(list);
+        let entries =
+            lists.get_mut(path).ok_or_else(|| fail(format!("crt-list '{list}' does not exist!")))?;
+        let numbered =
+            certificate.rsplit_once(':').and_then(|(name, n)| Some((name, Some(n.parse::<usize>().ok()?))));
+        let (name, number) = numbered.unwrap_or((certificate, None));
+        let fits =
+            |entry: &&ListEntry| entry.certificate == name && number.is_none_or(|n| n == entry.line.number);
+        let found: Vec<usize> = entries.iter().filter(fits).map(|entry| entry.line.number).collect();
+        let number = match found.as_slice() {
+            [] => return Err(fail(format!("entry '{certificate}' is not in the crt-list '{list}'!"))),
+            [one] => *one,
+            _ => {
+                return Err(fail(format!(
+                    "certificate '{name}' is used several times in '{list}': give its line number"
+                )));
+            }
+        };
+        if self.serving(path).iter().any(|server| server.is_default_line(path, number)) {
+            return Err(fail(format!(
+                "certificate '{name}' cannot be deleted, it is used as default certificate by the following frontends:"
+            )));
+        }
+        self.serving(path).iter().for_each(|server| server.remove_line(path, number));
+        entries.retain(|entry| entry.line.number != number);
+        Ok(name.to_owned())
+    }
+
+    /// The bind lines that use a list.
+    fn serving(&self, list: &Path) -> Vec<Arc<TlsServer>> {
+        locked(&self.servers).iter().filter(|server| server.lists().any(|own| own == list)).cloned().collect()
+    }
+
+    /// Whether a bind line serves with it.
+    #[must_use]
+    pub fn is_used(&self, certificate: &Arc<Certificate>) -> bool {
+        let of = |server: &Arc<TlsServer>| server.certificates();
+        locked(&self.servers).iter().flat_map(of).any(|used| Arc::ptr_eq(&used, certificate))
+    }
+
+    /// Names without content.
+    #[must_use]
+    pub fn empty(&self) -> Vec<String> {
+        locked(&self.change).empty.iter().cloned().collect()
+    }
+
+    /// The certificate being changed.
+    #[must_use]
+    pub fn changing(&self) -> Option<String> {
+        locked(&self.change).current.as_ref().map(|pending| pending.name.clone())
+    }
+
+    /// `new ssl cert`
+    ///
+    /// # Errors
+    /// It is there already, or there are too many.
+    pub fn create(&self, name: &str) -> Result<(), String> {
+        let mut change = locked(&self.change);
+        if self.store.find(name).is_some() || change.empty.contains(name) {
+            return Err(format!("Certificate '{name}' already exists!"));
+        }
+        if change.empty.len() >= MAX_EMPTY {
+            return Err(format!("There are already {MAX_EMPTY} empty certificates."));
+        }
+        change.empty.insert(name.to_owned());
+        Ok(())
+    }
+
+    /// `set ssl cert`: prepares a change of a certificate, or of its key or OCSP response by their own names.
+    ///
+    /// # Errors
+    /// Another certificate is being changed, there is none of that name, or the text cannot be used.
+    pub fn prepare(&self, file: &str, content: Vec<u8>) -> Result<(String, Prepared), String> {
+        let mut change = locked(&self.change);
+        let is_known = |name: &str| self.store.find(name).is_some() || change.empty.contains(name);
+        let name = [KEY, OCSP]
+            .iter()
+            .find_map(|suffix| file.strip_suffix(suffix))
+            .filter(|_| !is_known(file))
+            .unwrap_or(file);
+        if !is_known(name) {
+            return Err(format!(
+                "Can't replace a certificate which is not referenced by the configuration!\nCan't update {file}!"
+            ));
+        }
+        if let Some(other) = change.current.as_ref().filter(|pending| pending.name != name) {
+            return Err(format!(
+                "The ongoing transaction is about '{}' but you are trying to set '{name}'",
+                other.name
+            ));
+        }
+        let prepared = if change.current.is_some() { Prepared::Updated } else { Prepared::Created };
+        // What cannot be used leaves what was prepared before as it is.
+        let mut pending = change.current.clone().unwrap_or_default();
+        name.clone_into(&mut pending.name);
+        match &file[name.len()..] {
+            KEY => pending.key = Some(content),
+            OCSP => pending.ocsp = Some(content),
+            _ => pending.pem = Some(content),
+        }
+        // A certificate and its key may come one after the other; what is no PEM at all is refused at once.
+        let refused = match (&pending.pem, &pending.key) {
+            (Some(pem), _) if !contains(pem, b"-----BEGIN CERTIFICATE-----") => {
+                Some("there is no certificate in it")
+            }
+            (_, Some(key)) if !contains(key, b"PRIVATE KEY-----") => Some("there is no private key in it"),
+            _ => None,
+        };
+        if let Some(reason) = refused {
+            return Err(format!(
+                "unable to load certificate from file '{file}': {reason}.\nCan't update {file}!"
+            ));
+        }
+        let name = pending.name.clone();
+        change.current = Some(pending);
+        Ok((name, prepared))
+    }
+
+    /// `commit ssl cert`: the next handshakes use the new content.
+    ///
+    /// # Errors
+    /// Nothing is prepared for it, or what is prepared does not fit together; it stays prepared then.
+    pub fn commit(&self, name: &str) -> Result<(), String> {
+        let mut change = locked(&self.change);
+        let pending = match &change.current {
+            None => return Err("No ongoing transaction!".to_owned()),
+            Some(other) if other.name != name => {
+                return Err(format!(
+                    "The ongoing transaction is about '{}' but you are trying to commit '{name}'",
+                    other.name
+                ));
+            }
+            Some(pending) => pending,
+        };
+        let loaded = pending
+            .load()
+            .map_err(|reason| format!("inconsistencies between private key and certificate: {reason}"))?;
+        self.store.insert(name.to_owned(), loaded);
+        change.empty.remove(name);
+        change.current = None;
+        // Names may have changed with the content.
+        locked(&self.servers).iter().for_each(|server| server.refresh());
+        Ok(())
+    }
+
+    /// `abort ssl cert`
+    ///
+    /// # Errors
+    /// Nothing is prepared for it.
+    pub fn abort(&self, name: &str) -> Result<(), String> {
+        let mut change = locked(&self.change);
+        match &change.current {
+            None => Err("No ongoing transaction!".to_owned()),
+            Some(other) if other.name != name => Err(format!(
+                "The ongoing transaction is about '{}' but you are trying to abort '{name}'",
+                other.name
+            )),
+            Some(_) => {
+                change.current = None;
+                Ok(())
+            }
+        }
+    }
+
+    /// `del ssl cert`
+    ///
+    /// # Errors
+    /// It does not exist or is in use.
+    pub fn delete(&self, name: &str) -> Result<(), String> {
+        let fail = |reason: String| Err(format!("Can't remove the certificate: {reason}"));
+        let mut change = locked(&self.change);
+        if change.current.as_ref().is_some_and(|pending| pending.name == name) {
+            return fail(format!("certificate '{name}' is being changed, can't be deleted!"));
+        }
+        if change.empty.remove(name) {
+            return Ok(());
+        }
+        match self.store.find(name) {
+            None => fail(format!("certificate '{name}' doesn't exist!")),
+            Some(used) if self.is_used(&used) => {
+                fail(format!("certificate '{name}' in use, can't be deleted!"))
+            }
+            Some(_) => {
+                self.store.remove(name);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    memchr::memmem::find(text, part).is_some()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
