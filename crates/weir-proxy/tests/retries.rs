@@ -59,7 +59,7 @@ fn origin() -> SocketAddr {
 /// A proxy with these lines, and where it listens.
 fn start(lines: &str) -> (Process, SocketAddr) {
     let text = format!(
-        "global\n nbthread 1\ndefaults\n mode http\n timeout connect 20ms\n timeout server 5s\n timeout client 5s\n\
+        "global\n nbthread 1\ndefaults\n mode http\n timeout connect 250ms\n timeout server 5s\n timeout client 5s\n\
          listen l\n bind 127.0.0.1:0\n balance roundrobin\n cookie SRV insert indirect\n{lines}"
     );
     let loaded = weir_config::load_str("test", &text).unwrap_or_else(|errors| panic!("{errors:?}"));
