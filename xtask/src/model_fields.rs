@@ -21,7 +21,6 @@ const CHECKED: &[(&str, &str)] = &[
     ("Global.key_base", "stands before the names of crt-store lines"),
     ("Global.thread_groups", "names the threads of cpu-map"),
     ("Tune.http_cookielen", "cuts what capture cookie lines keep"),
-    ("Bind.datagram", "refused where streams are wanted"),
     ("Server.guid", "must be unique; only stats-file, which is refused, uses it"),
     ("Tune.stick_counters", "bounds the slots of rules that track"),
     ("Global.expose_experimental_directives", "allows keywords"),
