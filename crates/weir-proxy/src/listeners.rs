@@ -111,6 +111,5 @@ pub fn options_of(bind: &Bind, global: &Global) -> ListenOptions {
         mode: bind.unix.mode,
         uid: bind.unix.uid,
         gid: bind.unix.gid,
-        ..ListenOptions::default()
     }
 }
