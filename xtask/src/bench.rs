@@ -5,6 +5,7 @@
 
 mod rows;
 
+mod compression;
 mod latency;
 
 mod client;
@@ -42,7 +43,7 @@ pub(crate) fn run(given: &[String]) -> Result<ExitCode, String> {
     if let Some((word, rest)) = given.split_first() {
         match word.as_str() {
             "latency" => return latency::run(rest),
-            "compression" => return Err("not implemented yet".to_owned()),
+            "compression" => return compression::run(rest),
             _ => {}
         }
     }

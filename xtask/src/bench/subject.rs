@@ -84,6 +84,16 @@ impl Place {
         Ok(())
     }
 
+    /// Writes pages of these sizes, the beginnings of the largest fixture: `comp-SIZE.html`.
+    pub(super) fn pages(&self, sizes: &[usize]) -> Result<(), String> {
+        let text = place::read(&configurations().join("fixtures/page-76k.html"))?;
+        for size in sizes {
+            let page = text.get(..*size).ok_or_else(|| format!("there is no page of {size} bytes"))?;
+            place::write(&self.www().join(format!("comp-{size}.html")), page)?;
+        }
+        Ok(())
+    }
+
     fn www(&self) -> PathBuf {
         self.scratch.path().join("www")
     }

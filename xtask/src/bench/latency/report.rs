@@ -6,7 +6,7 @@ use crate::bench::table::Table;
 use weir_load::histogram::Histogram;
 use weir_load::report::units;
 use weir_load::report::{MAX_RUNS, by_rate, percentiles, plot, sheet};
-use weir_load::result::RunResult;
+use weir_load::result::{RunResult, Times};
 
 const PERCENTILES: [(&str, f64); 7] = [
     ("50 %", 50.0),
@@ -107,18 +107,19 @@ pub(super) fn page(facts: &[String], ramps: &[Ramp], compared: &[Compared]) -> S
     let runs: Vec<RunResult> = ramps.iter().map(|ramp| ramp.seen.result.clone()).take(MAX_RUNS).collect();
     html.push_str(&by_rate(&runs));
     for level in compared {
-        html.push_str(&percentiles(&title(level), &runs_of(level)));
+        html.push_str(&percentiles(&title(level), &runs_of(level, ramps)));
         level_table(&level.turns).html(&mut html);
     }
     sheet("Latency of reverse proxies over HTTPS", &html)
 }
 
-fn runs_of(level: &Compared) -> Vec<RunResult> {
-    let run = |turn: &Turn| match &turn.outcome {
-        Outcome::Measured { seen, .. } => Some(seen.result.clone()),
-        Outcome::None(_) => None,
+/// A run for each subject, an empty one where there are no figures: a subject has its colour in all plots.
+fn runs_of(level: &Compared, ramps: &[Ramp]) -> Vec<RunResult> {
+    let run = |(turn, ramp): (&Turn, &Ramp)| match &turn.outcome {
+        Outcome::Measured { seen, .. } => seen.result.clone(),
+        Outcome::None(_) => RunResult { times: Times::default(), ..ramp.seen.result.clone() },
     };
-    level.turns.iter().filter_map(run).collect()
+    level.turns.iter().zip(ramps).map(run).collect()
 }
 
 #[cfg(test)]
