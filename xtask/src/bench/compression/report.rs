@@ -74,7 +74,8 @@ fn by_size(measured: &[Measured]) -> String {
         name: variant.name.to_owned(),
         color: variant.family,
         dashed: variant.coding.is_none(),
-        off: variant.coding == Some("deflate"),
+        // The cheapest level of each is shown; a button shows the others.
+        off: variant.level > 1 || variant.coding == Some("deflate"),
         marked: true,
         points: SIZES
             .iter()
@@ -86,7 +87,7 @@ fn by_size(measured: &[Measured]) -> String {
     let plot = Plot {
         description: "Requests a second by size".to_owned(),
         x: Axis::log("Bytes of the page", Unit::Number, SIZES[0] as f64, SIZES[SIZES.len() - 1] as f64),
-        y: Axis::linear("Requests a second", Unit::Rate, highest(&lines), 6),
+        y: Axis::log("Requests a second", Unit::Rate, lowest(&lines), highest(&lines)),
         lines,
     };
     figure(
@@ -126,6 +127,10 @@ fn cost_and_size(measured: &[Measured], at: usize) -> String {
 
 fn highest(lines: &[Line]) -> f64 {
     lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y).fold(0.0, f64::max)
+}
+
+fn lowest(lines: &[Line]) -> f64 {
+    lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y).fold(f64::INFINITY, f64::min)
 }
 
 #[cfg(test)]

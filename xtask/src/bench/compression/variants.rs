@@ -7,7 +7,7 @@ pub(super) struct Variant {
     /// The Content-Encoding that the client asks for; none for pages as they are.
     pub(super) coding: Option<&'static str>,
     /// `tune.comp.maxlevel`, or nginx's `gzip_comp_level`.
-    level: u32,
+    pub(super) level: u32,
     /// What the level is called.
     pub(super) name: &'static str,
     /// Variants of one colour are steps of the same thing.
