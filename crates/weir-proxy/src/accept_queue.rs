@@ -37,6 +37,12 @@ pub(crate) struct Passed {
 }
 
 impl AcceptQueues {
+    /// Clients by thread, those on their way included; none before a thread serves the socket.
+    #[must_use]
+    pub fn clients(&self) -> Vec<usize> {
+        self.seats().iter().map(|seat| seat.clients.load(Relaxed)).collect()
+    }
+
     fn seats(&self) -> &[Seat] {
         self.0.get().map_or(&[], AsRef::as_ref)
     }

@@ -10,9 +10,10 @@ use super::generator::{self, Seen};
 use super::subject::{Cores, Place, Running, Start, Subject};
 use super::{machine, subject, subjects, weir, write_page};
 use crate::arguments::Arguments;
-use levels::{Level, levels, median};
+use levels::{Level, levels};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use weir_load::result::Step;
 
 /// The configurations' name.
 const SETUP: &str = "latency";
@@ -26,6 +27,9 @@ const OTHER_THREADS: u32 = 1;
 /// What a step of the rising rate has to hold besides answering 97 % of the rate: a proxy that has fallen this far
 /// behind falls further.
 const GOAL: &str = "p99<50ms";
+
+/// How often the rate is raised at most.
+const CLIMBS: usize = 3;
 
 /// More than any subject reaches on the machines this is run on.
 const HIGHEST_RATE: u32 = 1_000_000;
@@ -124,7 +128,8 @@ impl Comparison {
         )
     }
 
-    /// Raises the rate for each subject in turn, in every round; of a subject's rounds the median one counts.
+    /// Raises the rate for each subject in turn, in every round; of a subject's rounds the best counts: what neighbours
+    /// on the machine take can only lower it.
     fn ramps(&self) -> Vec<Ramp> {
         let mut found: Vec<Vec<Seen>> = self.subjects.iter().map(|_| Vec::new()).collect();
         for _ in 0..self.rounds {
@@ -137,11 +142,30 @@ impl Comparison {
             }
         }
         let ramps = self.subjects.iter().zip(found);
-        ramps.filter_map(|(subject, seen)| median_ramp(subject.name, seen)).collect()
+        ramps.filter_map(|(subject, seen)| best_ramp(subject.name, seen)).collect()
     }
 
+    /// Raises the rate until the subject saturates, and again from there: a moment in which the machine was busy with
+    /// something else does not end the search.
     fn ramp(&self, subject: &Subject) -> Result<Seen, String> {
-        let rate = format!("{}..{HIGHEST_RATE}", self.from);
+        let mut best = self.climb(subject, f64::from(self.from))?;
+        for _ in 1..CLIMBS {
+            let held = best.result.best_rate;
+            let mut next = self.climb(subject, held.unwrap_or_else(|| f64::from(self.from)))?;
+            let gained = next.result.best_rate > held;
+            if gained {
+                std::mem::swap(&mut best, &mut next);
+            }
+            best.result.steps = merged(best.result.steps, next.result.steps);
+            if held.is_some() && !gained {
+                break;
+            }
+        }
+        Ok(best)
+    }
+
+    fn climb(&self, subject: &Subject, from: f64) -> Result<Seen, String> {
+        let rate = format!("{from}..{HIGHEST_RATE}");
         let step = format!("{}s", self.step_seconds);
         self.load(subject, &["-R", &rate, "--step", &step, "--slo", GOAL, "--timeout", "5s"])
     }
@@ -184,15 +208,21 @@ impl Comparison {
     }
 }
 
-fn median_ramp(name: &'static str, seen: Vec<Seen>) -> Option<Ramp> {
-    let best = |seen: &Seen| seen.result.best_rate;
-    let highest = median(seen.iter().filter_map(best).collect());
-    let Some(highest) = highest else {
+fn best_ramp(name: &'static str, seen: Vec<Seen>) -> Option<Ramp> {
+    let rated = seen.into_iter().filter_map(|seen| Some((seen.result.best_rate?, seen)));
+    let Some((highest, seen)) = rated.max_by(|(a, _), (b, _)| a.total_cmp(b)) else {
         eprintln!("{name} held no rate and is left out");
         return None;
     };
-    let seen = seen.into_iter().find(|seen| best(seen) == Some(highest))?;
     Some(Ramp { name, seen, highest })
+}
+
+/// The steps of two ramps from the lowest rate up; of two at the same rate the one that held.
+fn merged(mut steps: Vec<Step>, more: Vec<Step>) -> Vec<Step> {
+    steps.extend(more);
+    steps.sort_by(|a, b| a.rate.total_cmp(&b.rate).then(b.held.cmp(&a.held)));
+    steps.dedup_by(|next, step| next.rate.total_cmp(&step.rate).is_eq());
+    steps
 }
 
 impl Turn {
@@ -217,5 +247,31 @@ impl Turn {
             (Outcome::Measured { .. }, Err(_)) => {}
             (outcome @ Outcome::None(_), Err(reason)) => *outcome = Outcome::None(reason),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_steps_at_a_rate_the_one_that_held_stays() {
+        let step = |&(rate, held): &(f64, bool)| Step {
+            rate,
+            held,
+            at_seconds: 0.0,
+            seconds: 1.0,
+            totals: weir_load::result::Totals::default(),
+            times: weir_load::result::Times::default(),
+            reason: None,
+        };
+        let check = |first: &[(f64, bool)], second: &[(f64, bool)], expected: &[(f64, bool)]| {
+            let found = merged(first.iter().map(step).collect(), second.iter().map(step).collect());
+            let found: Vec<(f64, bool)> = found.iter().map(|step| (step.rate, step.held)).collect();
+            assert_eq!(found, expected);
+        };
+        check(&[(10.0, false)], &[(10.0, true), (12.0, false)], &[(10.0, true), (12.0, false)]);
+        check(&[(10.0, true), (12.0, false)], &[(10.0, false)], &[(10.0, true), (12.0, false)]);
+        check(&[(10.0, true)], &[], &[(10.0, true)]);
     }
 }

@@ -371,7 +371,9 @@ fn version_in(name: &str, stdout: &[u8], stderr: &[u8]) -> String {
     let line = named.or_else(|| said.lines().find(|line| line.contains(|char: char| char.is_ascii_digit())));
     let version = line.map(|line| line.split_once("version").map_or(line, |(_, version)| version));
     let words = version.unwrap_or_default().split([' ', ':']);
-    words.into_iter().find(|word| !word.is_empty()).unwrap_or("of an unknown version").to_owned()
+    let word = words.into_iter().find(|word| !word.is_empty()).unwrap_or("of an unknown version");
+    // Envoy: commit/version/state/build/library.
+    word.split('/').find(|part| part.contains('.')).unwrap_or(word).to_owned()
 }
 
 fn address(port: u16) -> SocketAddr {
@@ -397,8 +399,8 @@ mod tests {
         };
         check("haproxy", "HAProxy version 2.6.12-1 2026/10/17\nStatus: fine\n", "", "2.6.12-1");
         check("weir", "HAProxy version 3.0.11-weir compatible\nWeir version 0.1.0\n", "", "0.1.0");
-        check("nginx", "", "nginx version: nginx/1.22.1\n", "nginx/1.22.1");
-        check("envoy", "\n\n/bin/envoy  version: 1.40 x\n", "", "1.40");
+        check("nginx", "", "nginx version: nginx/1.22.1\n", "1.22.1");
+        check("envoy", "\n\n/bin/envoy  version: 9e55/1.40.0/Clean\n", "", "1.40.0");
         check("caddy", "v2.11.7 h1:abc\n", "", "v2.11.7");
         check("caddy", "", "", "of an unknown version");
     }

@@ -46,12 +46,6 @@ pub(super) fn levels(highest: &[(&str, f64)]) -> Vec<Level> {
     levels
 }
 
-/// The middle of the rates that the rounds found.
-pub(super) fn median(mut rates: Vec<f64>) -> Option<f64> {
-    rates.sort_by(f64::total_cmp);
-    rates.get(rates.len().saturating_sub(1) / 2).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,14 +85,5 @@ mod tests {
                 (9_000.0, "90 % of nginx's highest, 90 % of haproxy's highest"),
             ],
         );
-    }
-
-    #[test]
-    fn the_median_is_the_lower_middle() {
-        let check = |rates: &[f64], expected: Option<f64>| assert_eq!(median(rates.to_vec()), expected);
-        check(&[], None);
-        check(&[3.0], Some(3.0));
-        check(&[3.0, 1.0], Some(1.0));
-        check(&[3.0, 1.0, 2.0], Some(2.0));
     }
 }

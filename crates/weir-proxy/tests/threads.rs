@@ -1,0 +1,68 @@
+//! How clients are shared out among threads, over real sockets.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use weir_net::Stream;
+use weir_net::handover::Inheritance;
+use weir_proxy::listeners::bind_all;
+use weir_proxy::{Process, Services, Shared, Terms};
+use weir_rules::{Reply, Txn, reply};
+
+/// Nothing administrative.
+struct NoServices;
+
+impl Services for NoServices {
+    fn statistics(&self, _: &Arc<Shared>, _: usize, _: &Txn) -> Reply {
+        reply::default_error(404)
+    }
+
+    fn metrics(&self, _: &Arc<Shared>, _: &Txn) -> Reply {
+        reply::default_error(404)
+    }
+
+    fn administer(&self, _: Arc<Shared>, _: Stream, _: Terms) -> Pin<Box<dyn Future<Output = ()>>> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+const CONFIGURATION: &str = "global\n nbthread 2\n\
+                             defaults\n mode http\n timeout client 20s\n\
+                             listen l\n bind 127.0.0.1:0\n http-request return status 200\n";
+
+/// Makes a request and stays.
+fn ask(client: &mut TcpStream) {
+    const END_OF_HEAD: &[u8] = b"\r\n\r\n";
+    client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(END_OF_HEAD) {
+        let mut byte = [0];
+        client.read_exact(&mut byte).unwrap();
+        head.extend(byte);
+    }
+    assert!(head.starts_with(b"HTTP/1.1 200"));
+}
+
+#[test]
+fn a_burst_of_clients_does_not_stay_on_one_thread() {
+    const CLIENTS: usize = 40;
+    let loaded = weir_config::load_str("test", CONFIGURATION).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let config = Arc::new(loaded.config);
+    let listening = bind_all(&config, &mut Inheritance::default()).unwrap();
+    let queues = Arc::clone(&listening[0].queues);
+    let address: SocketAddr = listening[0].listener.address().socket_addr().unwrap();
+    let process = Process::start(config, listening, Arc::new(NoServices)).unwrap();
+    let mut clients: Vec<TcpStream> = (0..CLIENTS).map(|_| TcpStream::connect(address).unwrap()).collect();
+    clients.iter_mut().for_each(ask);
+    let served = queues.clients();
+    assert_eq!(served.iter().sum::<usize>(), CLIENTS);
+    // Both threads accept at once and may see each other's counts late: about even, not to the last one.
+    assert!(served.iter().all(|clients| *clients >= CLIENTS / 4), "{served:?}");
+    drop(clients);
+    process.hard_stop();
+    process.wait();
+}
