@@ -10,14 +10,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use weir_config::model::AdminLevel;
 use weir_http::h2::{Connection, Event, Settings};
 use weir_http::{Request, Version};
 use weir_net::Stream;
 use weir_net::handover::Inheritance;
 use weir_proxy::counters::Counter;
 use weir_proxy::listeners::bind_all;
-use weir_proxy::{Process, Services, Shared};
+use weir_proxy::{Process, Services, Shared, Terms};
 use weir_rules::{Reply, Txn, reply};
 
 /// Nothing administrative.
@@ -32,7 +31,7 @@ impl Services for NoServices {
         reply::default_error(404)
     }
 
-    fn administer(&self, _: Arc<Shared>, _: Stream, _: AdminLevel) -> Pin<Box<dyn Future<Output = ()>>> {
+    fn administer(&self, _: Arc<Shared>, _: Stream, _: Terms) -> Pin<Box<dyn Future<Output = ()>>> {
         Box::pin(std::future::ready(()))
     }
 }
