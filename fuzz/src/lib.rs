@@ -6,14 +6,18 @@ mod deflate;
 mod h1;
 mod h2;
 mod message;
+mod peers_wire;
 mod proxy_protocol;
+mod tls;
 
 pub use configuration::configuration;
 pub use deflate::deflate;
 pub use h1::{h1_body, h1_request, h1_response};
 pub use h2::{h2_client, h2_pair, h2_server};
 pub use message::message;
+pub use peers_wire::peers_wire;
 pub use proxy_protocol::proxy_protocol;
+pub use tls::{tls_hello, tls_records};
 
 /// A function that takes any input.
 pub type Target = fn(&[u8]);
@@ -29,5 +33,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("h2_pair", h2_pair),
     ("h2_server", h2_server),
     ("message", message),
+    ("peers_wire", peers_wire),
     ("proxy_protocol", proxy_protocol),
+    ("tls_hello", tls_hello),
+    ("tls_records", tls_records),
 ];

@@ -21,7 +21,6 @@ const CHECKED: &[(&str, &str)] = &[
     ("Global.key_base", "stands before the names of crt-store lines"),
     ("Global.thread_groups", "names the threads of cpu-map"),
     ("Tune.http_cookielen", "cuts what capture cookie lines keep"),
-    ("Bind.datagram", "refused where streams are wanted"),
     ("Server.guid", "must be unique; only stats-file, which is refused, uses it"),
     ("Tune.stick_counters", "bounds the slots of rules that track"),
     ("Global.expose_experimental_directives", "allows keywords"),
@@ -30,16 +29,7 @@ const CHECKED: &[(&str, &str)] = &[
 
 /// Fields of keywords that are accepted and not obeyed yet: this list only gets shorter.
 const PRETENDING: &[&str] = &[
-    "Server.log_proto",
-    "Config.caches",
-    "Config.rings",
-    "Config.log_forwards",
     "Config.mailers",
-    "Cache.total_max_size_mb",
-    "Cache.max_object_size",
-    "Cache.max_age",
-    "Cache.process_vary",
-    "Cache.max_secondary_entries",
     "Resolvers.nameservers",
     "Resolvers.parse_resolv_conf",
     "Resolvers.accepted_payload_size",
@@ -52,22 +42,6 @@ const PRETENDING: &[&str] = &[
     "Resolvers.hold_other",
     "Resolvers.hold_valid",
     "Resolvers.hold_obsolete",
-    "Ring.timeout_connect",
-    "Ring.timeout_server",
-    "Ring.backing_file",
-    "LogForward.dgram_binds",
-    "LogForward.timeout_client",
-    "LogForward.assume_rfc6587_ntf",
-    "LogForward.dont_parse_log",
-    "Global.server_state_base",
-    "Global.server_state_file",
-    "Proxy.load_server_state",
-    "Proxy.server_state_file",
-    "Proxy.external_check_command",
-    "Proxy.external_check_path",
-    "Server.datagram",
-    "Options.checkcache",
-    "Options.external_check",
 ];
 
 /// The sources seen so far.

@@ -13,7 +13,12 @@ pub const WEIGHT_SCALE: u32 = 16;
 /// Largest configured weight.
 const MAX_WEIGHT: u32 = 256;
 
-/// Most servers whose load `leastconn` reads for one pick; in larger farms the range moves on each time.
+/// Most servers whose load `leastconn` reads for one pick; in larger farms the range moves on each time, so that each
+/// server is looked at as often as any other.
+///
+/// The least loaded of all would take an order of the servers that is kept while requests begin and end: every thread
+/// would write its top with each request, twice, where now they only read.  The least loaded of 256 is within the 256th
+/// part of the least loaded of all, and what differs evens out with the next picks.
 const LEASTCONN_WINDOW: usize = 256;
 
 /// Most turns that are skipped before looking for any server with a free slot.

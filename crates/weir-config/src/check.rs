@@ -327,6 +327,18 @@ impl Checker<'_> {
         };
         self.proxies.iter_mut().for_each(|proxy| expand(&mut proxy.logs));
         self.config.log_forwards.iter_mut().for_each(|forward| expand(&mut forward.logs));
+        // Manual, `ring`: its format is that of the lines stored in it, where the log line says no other.
+        let rings = &self.config.rings;
+        let of_ring = |log: &mut LogTarget| {
+            if let LogAddress::Ring(name) = &log.address
+                && let Some(ring) = rings.get(name)
+                && !log.own_format
+            {
+                log.format = ring.format;
+            }
+        };
+        self.proxies.iter_mut().flat_map(|proxy| &mut proxy.logs).for_each(of_ring);
+        self.config.global.logs.iter_mut().for_each(of_ring);
         let mut problems = Vec::new();
         let forwards = self.config.log_forwards.iter().map(|forward| (forward.pos, &forward.logs));
         let own = std::iter::once((Pos::default(), &global));

@@ -451,7 +451,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "[preserve-env]",
         "Allows checks by external programs",
         How::Global(|d, a| {
-            a.take("preserve-env");
+            if let Some(word) = a.peek().filter(|word| **word == "preserve-env") {
+                return Err(keywords::not_yet(word, "external-check preserve-env"));
+            }
             d.global.external_check = true;
             a.end()
         }),

@@ -189,9 +189,6 @@ fn small_sections(
             continue;
         }
         let without_effect = [
-            (SectionKind::Cache, "answers are not cached"),
-            (SectionKind::Ring, "log lines sent to it are dropped"),
-            (SectionKind::LogForward, "it does not listen"),
             (SectionKind::FcgiApp, "requests do not reach it"),
             (SectionKind::Mailers, "no mail is sent"),
             (SectionKind::Resolvers, "names are looked up by the system, at start"),

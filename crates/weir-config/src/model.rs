@@ -115,7 +115,6 @@ pub struct Ring {
     pub timeout_connect: Option<Duration>,
     pub timeout_server: Option<Duration>,
     pub servers: Vec<Server>,
-    pub backing_file: Option<PathBuf>,
 }
 
 /// `log-forward NAME`
@@ -432,7 +431,7 @@ pub struct Proxy {
     /// Checks by other protocols: `ssl-hello-chk`, `mysql-check`, ...
     pub other_check: Option<OtherCheck>,
     pub source: Option<SocketAddr>,
-    pub load_server_state: bool,
+    pub load_server_state: Option<StateOrigin>,
     pub hash_balance_factor: u32,
 
     // both
@@ -475,6 +474,14 @@ pub struct Proxy {
     pub dynamic_cookie_key: Option<Vec<u8>>,
     /// `source ... usesrc` and `source ... interface` of the proxy.
     pub source_interface: Option<String>,
+}
+
+/// `load-server-state-from-file`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the keyword's values")]
+pub enum StateOrigin {
+    Global,
+    Local,
 }
 
 /// `hash-preserve-affinity`
@@ -760,7 +767,6 @@ pub struct Server {
     pub init_addr: Option<String>,
     pub resolvers: Option<String>,
     pub socks4: Option<SocketAddr>,
-    pub log_proto: Option<String>,
     pub guid: Option<String>,
     /// `pool-conn-name EXPR`: identifies reusable connections.
     pub pool_conn_name: Option<Arc<Expr>>,
@@ -769,10 +775,21 @@ pub struct Server {
     pub named_by_rules: bool,
     /// `udp@`: messages are sent in datagrams (servers of `mode log` backends).
     pub datagram: bool,
+    pub log_proto: LogFraming,
     /// Left out of stickiness (`non-stick`).
     pub non_stick: bool,
     pub resolve_prefer: Option<String>,
     pub init_state: Option<String>,
+}
+
+/// `log-proto`: how log messages are told apart on a stream (RFC 6587).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFraming {
+    /// Each ends with a line feed.
+    #[default]
+    Lines,
+    /// Each is preceded by its length.
+    OctetCount,
 }
 
 /// `check` and its words on a server line.
@@ -990,7 +1007,6 @@ pub struct Options {
     pub contstats: bool,
     pub socket_stats: bool,
     pub checkcache: bool,
-    pub external_check: bool,
     pub forwarded: Option<Forwarded>,
 }
 
@@ -1045,6 +1061,8 @@ pub enum ErrorReply {
 pub struct LogTarget {
     pub address: LogAddress,
     pub format: LogWire,
+    /// The line says `format`; without, messages that are forwarded keep theirs.
+    pub own_format: bool,
     pub max_len: usize,
     pub facility: u8,
     /// Least important level sent (0 emerg .. 7 debug).
@@ -1254,7 +1272,6 @@ pub enum OtherCheck {
         domain: String,
     },
     Ldap,
-    Spop,
     External,
 }
 

@@ -25,8 +25,8 @@ use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
 use crate::model::{
-    BackendTarget, BindAddr, Global, KeepAliveProbes, Mode, Proxy, RetryOn, Server, ServerAddr, UseBackend,
-    UseServer,
+    BackendTarget, BindAddr, Global, KeepAliveProbes, Mode, Proxy, RetryOn, Server, ServerAddr, StateOrigin,
+    UseBackend, UseServer,
 };
 use crate::server::{self, ServerDraft};
 use crate::tree::{Line, Section, SectionKind};
@@ -545,8 +545,8 @@ fn description(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
 
 fn load_server_state(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let word = a.need("global, local or none")?;
-    d.proxy.load_server_state =
-        choice(word, "origin", &[("global", true), ("local", true), ("none", false)])?;
+    let known = [("global", Some(StateOrigin::Global)), ("local", Some(StateOrigin::Local)), ("none", None)];
+    d.proxy.load_server_state = choice(word, "origin", &known)?;
     a.end()
 }
 

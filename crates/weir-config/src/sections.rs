@@ -95,7 +95,6 @@ impl<'a> SectionDraft<'a> {
                 timeout_connect: None,
                 timeout_server: None,
                 servers: Vec::new(),
-                backing_file: None,
             },
             log_forward: LogForward { name: name.clone(), pos, maxconn: 10, ..LogForward::default() },
             mailers: Vec::new(),

@@ -10,7 +10,7 @@ use crate::address::{self, Address, Host, Port, Transport};
 use crate::args::{self, Args, Parsed, choice, fail, fail_hint};
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
 use crate::model::{
-    AgentCheck, Check, Global, PortMap, Proto, SendProxy, Server, ServerAddr, SslServer, Verify,
+    AgentCheck, Check, Global, LogFraming, PortMap, Proto, SendProxy, Server, ServerAddr, SslServer, Verify,
 };
 use crate::tls;
 use crate::units::Unit;
@@ -129,12 +129,12 @@ impl ServerDraft {
             init_addr: None,
             resolvers: None,
             socks4: None,
-            log_proto: None,
             guid: None,
             pool_conn_name: None,
             hash_key: None,
             named_by_rules: false,
             datagram: false,
+            log_proto: LogFraming::default(),
             non_stick: false,
             resolve_prefer: None,
             init_state: None,
@@ -738,8 +738,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Framing of log messages: octet-count or legacy",
         How::Server(|d, a| {
             let word = a.need("octet-count or legacy")?;
-            let known = [("octet-count", "octet-count"), ("legacy", "legacy")];
-            d.server.log_proto = Some(choice(word, "log protocol", &known)?.to_owned());
+            let known = [("octet-count", LogFraming::OctetCount), ("legacy", LogFraming::Lines)];
+            d.server.log_proto = choice(word, "log protocol", &known)?;
             Ok(())
         }),
     ),

@@ -35,9 +35,9 @@ impl StatusSet {
         while status <= high {
             let (word, bit) = ((status - 100) as usize / 64, 1 << ((status - 100) % 64));
             if on {
-                self.bits[word] |= bit
+                self.bits[word] |= bit;
             } else {
-                self.bits[word] &= !bit
+                self.bits[word] &= !bit;
             }
             status += 1;
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use weir_config::model::{
-    Balance, BindAddr, CheckPayload, Config, Expect, Filter, KeepAlive, LogAddress, Mode, PortMap, Proxy,
-    ServerAddr, TcpCheckStep, TraceFilter, Verify,
+    Balance, BindAddr, CheckPayload, Config, Expect, Filter, KeepAlive, LogAddress, LogFraming, Mode,
+    PortMap, Proxy, ServerAddr, TcpCheckStep, TraceFilter, Verify,
 };
 use weir_config::source::Sources;
 use weir_config::{Environment, Loaded, keywords, load_sources, load_str};
@@ -294,7 +294,7 @@ fn small_sections() {
         (Some("localhost"), 1, "p/t")
     );
     assert_eq!(config.resolvers["r"].nameservers[0].addr, "127.0.0.1:53".parse().unwrap());
-    assert_eq!(config.rings["g"].servers[0].log_proto.as_deref(), Some("octet-count"));
+    assert_eq!(config.rings["g"].servers[0].log_proto, LogFraming::OctetCount);
     assert!(config.log_forwards[0].dgram_binds[0].datagram);
     assert_eq!(config.crt_stores[0].loads[0].crt.to_str(), Some("/certs/a.pem"));
     assert_eq!(config.mailers["m"].len(), 1);
@@ -382,6 +382,31 @@ fn what_is_wrong_is_said() {
     check("global\n nbthread x", "'x' is not a number from 1 to 4096");
     check("global\n nbtrhead 2", "did you mean 'nbthread'?");
     check("global\n lua-load x", "'lua-load' is not implemented yet");
+    check(
+        "frontend f\n option http-use-proxy-header",
+        "'option http-use-proxy-header' is not implemented yet",
+    );
+    check("backend b\n option independent-streams", "'option independent-streams' is not implemented yet");
+    check(
+        "backend b\n use-fcgi-app php\nfcgi-app php\n docroot /srv",
+        "'use-fcgi-app' is not implemented yet",
+    );
+    check("backend b\n option spop-check", "'option spop-check' is not implemented yet");
+    check(
+        "backend b\n stick-table type ip size 1k write-to b",
+        "'stick-table ... write-to' is not implemented yet",
+    );
+    check("backend b\n dispatch 127.0.0.1:80", "use 'server' with this address");
+    check("backend b\n option transparent", "use a server with the address 0.0.0.0");
+    check(
+        "frontend f\n mode tcp\n bind :80\n default_backend b\nbackend b\n mode http",
+        "handing connections of tcp frontend 'f' to http backend 'b' is not implemented yet",
+    );
+    check(
+        "backend b\n mode http\n compression algo gzip\n filter compression\n filter cache c\ncache c\n total-max-size 4",
+        "unable to enable the compression filter before any cache filter",
+    );
+    check("global\n external-check preserve-env", "'external-check preserve-env' is not implemented yet");
     check("global\n nbproc 2", "'nbproc' is no longer supported");
     check("program p\n command x", "'program' sections are not implemented yet");
     check("cache c", "cache 'c' has no size");

@@ -79,6 +79,8 @@ struct State {
     alarm_ns: u64,
     figures: Box<Figures>,
     sent: u64,
+    /// When the last request of this part ended.
+    last_ns: u64,
 }
 
 /// A request in progress.
@@ -139,6 +141,7 @@ impl Lane {
             alarm_ns: NEVER_NS,
             figures: Box::default(),
             sent: 0,
+            last_ns: 0,
         };
         Ok(Self {
             setup: parts.setup,
@@ -170,15 +173,15 @@ impl Lane {
         state.in_progress = 0;
         state.measuring = true;
         state.sent = 0;
+        state.last_ns = 0;
         *state.figures = std::mem::take(&mut *state.figures).connections_only();
         self.set_alarm(state, 0, 0);
     }
 
-    /// The warm-up is over: what was counted is forgotten, what is in progress goes on.
+    /// The warm-up is over: what is in progress goes on.
     pub(crate) fn end_warm_up(&self) -> Figures {
         let state = &mut *self.state.borrow_mut();
         let warm_up = std::mem::take(&mut *state.figures);
-        *state.figures = warm_up.clone().connections_only();
         state.figures.totals.requests = u64::from(state.in_progress);
         state.sent = 0;
         warm_up
@@ -228,6 +231,11 @@ impl Lane {
     /// Requests sent in this part.
     pub(crate) fn sent(&self) -> u64 {
         self.state.borrow().sent
+    }
+
+    /// When the last request of this part ended.
+    pub(crate) fn last_ns(&self) -> u64 {
+        self.state.borrow().last_ns
     }
 
     /// Whether nothing will be sent and nothing is awaited any more.
@@ -358,7 +366,7 @@ impl Lane {
         if paced {
             times.corrected.record_ns(now_ns.saturating_sub(pending.due_ns));
         }
-        self.notice_end(state);
+        self.notice_end(state, now_ns);
     }
 
     /// A request will get no answer.
@@ -374,7 +382,7 @@ impl Lane {
                 times.corrected.record_ns(now_ns.saturating_sub(pending.due_ns));
             }
         }
-        self.notice_end(state);
+        self.notice_end(state, now_ns);
     }
 
     /// A connection failed that was not opened for a certain request.  Where requests are counted it stands
@@ -385,10 +393,11 @@ impl Lane {
         if state.measuring && !state.schedule.spend() {
             self.changed.notify_one();
         }
-        self.notice_end(state);
+        self.notice_end(state, self.clock.now_ns());
     }
 
-    fn notice_end(&self, state: &State) {
+    fn notice_end(&self, state: &mut State, now_ns: u64) {
+        state.last_ns = now_ns;
         if state.in_progress == 0 && state.schedule.is_exhausted() {
             self.changed.notify_one();
         }

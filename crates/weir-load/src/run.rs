@@ -180,6 +180,9 @@ impl Runner {
             }
         }
         gathered.flush(run);
+        // Connections are mostly opened before the measuring begins, and belong to it.
+        let warm_up = std::mem::take(&mut gathered.warm_up).connections_only();
+        gathered.figures.add(&warm_up);
         Ok(gathered)
     }
 
@@ -249,7 +252,7 @@ struct Gathered {
     open: BTreeMap<(bool, usize), (usize, IntervalReport)>,
     intervals: Vec<Interval>,
     figures: Figures,
-    /// Of the warm-up, for the progress only.
+    /// Of the warm-up.
     warm_up: Figures,
     ended: usize,
     seconds: f64,
@@ -329,6 +332,9 @@ impl Gathered {
     fn close(&mut self, report: IntervalReport, run: &mut Run<'_>) {
         let sum = if report.warm_up { &mut self.warm_up } else { &mut self.figures };
         sum.add(&report.figures);
+        if report.warm_up && self.part.warm_up.is_zero() {
+            return;
+        }
         let totals = sum.totals.clone();
         let offset_seconds = (self.part.begin_ns as f64 - run.began_ns as f64) / 1e9
             + if report.warm_up { 0.0 } else { self.part.warm_up.as_secs_f64() };

@@ -179,11 +179,20 @@ impl Setup {
             Load::Ramp { .. } if self.count.is_some() => {
                 Err("a ramp's steps last a time and not a number of requests".into())
             }
+            _ if self.count.is_some() && !self.warm_up.is_zero() => {
+                Err("a warm-up takes a time, and a number of requests would be used up by it".into())
+            }
             Load::Closed | Load::Rate { .. } if self.duration.is_none() && self.count.is_none() => {
                 Err("neither a duration nor a number of requests".into())
             }
             _ => Ok(()),
         }
+    }
+
+    /// What is asked for, before it is known which version of HTTP a server agrees on.
+    #[must_use]
+    pub fn expected_plan(&self) -> Plan {
+        self.plan(expected(self.http))
     }
 
     /// What was asked for, for the result.
@@ -378,6 +387,7 @@ mod tests {
         check(|setup| setup.requests.clear(), "no URL");
         check(|setup| setup.requests[0].weight = 0, "weights");
         check(|setup| setup.duration = None, "neither");
+        check(|setup| (setup.count, setup.warm_up) = (Some(1), Duration::from_secs(1)), "warm-up");
         check(|setup| setup.load = Load::Rate { per_second: 0.0 }, "rate");
         check(|setup| setup.load = Load::Rate { per_second: f64::NAN }, "rate");
         check(|setup| setup.load = Load::Ramp { from: 2.0, to: 1.0, step_seconds: 1.0 }, "rises");

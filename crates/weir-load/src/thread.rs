@@ -208,17 +208,20 @@ impl<'a> Thread<'a> {
             let now_ns = self.now_ns();
             let event = times.next(now_ns);
             match event {
-                Event::Sweep => self.lanes.iter().for_each(|lane| lane.sweep(now_ns)),
+                Event::Sweep => {
+                    self.lanes.iter().for_each(|lane| lane.sweep(now_ns));
+                    // Another thread may have sent the last request.
+                    if !warm_up && self.is_done() {
+                        break;
+                    }
+                }
                 Event::WarmedUp => {
                     let mut figures = Figures::default();
                     for lane in &self.lanes {
                         figures.add(&lane.end_warm_up());
                     }
-                    if part.warm_up > Duration::ZERO {
-                        reports
-                            .send(interval(true, number, now_ns.saturating_sub(interval_ns), figures))
-                            .ok();
-                    }
+                    let length_ns = now_ns.saturating_sub(interval_ns);
+                    reports.send(interval(true, number, length_ns, figures)).ok();
                     (warm_up, number) = (false, 0);
                     begun_ns = part.begin_ns + u64::try_from(part.warm_up.as_nanos()).unwrap_or(0);
                     (interval_ns, cpu) = (begun_ns, Cpu::now());
@@ -232,9 +235,7 @@ impl<'a> Thread<'a> {
                 Event::Wait(until_ns) => {
                     let stopped = tokio::select! {
                         () = tokio::time::sleep_until(self.share.clock.instant(until_ns)) => false,
-                        () = self.changed.notified() => {
-                            !warm_up && self.lanes.iter().all(|lane| lane.is_done())
-                        }
+                        () = self.changed.notified() => !warm_up && self.is_done(),
                         _ = commands.recv() => true,
                     };
                     if stopped {
@@ -246,8 +247,14 @@ impl<'a> Thread<'a> {
         self.end(begun_ns, cpu, (warm_up, number, interval_ns))
     }
 
+    fn is_done(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.is_done())
+    }
+
     fn end(&self, begun_ns: u64, cpu: Cpu, open: (bool, usize, u64)) -> PartReport {
-        let now_ns = self.now_ns();
+        let last_ns = self.lanes.iter().map(|lane| lane.last_ns()).max();
+        // Where all is done, waiting for other threads is no part of it.
+        let now_ns = last_ns.filter(|_| self.is_done()).unwrap_or_else(|| self.now_ns());
         let (warm_up, number, interval_ns) = open;
         let figures = self.take_figures();
         let seconds = now_ns.saturating_sub(interval_ns) as f64 / 1e9;

@@ -256,6 +256,18 @@ fn a_log_is_replayed() {
     assert!(result.elapsed_seconds >= 0.099, "{}", result.elapsed_seconds);
 }
 
+#[test]
+fn a_warm_up_is_not_measured_but_its_connections_are() {
+    let server = Server::start(|_, _, _| ok());
+    let setup = paced(&server, 500.0, Duration::from_millis(400));
+    let result = run(Setup { warm_up: Duration::from_millis(300), ..setup });
+    check_sums(&result);
+    let totals = &result.totals;
+    assert_eq!(totals.connections, 4);
+    assert!(totals.answers + totals.waiting <= 200 + 4, "{totals:?}");
+    assert!(server.requests.load(Ordering::Relaxed) > 300);
+}
+
 fn paced(server: &Server, per_second: f64, duration: Duration) -> Setup {
     Setup { load: Load::Rate { per_second }, duration: Some(duration), count: None, ..counted(server, 1) }
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::fs::Permissions;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -507,6 +507,17 @@ fn is_exhaustion(error: &io::Error) -> bool {
 /// Whether a descriptor is a socket in the listening state.
 pub(crate) fn is_listening(socket: BorrowedFd<'_>) -> bool {
     SockRef::from(&socket).is_listener().unwrap_or(false)
+}
+
+/// A datagram socket; a process that goes and its successor may both have the address.
+pub fn bind_datagrams(address: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket> {
+    let socket = Socket::new_raw(Domain::for_address(address), Type::DGRAM.cloexec().nonblocking(), None)?;
+    socket.set_reuse_port(true)?;
+    if let Some(interface) = interface {
+        socket.bind_device(Some(interface.as_bytes()))?;
+    }
+    socket.bind(&address.into())?;
+    Ok(socket.into())
 }
 
 #[cfg(test)]

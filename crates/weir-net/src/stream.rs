@@ -341,6 +341,19 @@ impl Stream {
         self.set_no_linger();
     }
 
+    /// Makes the eventual close go unnoticed (`silent-drop`): what tells the peer of it goes no further than the next
+    /// router, and a peer behind one goes on waiting.
+    pub fn vanish(&self) {
+        const NEXT_ROUTER: u32 = 1;
+        if let Socket::Tcp(_) = self.socket {
+            let socket = SockRef::from(self);
+            // A socket has one of both options.
+            let v6 = socket.set_unicast_hops_v6(NEXT_ROUTER);
+            let _set = socket.set_ttl_v4(NEXT_ROUTER).or(v6);
+            self.set_no_linger();
+        }
+    }
+
     /// Makes the eventual close a reset (the option `nolinger`).
     pub fn set_no_linger(&self) {
         if let Socket::Tcp(_) = self.socket {

@@ -47,7 +47,7 @@ pub(crate) async fn run(worker: Rc<Worker>, entry: Rc<Entry>, mut acceptor: Acce
             shared.total_connections.fetch_add(1, Relaxed);
             shared.connection_rate.hit(now_ms());
             let (worker, entry) = (Rc::clone(&worker), Rc::clone(&entry));
-            tokio::task::spawn_local(connection::serve(worker, entry, accepted.stream, accepted.peer));
+            tokio::task::spawn_local(connection::serve(worker, entry, Box::new(accepted)));
         }
     }
 }

@@ -23,6 +23,7 @@ use standing::{RUNNING_AGENT, RUNNING_CHECK, ms};
 mod agent;
 mod attempt;
 mod expect;
+mod external;
 mod http;
 pub(crate) mod observe;
 mod protocols;
@@ -123,11 +124,6 @@ pub(crate) fn prepare(shared: &Shared) -> Result<(), Vec<String>> {
     let mut errors = Vec::new();
     for (state, config) in shared.proxies.iter().zip(&shared.config.proxies) {
         let servers = state.servers.load();
-        if let (Err(error), true) =
-            (script::Script::of(config), servers.iter().any(|s| s.config.check.is_some()))
-        {
-            errors.push(format!("backend '{}': {error}", config.name));
-        }
         for server in servers.iter() {
             let Some(name) = &server.config.track else { continue };
             match tracked_by(shared, server) {

@@ -13,6 +13,7 @@ use weir_config::model::{Bind, Mode, Proto, Proxy};
 use weir_http::h1::{ParseError, ParseOptions};
 use weir_http::{Method, Request, proxy_protocol};
 use weir_net::connect::KeepAlive;
+use weir_net::listen::Accepted;
 use weir_net::timers::{ClockHeld, Deadline, now_ms};
 use weir_net::{Address, Stream};
 use weir_rules::txn::ProxyName;
@@ -95,19 +96,17 @@ impl Drop for Presence {
 
 /// Serves a connection from accept to close.  The accepting side has counted it in `Shared::connections`.
 ///
-/// What an idle HTTP/1 client needs is small: everything else is on the heap while it lasts, what the connection
-/// was opened with included.
+/// What an idle HTTP/1 client needs is small: everything else is on the heap while it lasts, what was accepted
+/// included.
 pub(crate) fn serve(
     worker: Rc<Worker>,
     entry: Rc<Entry>,
-    stream: Stream,
-    peer: Address,
+    accepted: Box<Accepted>,
 ) -> impl Future<Output = ()> {
     let presence = Presence::new(&worker, &entry);
-    let opening = Box::pin(open(worker, entry, stream, peer));
     async move {
         // Bound first: what stands in a condition lives as long as what depends on it.
-        let opened = opening.await;
+        let opened = Box::pin(open(&presence.worker, &presence.entry, *accepted)).await;
         if let Some((session, edge)) = opened {
             requests(&presence.worker, &presence.entry, session, edge).await;
         }
@@ -137,14 +136,14 @@ async fn requests(worker: &Rc<Worker>, entry: &Rc<Entry>, session: Rc<Session>, 
 
 /// Everything before the first request: rules on the connection, PROXY header, TLS, rules on the session.
 async fn open(
-    worker: Rc<Worker>,
-    entry: Rc<Entry>,
-    stream: Stream,
-    peer: Address,
+    worker: &Rc<Worker>,
+    entry: &Rc<Entry>,
+    accepted: Accepted,
 ) -> Option<(Rc<Session>, Box<H1Edge>)> {
+    let Accepted { stream, peer } = accepted;
     let front = Rc::clone(worker.proxy(entry.front));
-    let mut session = new_session(&worker, &entry, &front, &stream, peer);
-    let Some(edge) = prepare(&worker, &entry, &front, &mut session, stream).await else {
+    let mut session = new_session(worker, entry, &front, &stream, peer);
+    let Some(edge) = prepare(worker, entry, &front, &mut session, stream).await else {
         stick_track::session_ends(&worker.shared, &session);
         return None;
     };
@@ -165,7 +164,7 @@ async fn prepare(
     state.connection_rate.hit(now_ms());
     prepare_socket(front, &stream);
     let accepted = (session.src.get(), session.dst.get());
-    if !run_connection_rules(worker, &front.tcp_request_connection, session) {
+    if !run_connection_rules(worker, &front.tcp_request_connection, session, &stream) {
         entry.count(worker, Counter::DeniedConnections);
         return None;
     }
@@ -208,7 +207,7 @@ async fn prepare(
     if front.mode != Mode::Http {
         session.http_major = 0;
     }
-    if !run_connection_rules(worker, &front.tcp_request_session, session) {
+    if !run_connection_rules(worker, &front.tcp_request_session, session, &edge.stream) {
         entry.count(worker, Counter::DeniedSessions);
         return None;
     }
@@ -242,7 +241,7 @@ pub(crate) async fn serve_reversed(worker: &Rc<Worker>, entry: &Rc<Entry>, rever
         (&front.tcp_request_session, Counter::DeniedSessions),
     ];
     for (rules, denied) in rules {
-        if !run_connection_rules(worker, rules, &mut session) {
+        if !run_connection_rules(worker, rules, &mut session, &stream) {
             entry.count(worker, denied);
             return;
         }
@@ -282,7 +281,7 @@ fn new_session(worker: &Worker, entry: &Entry, front: &Proxy, stream: &Stream, p
 }
 
 /// `tcp-request connection` or `session` rules; false closes the connection.
-fn run_connection_rules(worker: &Rc<Worker>, rules: &[Rule], session: &mut Session) -> bool {
+fn run_connection_rules(worker: &Rc<Worker>, rules: &[Rule], session: &mut Session, stream: &Stream) -> bool {
     if rules.is_empty() {
         return true;
     }
@@ -293,6 +292,9 @@ fn run_connection_rules(worker: &Rc<Worker>, rules: &[Rule], session: &mut Sessi
     let Txn { session: back, .. } = txn;
     if let Some(back) = Rc::into_inner(back) {
         *session = back;
+    }
+    if let Flow::Drop { silent: true } = flow {
+        stream.vanish();
     }
     matches!(flow, Flow::Done | Flow::Allow)
 }
@@ -575,8 +577,8 @@ fn is_h2_preface(input: &[u8]) -> bool {
 /// what the client still sends, for a while.
 async fn close(mut edge: Box<H1Edge>, deadline: &mut Deadline, silent: bool, quick: bool) {
     if silent {
-        // `silent-drop`: the client is left waiting; the kernel answers whatever it sends with a reset.
-        edge.stream.set_no_linger();
+        // `silent-drop`: the client is left waiting.
+        edge.stream.vanish();
         return;
     }
     deadline.set_after(LINGER);
@@ -585,7 +587,8 @@ async fn close(mut edge: Box<H1Edge>, deadline: &mut Deadline, silent: bool, qui
         if deadline.poll_expired(cx).is_ready() {
             return Poll::Ready(());
         }
-        if ready!(edge.poll_flush(cx)).is_err() {
+        // A body that was cut short must not look whole: over TLS an end that is said would say so.
+        if ready!(edge.poll_flush(cx)).is_err() || !edge.is_body_sent() {
             return Poll::Ready(());
         }
         edge.stream.poll_shutdown_write(cx).map(|_| ())
@@ -596,7 +599,7 @@ async fn close(mut edge: Box<H1Edge>, deadline: &mut Deadline, silent: bool, qui
         edge.stream.set_no_linger();
         return;
     }
-    if edge.read_closed || (edge.is_body_received() && edge.input.is_empty()) {
+    if edge.read_closed || !edge.is_body_sent() || (edge.is_body_received() && edge.input.is_empty()) {
         return;
     }
     let mut dropped = 0;
@@ -754,7 +757,7 @@ fn start_stream(
 mod tests {
     use super::*;
 
-    fn size_of_future<F: Future>(_: impl Fn(Rc<Worker>, Rc<Entry>, Stream, Address) -> F) -> usize {
+    fn size_of_future<F: Future>(_: impl Fn(Rc<Worker>, Rc<Entry>, Box<Accepted>) -> F) -> usize {
         size_of::<F>()
     }
 

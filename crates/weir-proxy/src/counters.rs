@@ -79,6 +79,10 @@ counters! {
     FailedChecks,
     /// `chkdown`
     DownTransitions,
+    /// `cache_lookups`
+    CacheLookups,
+    /// `cache_hits`
+    CacheHits,
     /// `wrew`: failed header rewrites.
     FailedRewrites,
     /// `eint`: internal errors.

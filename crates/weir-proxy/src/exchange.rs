@@ -14,7 +14,7 @@ use crate::edge::{BodyLength, Edge};
 use crate::forward::Upload;
 use crate::sessions::{End, Entered, Sessions};
 use crate::worker::Worker;
-use crate::{connect, finish, forward, request_rules, response_rules, route, services};
+use crate::{cache, connect, finish, forward, request_rules, response_rules, route, services};
 
 /// One request on its way.
 pub(crate) struct Exchange {
@@ -59,6 +59,8 @@ pub(crate) struct Exchange {
     pub(crate) unread: bool,
     /// The client closed while its body was awaited here.
     pub(crate) body_aborted: bool,
+    /// The cache's copy of the response on its way to the client.
+    pub(crate) storing: Option<Box<cache::Storing>>,
     /// Its log line was written before its end (`option logasap`).
     pub(crate) logged: bool,
     /// Bytes in and out that the statistics have already (`option contstats`).
@@ -140,6 +142,7 @@ impl Exchange {
             tunnel: false,
             unread: false,
             body_aborted: false,
+            storing: None,
             logged: false,
             counted: [0; 2],
         })
@@ -200,6 +203,7 @@ async fn stages(x: &mut Exchange) -> Result<(), Stop> {
     route::choose_backend(x)?;
     request_rules::backend(x).await?;
     services::answer(x, x.back).await?;
+    cache::answer(x).await?;
     let (mut server, response) = connect::serve(x).await?;
     response_rules::apply(x, &mut server, response).await?;
     forward::answer(x, server).await

@@ -43,6 +43,8 @@ pub struct Farm {
     pub(crate) active: AtomicUsize,
     /// Usable backups.
     pub(crate) backups: AtomicUsize,
+    /// Times a server became usable.
+    pub(crate) arrivals: AtomicU64,
     /// The layout does not show the servers as they are.
     stale: AtomicBool,
 }
@@ -63,6 +65,7 @@ impl Farm {
                 .filter(|_| proxy.cookie.as_ref().is_some_and(|cookie| cookie.dynamic)),
             active: AtomicUsize::new(0),
             backups: AtomicUsize::new(0),
+            arrivals: AtomicU64::new(0),
             stale: AtomicBool::new(true),
         }
     }

@@ -82,7 +82,12 @@ async fn answer(x: &mut Exchange, reply: Reply) {
     }
     x.answered = true;
     x.txn.bytes_out += response_rules::head_size(&response) + body.len() as u64;
-    let sent = x.client.send_response(&response, BodyLength::Exact(body.len() as u64));
+    let length = match x.client {
+        // HTTP/1 says how long the body would be by its framing.
+        Edge::H2(_) if head_only => BodyLength::None,
+        _ => BodyLength::Exact(body.len() as u64),
+    };
+    let sent = x.client.send_response(&response, length);
     x.txn.response = Some(response);
     if sent.is_err() {
         return;

@@ -14,7 +14,7 @@ use crate::edge::{Body, BodyLength, Edge, EdgeError};
 use crate::exchange::{Exchange, Stop};
 use crate::filter::{Chain, GATHER_BYTES, Owner};
 use crate::state::ServerState;
-use crate::{filter, finish};
+use crate::{cache, filter, finish};
 
 /// The request body's way to the server.
 #[derive(Debug)]
@@ -503,6 +503,7 @@ impl Download {
             }
             let mut piece = x.worker.pieces.take();
             let gathered = self.gather(x, server, &mut piece, cx);
+            cache::body(&mut x.storing, &piece);
             let passed = match gathered {
                 Ok(Ending::Flush) if piece.is_empty() => Ok(false),
                 Ok(ending) => {
@@ -562,15 +563,19 @@ impl Download {
             return Ok(false);
         };
         let sent = x.client.send_data(kept).map_err(Fault::Client)?;
+        cache::body(&mut x.storing, &kept[..sent]);
         self.sent_kept += sent;
         self.moved += sent as u64;
         Ok(true)
     }
 
     fn send(&mut self, x: &mut Exchange, server: &mut Edge) -> Result<(), Fault> {
-        let client = &mut x.client;
+        let (client, storing) = (&mut x.client, &mut x.storing);
         let sent = server.with_data(|data| match client.send_data(data) {
-            Ok(taken) => (taken, Ok(taken)),
+            Ok(taken) => {
+                cache::body(storing, &data[..taken]);
+                (taken, Ok(taken))
+            }
             Err(error) => (0, Err(Fault::Client(error))),
         })?;
         self.moved += sent as u64;
@@ -582,6 +587,9 @@ impl Download {
         let drop = x.worker.proxy(x.back).options.http_drop_response_trailers;
         let trailers = server.take_trailers().filter(|_| !drop);
         x.client.finish(trailers.as_ref()).map_err(Fault::Client)?;
+        if let Some(storing) = x.storing.take() {
+            storing.finish(x);
+        }
         self.ended = true;
         Ok(())
     }

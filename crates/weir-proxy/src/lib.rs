@@ -26,6 +26,8 @@ mod route;
 
 mod services;
 
+pub mod cache;
+
 mod request_head;
 
 mod pick;
@@ -49,7 +51,7 @@ mod finish;
 
 mod errors;
 
-mod log;
+pub mod log;
 
 mod tcp;
 
@@ -112,6 +114,8 @@ pub mod check;
 pub mod process_vars;
 
 mod resolve;
+
+mod saved_state;
 
 pub use process::{Process, Services, StartError, Terms};
 pub use state::Shared;

@@ -29,6 +29,8 @@ pub enum Role {
     Admin,
     /// Peers of the section with this index.
     Peers(usize),
+    /// Messages for the `log-forward` section with this index.
+    LogForward(usize),
 }
 
 /// Opens every listening socket of a configuration.
@@ -45,7 +47,10 @@ pub fn bind_all(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Li
     let sections = config.peers.values().enumerate().filter(|(_, section)| !section.disabled);
     let peers =
         sections.flat_map(|(at, section)| section.binds.iter().map(move |bind| (Role::Peers(at), bind)));
-    for (role, bind) in binds.chain(admin).chain(peers) {
+    let forwards = config.log_forwards.iter().enumerate();
+    let forwards =
+        forwards.flat_map(|(at, section)| section.binds.iter().map(move |bind| (Role::LogForward(at), bind)));
+    for (role, bind) in binds.chain(admin).chain(peers).chain(forwards) {
         let Some(address) = address_of(&bind.addr) else { continue };
         match Listener::bind(&address, &options_of(bind, &config.global), inheritance) {
             Ok(listener) => {

@@ -1,20 +1,29 @@
 //! Log lines: when one is due, in which format, and how it gets to its targets.
 
-use std::cell::{Cell, RefCell};
+pub(crate) mod forwarder;
+pub mod hub;
+mod message;
+
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::io::Write;
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixDatagram;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use jiff::{Timestamp, tz::TimeZone};
 use tokio::sync::mpsc;
 use weir_config::model::{Config, LogAddress, LogTarget, LogWire, Proxy};
+use weir_net::Address;
+use weir_rules::txn::Environment;
 use weir_rules::{LogFormat, Txn, log_format};
 
 use crate::exchange::Exchange;
-use crate::state::Shared;
+use crate::state::{ServerState, Shared};
+use hub::{Chooser, LogHub};
+use message::{Message, Received};
 
 /// Syslog levels by the names of the `log` keyword.
 pub(crate) mod level {
@@ -38,8 +47,10 @@ pub(crate) struct Logger {
     tag: String,
     hostname: Option<String>,
     pid: u32,
-    udp: RefCell<[Option<UdpSocket>; 2]>,
-    unix: RefCell<Option<UnixDatagram>>,
+    datagrams: RefCell<Datagrams>,
+    hub: Arc<LogHub>,
+    /// Chooses servers of log backends; only on a worker's own thread.
+    chooser: OnceCell<Chooser>,
     tcp: RefCell<HashMap<LogAddress, mpsc::Sender<Vec<u8>>>>,
     /// Standard output and error never wait for their reader.
     unblocked: RefCell<[bool; 2]>,
@@ -61,8 +72,9 @@ impl Logger {
             tag: global.log_tag.clone().unwrap_or(base),
             hostname: global.log_send_hostname.clone(),
             pid: shared.pid,
-            udp: RefCell::default(),
-            unix: RefCell::default(),
+            datagrams: RefCell::default(),
+            hub: Arc::clone(&shared.logs),
+            chooser: OnceCell::new(),
             tcp: RefCell::default(),
             unblocked: RefCell::default(),
             second: Cell::new(i64::MIN),
@@ -73,6 +85,13 @@ impl Logger {
         }
     }
 
+    /// Lets it choose servers of log backends by itself.
+    pub(crate) fn attach(&self, shared: &Arc<Shared>, env: &Rc<dyn Environment>) {
+        let chooser = Chooser { shared: Arc::clone(shared), env: Rc::clone(env) };
+        // Attached once, by its worker.
+        let _attached = self.chooser.set(chooser);
+    }
+
     /// Sends a message to every target that wants its level.
     pub(crate) fn send(&self, targets: &[LogTarget], level: u8, tag: Option<&str>, message: &[u8]) {
         self.send_with(targets, level, tag, NO_DATA, message);
@@ -80,8 +99,8 @@ impl Logger {
 
     /// The same with structured data, for targets in the format of RFC 5424.
     fn send_with(&self, targets: &[LogTarget], level: u8, tag: Option<&str>, data: &[u8], message: &[u8]) {
-        for (index, target) in targets.iter().enumerate() {
-            if level > target.level || !self.is_sampled(index, target) {
+        for target in targets {
+            if level > target.level || !self.is_sampled(target) {
                 continue;
             }
             let level = level.max(target.min_level);
@@ -93,20 +112,48 @@ impl Logger {
                 line.push(b' ');
             }
             line.extend_from_slice(message);
-            line.truncate(target.max_len.saturating_sub(1));
-            while line.last() == Some(&b'\n') {
-                line.pop();
-            }
-            line.push(b'\n');
-            self.deliver(&target.address, &line);
+            self.finish(target, &mut line);
         }
     }
 
+    /// Sends a message of another program on; what its header said is kept.
+    pub(crate) fn relay(&self, targets: &[LogTarget], message: &Message<'_>, from: Option<IpAddr>) {
+        /// Level of messages that have none (`notice`).
+        const DEFAULT_LEVEL: u8 = level::NOTICE;
+        for target in targets {
+            let level = message.priority.map_or(DEFAULT_LEVEL, |priority| priority & 7);
+            if level > target.level || !self.is_sampled(target) {
+                continue;
+            }
+            // Manual, section 12.6: the target's facility is for messages without one.
+            let facility = message.priority.map_or(target.facility, |priority| priority >> 3);
+            let priority = u16::from(facility) * 8 + u16::from(level.max(target.min_level));
+            let format = if target.own_format { target.format } else { message.format };
+            let mut line = self.line.borrow_mut();
+            line.clear();
+            let received = Received { bsd: self.bsd_time(), iso: iso_time(), from };
+            message.write_header(format, priority, &received, &mut line);
+            line.extend_from_slice(message.text);
+            self.finish(target, &mut line);
+        }
+    }
+
+    /// Cuts a line to its target's length, ends it and sends it.
+    fn finish(&self, target: &LogTarget, line: &mut Vec<u8>) {
+        line.truncate(target.max_len.saturating_sub(1));
+        while line.last() == Some(&b'\n') {
+            line.pop();
+        }
+        line.push(b'\n');
+        self.deliver(&target.address, line);
+    }
+
     /// `sample RANGES:SIZE`: whether this line's turn is in the ranges.
-    fn is_sampled(&self, index: usize, target: &LogTarget) -> bool {
+    fn is_sampled(&self, target: &LogTarget) -> bool {
         let Some((ranges, size)) = &target.sample else { return true };
         let mut samples = self.samples.borrow_mut();
-        let turn = samples.entry(index).or_default();
+        // Targets stay where they are for as long as the configuration is in force.
+        let turn = samples.entry(std::ptr::from_ref(target) as usize).or_default();
         *turn = *turn % size + 1;
         ranges.iter().any(|(low, high)| (*low..=*high).contains(turn))
     }
@@ -149,19 +196,20 @@ impl Logger {
         // A log server that is away must not disturb traffic: a line that cannot be sent is lost, as over UDP.
         let _sent = match address {
             LogAddress::Udp(to) => {
-                let mut sockets = self.udp.borrow_mut();
-                let socket = &mut sockets[usize::from(to.is_ipv6())];
-                if socket.is_none() {
-                    *socket = bind_udp(to.is_ipv6()).ok();
-                }
-                socket.as_ref().map(|s| s.send_to(line, to))
+                self.datagrams.borrow_mut().send(&Address::Ip(*to), line);
+                None
             }
             LogAddress::Unix(path) => {
-                let mut socket = self.unix.borrow_mut();
-                if socket.is_none() {
-                    *socket = UnixDatagram::unbound().and_then(|s| s.set_nonblocking(true).map(|()| s)).ok();
-                }
-                socket.as_ref().map(|s| s.send_to(line, path))
+                self.datagrams.borrow_mut().send(&Address::Unix(path.clone()), line);
+                None
+            }
+            LogAddress::Ring(name) => {
+                self.hub.to_ring(name, line);
+                None
+            }
+            LogAddress::Backend(name) => {
+                self.deliver_to_backend(name, line);
+                None
             }
             LogAddress::Stdout | LogAddress::Fd(1) => {
                 Some(self.write_stream(0, rustix::stdio::stdout(), line))
@@ -179,8 +227,19 @@ impl Logger {
                 }
                 None
             }
-            LogAddress::Fd(_) | LogAddress::Ring(_) | LogAddress::Backend(_) => None,
+            LogAddress::Fd(_) => None,
         };
+    }
+
+    fn deliver_to_backend(&self, name: &str, line: &[u8]) {
+        let (Some(chooser), Some(index)) = (self.chooser.get(), self.hub.backend(name)) else {
+            return self.hub.to_backend(name, line);
+        };
+        match chooser.choose(index, line) {
+            Some(server) if server.config.datagram => self.datagrams.borrow_mut().send_to(&server, line),
+            Some(server) => self.hub.to_server(server, line),
+            None => {}
+        }
     }
 
     /// One write for one line. Whoever reads the other end of a pipe may have stopped: traffic does not wait.
@@ -204,6 +263,42 @@ impl Logger {
             sender
         });
         let _queued_or_dropped = sender.try_send(line.to_vec());
+    }
+}
+
+/// Sockets that datagrams are sent from, opened when there is something to send.
+#[derive(Default)]
+struct Datagrams {
+    udp: [Option<UdpSocket>; 2],
+    unix: Option<UnixDatagram>,
+}
+
+impl Datagrams {
+    fn send_to(&mut self, server: &ServerState, bytes: &[u8]) {
+        if let Some(address) = &server.addr.load().address {
+            self.send(address, bytes);
+        }
+    }
+
+    /// Sends a datagram; one that the system does not take now is lost.
+    fn send(&mut self, to: &Address, bytes: &[u8]) {
+        let _sent = match to {
+            Address::Ip(to) => {
+                let socket = &mut self.udp[usize::from(to.is_ipv6())];
+                if socket.is_none() {
+                    *socket = bind_udp(to.is_ipv6()).ok();
+                }
+                socket.as_ref().map(|socket| socket.send_to(bytes, to))
+            }
+            Address::Unix(path) => {
+                if self.unix.is_none() {
+                    let unbound = UnixDatagram::unbound();
+                    self.unix = unbound.and_then(|s| s.set_nonblocking(true).map(|()| s)).ok();
+                }
+                self.unix.as_ref().map(|socket| socket.send_to(bytes, path))
+            }
+            Address::Abstract(_) | Address::Unnamed => None,
+        };
     }
 }
 

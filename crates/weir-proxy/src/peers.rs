@@ -5,7 +5,7 @@
 
 mod session;
 
-pub(crate) mod wire;
+pub mod wire;
 
 use std::cell::{Cell, RefCell};
 use std::io;

@@ -370,6 +370,15 @@ fn pick(state: &ProxyState, mut hash: Option<u32>, random: u64, avoid: Option<&A
     Chosen::AllFull
 }
 
+/// A server for something that takes no place on it.
+pub(crate) fn server(state: &ProxyState, hash: Option<u32>, random: u64) -> Option<Arc<ServerState>> {
+    match pick(state, hash, random, None) {
+        Chosen::Held(held) => Some(Arc::clone(&held.server)),
+        Chosen::Queue(server) => Some(server),
+        Chosen::AllFull | Chosen::NoServer => None,
+    }
+}
+
 fn pick_from(
     layout: &Layout,
     state: &ProxyState,

@@ -5,6 +5,7 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,6 +19,9 @@ use weir_rules::{Reply, Txn};
 use crate::certificates::Certificates;
 use crate::connection::Entry;
 use crate::listeners::{Listening, Role};
+use crate::log::forwarder::{self, Datagram};
+use crate::log::hub;
+use crate::saved_state::SavedStates;
 use crate::server_tls::Acceptor;
 use crate::state::Shared;
 use crate::worker::Worker;
@@ -67,6 +71,7 @@ pub struct Process {
 pub struct Prepared {
     plan: Arc<Plan>,
     listening: Vec<Place>,
+    datagrams: Vec<Datagram>,
 }
 
 /// A listening socket with its certificates.
@@ -81,13 +86,17 @@ pub enum StartError {
     Tls(Vec<String>),
     /// Servers have no address, track nobody or cannot be checked: one sentence for each.
     Servers(Vec<String>),
+    /// Addresses cannot be listened on: one sentence for each.
+    Sockets(Vec<String>),
 }
 
 impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::System(error) => write!(f, "cannot start the worker threads: {error}"),
-            Self::Tls(errors) | Self::Servers(errors) => f.write_str(&errors.join("\n")),
+            Self::Tls(errors) | Self::Servers(errors) | Self::Sockets(errors) => {
+                f.write_str(&errors.join("\n"))
+            }
         }
     }
 }
@@ -117,12 +126,15 @@ impl Process {
         let most = config.global.thread_hard_limit.unwrap_or(usize::MAX);
         let threads = config.global.nbthread.unwrap_or(available).clamp(1, most.max(1));
         let shared = Shared::new(Arc::clone(&config), threads, hostname());
-        resolve::at_start(&shared).map_err(StartError::Servers)?;
+        let saved = SavedStates::read(&shared);
+        resolve::at_start(&shared, &saved).map_err(StartError::Servers)?;
+        saved.apply(&shared);
         check::prepare(&shared).map_err(StartError::Servers)?;
         server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
         process_vars::set_at_start(&shared);
         let listening = with_tls(&shared, listening)?;
-        Ok(Prepared { plan: Arc::new(Plan { shared, services }), listening })
+        let datagrams = forwarder::bind_all(&config).map_err(StartError::Sockets)?;
+        Ok(Prepared { plan: Arc::new(Plan { shared, services }), listening, datagrams })
     }
 
     /// Loads everything that a start would load, without a socket.
@@ -185,11 +197,14 @@ impl Prepared {
     pub fn start(self) -> Result<Process, StartError> {
         let shared = Arc::clone(&self.plan.shared);
         let mut threads = Vec::new();
+        let mut datagrams = self.datagrams;
         for thread in 0..shared.threads {
             let (plan, listening) = (Arc::clone(&self.plan), self.listening.clone());
+            // The first thread serves them all.
+            let datagrams = std::mem::take(&mut datagrams);
             let spawned = std::thread::Builder::new()
                 .name(format!("worker-{thread}"))
-                .spawn(move || run_thread(&plan, listening, thread));
+                .spawn(move || run_thread(&plan, listening, datagrams, thread));
             threads.push(spawned.map_err(StartError::System)?);
         }
         Ok(Process { shared, threads })
@@ -249,7 +264,7 @@ impl<'a> BindLines<'a> {
 }
 
 /// A worker thread, from its event loop's start to its end.
-fn run_thread(plan: &Plan, listening: Vec<Place>, thread: usize) {
+fn run_thread(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thread: usize) {
     pin_thread(&plan.shared.config, thread);
     let (parks, unparks) = (Arc::clone(&plan.shared), Arc::clone(&plan.shared));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -264,7 +279,7 @@ fn run_thread(plan: &Plan, listening: Vec<Place>, thread: usize) {
         return;
     };
     let local = LocalSet::new();
-    local.block_on(&runtime, serve(plan, listening, thread));
+    local.block_on(&runtime, serve(plan, listening, datagrams, thread));
 }
 
 fn pin_thread(config: &Config, thread: usize) {
@@ -277,12 +292,16 @@ fn pin_thread(config: &Config, thread: usize) {
     let _pinned = rustix::thread::sched_setaffinity(None, &set);
 }
 
-async fn serve(plan: &Plan, listening: Vec<Place>, thread: usize) {
+async fn serve(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thread: usize) {
     let shared = &plan.shared;
     let worker = Worker::new(Arc::clone(shared), thread, Arc::clone(&plan.services));
     tokio::task::spawn_local(weir_net::timers::drive());
     if thread == 0 {
         worker.peers.replace(peers::start(&worker));
+        hub::start(&worker);
+    }
+    for datagram in datagrams {
+        tokio::task::spawn_local(forwarder::receive(Rc::clone(&worker), datagram));
     }
     let places = Arc::new(Semaphore::new(shared.config.global.stats_maxconn));
     for (listening, tls) in &listening {
@@ -366,7 +385,11 @@ fn listen(
             let (Some(group), Ok(acceptor)) = (group, listening.listener.acceptor()) else { return };
             tokio::task::spawn_local(peers::accept(group, acceptor, tls.cloned()));
         }
-        Role::Admin | Role::Peers(_) => {}
+        Role::LogForward(at) if worker.thread == 0 => {
+            let Ok(acceptor) = listening.listener.acceptor() else { return };
+            tokio::task::spawn_local(forwarder::accept(Rc::clone(worker), at, acceptor, tls.cloned()));
+        }
+        Role::Admin | Role::Peers(_) | Role::LogForward(_) => {}
     }
 }
 
@@ -410,7 +433,13 @@ async fn drained(worker: &Rc<Worker>) {
     let limit = worker.config().global.hard_stop_after;
     let started = now_ms();
     let over = |limit: Duration| now_ms().saturating_sub(started) >= limit.as_millis() as u64;
-    while worker.connections.get() > 0 && !limit.is_some_and(over) {
+    let shared = &worker.shared;
+    // The first thread delivers the log lines of the others.
+    let log_lines = || {
+        let delivers = worker.thread == 0 && shared.logs.is_used();
+        delivers && (shared.connections.load(Relaxed) > 0 || shared.logs.is_busy())
+    };
+    while (worker.connections.get() > 0 || log_lines()) && !limit.is_some_and(over) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

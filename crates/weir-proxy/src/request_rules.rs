@@ -169,7 +169,8 @@ pub(crate) async fn stopped(x: &mut Exchange, proxy: &Proxy, flow: Flow, phase: 
         Flow::Tarpit(reply) => {
             x.count_front(Counter::DeniedRequests, 1);
             x.terminated(b'P', b'T');
-            let time = proxy.timeouts.tarpit.or(proxy.timeouts.connect);
+            let set = x.txn.set_other_timeouts[2].map(|ms| Duration::from_millis(u64::from(ms)));
+            let time = set.or(proxy.timeouts.tarpit).or(proxy.timeouts.connect);
             pause(x, time.unwrap_or_default()).await;
             x.close_client = true;
             Stop::Reply(reply)

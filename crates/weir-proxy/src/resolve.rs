@@ -8,6 +8,7 @@ use weir_balance::Admin;
 use weir_config::model::ServerAddr;
 use weir_net::Address;
 
+use crate::saved_state::SavedStates;
 use crate::state::{ServerState, ServerTarget, Shared};
 
 /// `init-addr` where the line has none.
@@ -17,7 +18,7 @@ const DEFAULT_METHODS: &str = "last,libc";
 ///
 /// # Errors
 /// A sentence for each server without an address, unless `init-addr none` lets it start without.
-pub(crate) fn at_start(shared: &Shared) -> Result<(), Vec<String>> {
+pub(crate) fn at_start(shared: &Shared, saved: &SavedStates) -> Result<(), Vec<String>> {
     let mut known = HashMap::new();
     let mut errors = Vec::new();
     for (state, proxy) in shared.proxies.iter().zip(&shared.config.proxies) {
@@ -26,11 +27,12 @@ pub(crate) fn at_start(shared: &Shared) -> Result<(), Vec<String>> {
         for server in state.servers.load().iter() {
             let ServerAddr::Name(name, port) = &server.config.addr else { continue };
             let methods = server.config.init_addr.as_deref().unwrap_or(DEFAULT_METHODS);
+            let last = saved.of(&proxy.name, &server.config.name).and_then(|saved| saved.addr);
             let ipv6 = server.config.resolve_prefer.as_deref() == Some("ipv6");
             let mut look = |name: &str| {
                 *known.entry((name.to_owned(), ipv6)).or_insert_with(|| prefer(name, 0, ipv6).map(|a| a.ip()))
             };
-            match first_address(methods, || look(name)) {
+            match first_address(methods, last, || look(name)) {
                 Found::Address(ip) => server.addr.store(Arc::new(ServerTarget {
                     address: Some(Address::Ip(SocketAddr::new(ip, *port))),
                     name: Some(name.clone()),
@@ -60,11 +62,14 @@ enum Found {
 }
 
 /// The first method that works (manual, `init-addr`).
-fn first_address(methods: &str, mut libc: impl FnMut() -> Option<IpAddr>) -> Found {
+fn first_address(methods: &str, last: Option<IpAddr>, mut libc: impl FnMut() -> Option<IpAddr>) -> Found {
     for method in methods.split(',').map(str::trim) {
         match method {
-            // There is no state file to take the last address from.
-            "last" => {}
+            "last" => {
+                if let Some(last) = last {
+                    return Found::Address(last);
+                }
+            }
             "none" => return Found::Later,
             "libc" => {
                 if let Some(ip) = libc() {
@@ -111,12 +116,13 @@ mod tests {
     fn methods_in_turn() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         let check = |methods: &str, libc: Option<&str>, expected: Found| {
-            assert_eq!(first_address(methods, || libc.map(ip)), expected, "{methods}");
+            assert_eq!(first_address(methods, None, || libc.map(ip)), expected, "{methods}");
         };
         check("last,libc", Some("10.0.0.1"), Found::Address(ip("10.0.0.1")));
         check("last,libc", None, Found::Nothing);
         check("libc,none", None, Found::Later);
         check("last,192.0.2.1,libc", Some("10.0.0.1"), Found::Address(ip("192.0.2.1")));
         check("none,libc", Some("10.0.0.1"), Found::Later);
+        assert_eq!(first_address("last,libc", Some(ip("10.0.0.9")), || None), Found::Address(ip("10.0.0.9")));
     }
 }

@@ -11,7 +11,7 @@ use crate::counters::{Counter, Counters};
 use crate::edge::{Body, BodyLength, Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::state::ServerState;
-use crate::{cookie, filter, request_rules, response_inspection, stick_rules, stick_track};
+use crate::{cache, cookie, filter, request_rules, response_inspection, stick_rules, stick_track};
 
 /// Applies the rules and sends the head.
 pub(crate) async fn apply(
@@ -36,12 +36,15 @@ pub(crate) async fn apply(
     response_inspection::inspect(x, &mut server.edge).await?;
     x.txn.limit_rewriting(room);
     stick(x, &server.held.server, &back);
-    run_rules(x, server, &back, &back.http_response).await?;
-    if x.back != x.front {
-        run_rules(x, server, &front, &front.http_response).await?;
+    run_both(x, Some(&mut server.edge), &front, &back).await?;
+    if cache::check(x, &back) {
+        x.terminated(b'P', b'H');
+        x.count_back(Counter::DeniedResponses, 1);
+        return Err(x.error(502));
     }
     let mut body = length_of(x, &server.edge);
     let until_close = matches!(&server.edge, Edge::H1(edge) if edge.is_until_close());
+    cache::response(x, body);
     filter::response(x, &mut body, until_close);
     after_response(x);
     send_head(x, server, body)?;
@@ -81,9 +84,30 @@ fn received(x: &mut Exchange, server: &ServerConnection, response: &Response, fr
     }
 }
 
+/// The same rules on a response out of a cache.
+pub(crate) async fn on_cached(x: &mut Exchange) -> Result<(), Stop> {
+    let front = Rc::clone(x.worker.proxy(x.front));
+    let back = Rc::clone(x.worker.proxy(x.back));
+    run_both(x, None, &front, &back).await
+}
+
+/// The backend's rules, then the frontend's; without a server the body is here already.
+async fn run_both(
+    x: &mut Exchange,
+    mut server: Option<&mut Edge>,
+    front: &Proxy,
+    back: &Proxy,
+) -> Result<(), Stop> {
+    run_rules(x, server.as_deref_mut(), back, &back.http_response).await?;
+    if x.back != x.front {
+        run_rules(x, server, front, &front.http_response).await?;
+    }
+    Ok(())
+}
+
 async fn run_rules(
     x: &mut Exchange,
-    server: &mut ServerConnection,
+    mut server: Option<&mut Edge>,
     proxy: &Proxy,
     rules: &[Rule],
 ) -> Result<(), Stop> {
@@ -92,8 +116,8 @@ async fn run_rules(
         match action::run(rules, from, &mut x.txn) {
             Flow::Done | Flow::Allow => break,
             Flow::Wait { next, what } => {
-                if let WaitFor::Body { time_ms, at_least } = what {
-                    wait_for_body(x, &mut server.edge, time_ms, at_least).await?;
+                if let (WaitFor::Body { time_ms, at_least }, Some(server)) = (what, server.as_deref_mut()) {
+                    wait_for_body(x, server, time_ms, at_least).await?;
                 }
                 from = next;
             }

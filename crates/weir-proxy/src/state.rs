@@ -17,12 +17,14 @@ use tokio::sync::{Notify, watch};
 use weir_config::model::{self, Config};
 use weir_net::tls::client::TlsClient;
 
+use crate::cache::Caches;
 use crate::certificates::Certificates;
 use crate::check::{Hub, Standing};
 use crate::counters::{Counter, Counters, Rate, Times};
 use crate::farm::{Farm, Layout, NEVER, Picker};
 use crate::listeners;
 use crate::load::ProcessLoad;
+use crate::log::hub::LogHub;
 use crate::peers::{self, Remotes};
 use crate::pick::Held;
 pub use crate::queue::Queue;
@@ -40,6 +42,10 @@ pub struct Shared {
     pub certificates: Certificates,
     /// Stick tables.
     pub tables: StickTables,
+    /// Log lines on their way through rings and backends.
+    pub logs: Arc<LogHub>,
+    /// Caches.
+    pub caches: Caches,
     /// Other processes of each `peers` section.
     pub peers: Vec<Remotes>,
     /// Worker threads.
@@ -322,6 +328,8 @@ pub struct ServerState {
     pub addr: ArcSwap<ServerTarget>,
     /// TLS towards it, when its line says `ssl`.
     pub tls: ArcSwapOption<TlsClient>,
+    /// Its place in the order in which the servers became usable.
+    pub(crate) arrival: AtomicU64,
     /// What [`Self::changed`] knew last: running, usable.
     known: Mutex<(bool, bool)>,
     /// Counters.
@@ -448,6 +456,7 @@ impl ServerState {
             last_change_ms: AtomicU64::new(0),
             down_time_s: AtomicU64::new(0),
             observed_errors: AtomicU32::new(0),
+            arrival: AtomicU64::new(0),
             dynamic: false,
             config: config.clone(),
         };
@@ -459,7 +468,10 @@ impl ServerState {
     fn count_usable(&self, usable: bool, before: bool) {
         let count = if self.config.backup { &self.farm.backups } else { &self.farm.active };
         match (before, usable) {
-            (false, true) => count.fetch_add(1, SeqCst),
+            (false, true) => {
+                self.arrival.store(self.farm.arrivals.fetch_add(1, SeqCst), SeqCst);
+                count.fetch_add(1, SeqCst)
+            }
             (true, false) => count.fetch_sub(1, SeqCst),
             _ => 0,
         };
@@ -578,7 +590,7 @@ impl ServerState {
             IpAddr::V4(ip) => bytes.extend_from_slice(&ip.octets()),
             IpAddr::V6(ip) => bytes.extend_from_slice(&ip.octets()),
         }
-        bytes.extend_from_slice(&u32::from(address.port()).to_ne_bytes());
+        bytes.extend_from_slice(&u32::from(address.port()).to_be_bytes());
         Some(Cow::Owned(format!("{:016x}", xxhash_rust::xxh64::xxh64(&bytes, 0)).into_bytes()))
     }
 
@@ -768,6 +780,8 @@ impl Shared {
             proxies,
             certificates: Certificates::default(),
             tables: StickTables::new(&config),
+            logs: Arc::new(LogHub::new(&config, threads)),
+            caches: Caches::new(&config),
             peers: peers::remotes(&config, threads),
             threads,
             stopping: AtomicBool::new(false),

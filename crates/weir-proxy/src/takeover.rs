@@ -81,9 +81,9 @@ pub(crate) async fn serve(worker: Rc<Worker>) {
     while let Some(request) = inbox.recv().await {
         let Request { key, asker, .. } = &request;
         let taken = match worker.pool.take_h1(key, *asker, worker.thread) {
-            Some(IdleH1 { edge, facts, .. }) => detach(edge.into_parts().0, None, facts),
+            Some(IdleH1 { edge, facts, .. }) => detach(edge.into_parts().0, None, *facts),
             None => worker.pool.remove_h2(key, *asker, worker.thread).and_then(
-                |(SharedH2 { facts, .. }, stream, core)| detach(stream, Some(Box::new(core)), facts),
+                |(SharedH2 { facts, .. }, stream, core)| detach(stream, Some(Box::new(core)), *facts),
             ),
         };
         // Who asked may have gone: then the connection closes with the answer.
@@ -91,8 +91,8 @@ pub(crate) async fn serve(worker: Rc<Worker>) {
     }
 }
 
-fn detach(stream: Stream, h2: Option<Box<h2::Connection>>, facts: Box<ConnectionFacts>) -> Option<Taken> {
-    let ConnectionFacts { server, requests, owner, proven, local, remote, .. } = *facts;
+fn detach(stream: Stream, h2: Option<Box<h2::Connection>>, facts: ConnectionFacts) -> Option<Taken> {
+    let ConnectionFacts { server, requests, owner, proven, local, remote, .. } = facts;
     Some(Taken { stream: stream.detach().ok()?, h2, server, requests, owner, proven, local, remote })
 }
 

@@ -39,7 +39,7 @@ pub(crate) async fn serve(
     if finished.silent
         && let Edge::H1(edge) = &finished.client
     {
-        edge.stream.set_no_linger();
+        edge.stream.vanish();
     }
 }
 

@@ -68,8 +68,7 @@ pub(crate) struct Worker {
     pub(crate) pieces: Pieces,
     /// Filters by (frontend, backend), computed once.
     filters: RefCell<NumberMap<(usize, usize), Filters>>,
-    /// Those who wait for the soft stop, by the number of their connection.
-    stop_waiters: RefCell<NumberMap<u64, Waker>>,
+    stop_waiters: StopWaiters,
     last_client: Cell<u64>,
     /// Connections on this thread.
     pub(crate) connections: Cell<usize>,
@@ -87,6 +86,9 @@ impl Worker {
         for name in shared.config.global.h1_case_adjust.values() {
             case_map.add(&String::from_utf8_lossy(name));
         }
+        let env: Rc<dyn Environment> = Rc::new(WorkerEnvironment::new(&shared, thread));
+        let logger = Logger::new(&shared);
+        logger.attach(&shared, &env);
         Rc::new(Self {
             thread,
             buffers: RefCell::new(BufferPool::new(tune.bufsize)),
@@ -94,8 +96,8 @@ impl Worker {
             proxies: config.proxies.iter().map(|proxy| Rc::new(LocalProxy(Arc::clone(proxy)))).collect(),
             sessions: Sessions::default(),
             pool: Pool::default(),
-            logger: Logger::new(&shared),
-            env: Rc::new(WorkerEnvironment::new(&shared, thread)),
+            logger,
+            env,
             services,
             case_map,
             response_options: ParseOptions {
@@ -110,7 +112,7 @@ impl Worker {
             throttle: RefCell::new(Throttle::new(filter::limits(&shared))),
             pieces: Pieces::default(),
             filters: RefCell::default(),
-            stop_waiters: RefCell::default(),
+            stop_waiters: StopWaiters::default(),
             last_client: Cell::new(0),
             connections: Cell::new(0),
             descriptors: descriptor_limit() / shared.threads.max(1),
@@ -212,19 +214,18 @@ impl Worker {
     /// Wakes a client's connection when the soft stop begins.  It is asked for whenever the connection is idle,
     /// always with the waker of the one task that serves it.
     pub(crate) fn on_stop(&self, client_id: u64, waker: &Waker) {
-        self.stop_waiters.borrow_mut().entry(client_id).or_insert_with(|| waker.clone());
+        self.stop_waiters.enter(client_id, waker);
     }
 
     /// A client's connection ended.
     pub(crate) fn forget_client(&self, client_id: u64) {
-        let waker = self.stop_waiters.borrow_mut().remove(&client_id);
-        drop(waker);
+        self.stop_waiters.leave(client_id);
         self.pool.forget_client(client_id);
     }
 
     /// The soft stop has begun: everybody has a look.
     pub(crate) fn announce_stop(&self) {
-        self.stop_waiters.take().into_values().for_each(Waker::wake);
+        self.stop_waiters.wake_all();
     }
 }
 
@@ -232,4 +233,48 @@ impl Worker {
 fn descriptor_limit() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
+}
+
+/// Those who wait for the soft stop, by the number of their connection.
+#[derive(Default)]
+struct StopWaiters(RefCell<NumberMap<u64, Waker>>);
+
+impl StopWaiters {
+    fn enter(&self, client_id: u64, waker: &Waker) {
+        self.0.borrow_mut().entry(client_id).or_insert_with(|| waker.clone());
+    }
+
+    fn leave(&self, client_id: u64) {
+        let waker = self.0.borrow_mut().remove(&client_id);
+        // Outside of the borrow: it may be what keeps the connection's task in memory.
+        drop(waker);
+    }
+
+    fn wake_all(&self) {
+        self.0.take().into_values().for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Wake;
+
+    struct Task;
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn requests_leave_nothing_behind_in_the_list_for_the_stop() {
+        let task = Arc::new(Task);
+        let waker = Waker::from(Arc::clone(&task));
+        let waiters = StopWaiters::default();
+        (0..1000).for_each(|_| waiters.enter(7, &waker));
+        assert_eq!(Arc::strong_count(&task), 3);
+        waiters.leave(7);
+        waiters.leave(7);
+        assert_eq!(Arc::strong_count(&task), 2);
+    }
 }

@@ -289,9 +289,9 @@ pub struct Txn {
     /// Fields of 103 responses to send before going on (`early-hint`), in order.
     pub early_hints: Vec<NameValue>,
     /// Cache to look in (`cache-use`).
-    pub cache_use: Option<Arc<str>>,
+    pub cache_use: Option<Box<CacheUse>>,
     /// Cache to store in (`cache-store`).
-    pub cache_store: Option<Arc<str>>,
+    pub cache_store: Option<Box<CacheStore>>,
     /// The response came out of this cache.
     pub cache_hit: Option<Arc<str>>,
     /// Errors of the client's connection: (number, name, text) for `fc_err*`.
@@ -526,6 +526,24 @@ pub trait Environment {
     fn utc_offset(&self, at_s: i64) -> i32 {
         crate::convert::date::system_utc_offset(at_s)
     }
+}
+
+/// What `cache-use` wants: computed when the rule runs, whatever later rules change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CacheUse {
+    /// Name of the cache.
+    pub cache: Arc<str>,
+    /// Scheme, host and path of the request.
+    pub key: Box<[u8]>,
+}
+
+/// What `cache-store` wants.
+#[derive(Clone, Debug)]
+pub struct CacheStore {
+    /// Name of the cache.
+    pub cache: Arc<str>,
+    /// The response's head as it was when the rule ran.
+    pub head: Response,
 }
 
 /// A mark on the packets of a connection.

@@ -322,7 +322,7 @@ fn settings() {
     assert_eq!((txn.log_level, txn.priority_class, txn.set_retries), (Some(8), 2047, Some(7)));
     assert!(txn.no_l7_retry);
     assert_eq!(&*txn.early_hints[0].0, b"link");
-    assert_eq!(txn.cache_use.as_deref(), Some("c"));
+    assert_eq!(txn.cache_use.map(|wanted| wanted.cache).as_deref(), Some("c"));
 }
 
 #[test]

@@ -32,6 +32,7 @@ mod respawn;
 mod channel;
 
 mod demo;
+mod load;
 mod manual;
 mod origin;
 
@@ -62,9 +63,13 @@ fn main() -> ExitCode {
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_default();
     let words: Vec<OsString> = words.collect();
-    if base_name(&name) == b"zenc" {
+    let base = base_name(&name);
+    if let Some(code) = load::run_as(base, &words) {
+        return code;
+    }
+    if base == b"zenc" {
         zenc::run(&words)
-    } else if speaks_haproxy(&name, words.first().map(OsString::as_os_str)) {
+    } else if speaks_haproxy(base, words.first().map(OsString::as_os_str)) {
         compatible(words)
     } else {
         subcommand::run(words)
@@ -77,10 +82,10 @@ fn base_name(name: &OsStr) -> &[u8] {
 }
 
 /// Whether the command line is HAProxy's.
-fn speaks_haproxy(name: &OsStr, first: Option<&OsStr>) -> bool {
+fn speaks_haproxy(base: &[u8], first: Option<&OsStr>) -> bool {
     let first = first.map(OsStr::as_bytes).unwrap_or_default();
     let dashed = first.starts_with(b"-") && !matches!(first, b"-h" | b"--help" | b"-V" | b"--version");
-    base_name(name) == b"haproxy" || dashed
+    base == b"haproxy" || dashed
 }
 
 /// The command line of HAProxy.
@@ -113,7 +118,11 @@ mod tests {
     #[test]
     fn personality() {
         let check = |name: &str, first: Option<&str>, expected| {
-            assert_eq!(speaks_haproxy(OsStr::new(name), first.map(OsStr::new)), expected, "{name} {first:?}");
+            assert_eq!(
+                speaks_haproxy(base_name(OsStr::new(name)), first.map(OsStr::new)),
+                expected,
+                "{name} {first:?}"
+            );
         };
         check("haproxy", None, true);
         check("/usr/sbin/haproxy", Some("run"), true);

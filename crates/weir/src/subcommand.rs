@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::command_line::{Options, Verbosity};
 use crate::console;
-use crate::{EXIT_INVALID, demo, manual, origin, start, version, zenc};
+use crate::{EXIT_INVALID, demo, load, manual, origin, start, version, zenc};
 
 /// An edge load balancer that reads HAProxy's configuration language.
 ///
@@ -53,6 +53,10 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<OsString>,
     },
+    /// Measure a server under load: latency as users would have seen it.
+    ///
+    /// Under the names `wrk`, `wrk2`, `h2load` and `ab` the program takes their command lines instead.
+    Load(Box<load::Arguments>),
     /// What a keyword of the configuration does; without one, all of them.
     Doc {
         /// How far each keyword is supported.
@@ -89,12 +93,13 @@ fn execute(command: Command) -> ExitCode {
             verbosity: Verbosity::Verbose,
             ..Options::default()
         }),
+        Command::Origin(arguments) => origin::run(arguments),
+        Command::Load(arguments) => load::run(*arguments),
         Command::Doc { status: true, .. } => manual::print_status(),
         Command::Doc { status: false, keyword } if keyword.is_empty() => manual::print(None),
         Command::Doc { status: false, keyword } => manual::print(Some(&keyword.join(" "))),
         Command::Zenc { words } => zenc::run(&words),
         Command::Demo { print_config: true } => demo::print_config(),
         Command::Demo { print_config: false } => demo::run(),
-        Command::Origin(arguments) => origin::run(arguments),
     }
 }

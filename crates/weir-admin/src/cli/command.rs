@@ -94,7 +94,7 @@ const COMMANDS: &[Command] = &[
     command(&["show", "acl"], "[<acl>]", User, patterns::show_acl, "list the ACL files, or the patterns of one"),
     command(&["show", "activity"], "", Operator, process::activity, "show how busy the threads are"),
     command(&["show", "backend"], "", User, reports::backends, "list the backends"),
-    command(&["show", "cache"], "", User, process::cache, "show the caches"),
+    command(&["show", "cache"], "", User, process::cache, "show the caches and what they hold"),
     command(&["show", "cli", "level"], "", User, session::show_level, "show the rights of this connection"),
     command(&["show", "cli", "sockets"], "", User, session::show_sockets, "list the sockets for commands"),
     command(&["show", "env"], "[<var>]", Operator, process::env, "show environment variables"),

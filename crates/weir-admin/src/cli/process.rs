@@ -31,6 +31,33 @@ pub(crate) fn env(_: &mut Session, request: &Request) -> Answer {
     }
 }
 
+/// `show cache`: HAProxy's lines, in which the first word is only a name for what follows.
+pub(crate) fn cache(session: &mut Session, _: &Request) -> Answer {
+    /// Unit of the manual's figures.
+    const BLOCK_BYTES: usize = 1024;
+    let mut text = String::new();
+    for (index, (name, contents)) in session.shared.caches.contents().enumerate() {
+        let free = contents.free_bytes / BLOCK_BYTES;
+        // Writing to memory cannot fail.
+        writeln!(text, "{index:#x}: {name} (shctx:{index:#x}, available blocks:{free})").unwrap_or_default();
+        for object in contents.objects {
+            writeln!(
+                text,
+                "{:#x} hash:{} vary:0x{:016x} size:{} ({} blocks), refcount:{}, expire:{}",
+                object.number,
+                object.number >> 32,
+                object.variant,
+                object.bytes,
+                object.bytes.div_ceil(BLOCK_BYTES),
+                object.users,
+                object.expires_s
+            )
+            .unwrap_or_default();
+        }
+    }
+    Answer::Data(text)
+}
+
 /// `show errors`: invalid messages are refused, but not kept.
 pub(crate) fn errors(_: &mut Session, _: &Request) -> Answer {
     let now = Zoned::now();
@@ -213,11 +240,6 @@ pub(crate) fn descriptors(_: &mut Session, request: &Request) -> Answer {
 /// `set ssl cert` and the like.
 pub(crate) fn tls_missing(_: &mut Session, _: &Request) -> Answer {
     Answer::missing("changing certificates at run time")
-}
-
-/// `show cache`: there are none.
-pub(crate) fn cache(_: &mut Session, _: &Request) -> Answer {
-    Answer::Done
 }
 
 /// Lists that are always empty, because there is nothing of the kind.

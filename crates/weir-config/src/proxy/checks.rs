@@ -784,13 +784,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     )
     .negatable(),
     entry("option smtpchk", "[<hello> <domain>]", "Checks SMTP servers", How::Proxy(smtp)).negatable(),
-    entry(
-        "option spop-check",
-        "",
-        "Checks agents of stream processing",
-        How::Proxy(|d, a| other(d, a, OtherCheck::Spop)),
-    )
-    .negatable(),
+    entry("option spop-check", "", "Checks agents of stream processing", How::NotYet).negatable(),
     entry(
         "option ssl-hello-chk",
         "",

@@ -181,6 +181,14 @@ pub(crate) fn finish(d: &mut ProxyDraft<'_>, found: &mut Vec<Diagnostic>) {
         let hint = "add 'filter compression' among the other filters, where it shall work";
         found.push(Diagnostic::error(d.proxy.pos, message).hint(hint));
     }
+    // What is stored is compressed for each client that gets it.
+    let first = filters.iter().position(Filter::compresses);
+    let last = filters.iter().rposition(|filter| matches!(filter, Filter::Cache(_)));
+    if first.is_some() && first < last {
+        let message =
+            format!("{}: unable to enable the compression filter before any cache filter", d.section());
+        found.push(Diagnostic::error(d.proxy.pos, message).hint("put 'filter cache' first"));
+    }
     for name in d.proxy.filter_sequence.iter().flatten().flatten() {
         if !filters.iter().any(|filter| filter.name() == name) {
             let message = format!(

@@ -33,6 +33,7 @@ pub(crate) fn target(a: &mut Args<'_>) -> Parsed<LogTarget> {
     let mut target = LogTarget {
         address: LogAddress::Stdout,
         format: LogWire::default(),
+        own_format: false,
         max_len: DEFAULT_LENGTH,
         facility: 16,
         level: 7,
@@ -57,6 +58,7 @@ pub(crate) fn target(a: &mut Args<'_>) -> Parsed<LogTarget> {
             b"format" => {
                 a.skip(1);
                 target.format = wire(a.need("a format such as rfc5424")?)?;
+                target.own_format = true;
             }
             b"sample" => {
                 a.skip(1);

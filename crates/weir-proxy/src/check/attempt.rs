@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::model::{Check, Proto, Proxy, SendProxy};
+use weir_config::model::{Check, OtherCheck, Proto, Proxy, SendProxy};
 use weir_http::proxy_protocol::{self as wire, Addresses, Command, V2Options};
 use weir_net::connect::{ConnectOptions, connect};
 use weir_net::timers::{Deadline, now_ms};
@@ -15,6 +15,7 @@ use weir_net::{Address, Stream};
 use weir_rules::txn::ProxyName;
 use weir_rules::{Environment, Session, Txn, Value};
 
+use super::external;
 use super::script::{Connect, Layer, Next, Run, Script};
 use super::standing::ms;
 use super::status::{Outcome, Status};
@@ -29,9 +30,12 @@ const MAX_AGENT_LINE: usize = 4096;
 /// Runs the health check of a server.
 pub(crate) async fn check(worker: &Rc<Worker>, server: &Arc<ServerState>) -> Outcome {
     let proxy = Rc::clone(worker.proxy(server.proxy));
-    let (Ok(script), Some(check)) = (Script::of(&proxy), &server.config.check) else {
-        return Outcome::new(Status::SocketError, "this kind of check is not implemented yet");
-    };
+    let Some(check) = &server.config.check else { return Outcome::default() };
+    let scripted = proxy.httpchk.is_some() || proxy.tcpchk.is_some();
+    if proxy.other_check == Some(OtherCheck::External) && !scripted {
+        return external::run(&proxy, server, proxy.timeouts.check.unwrap_or(check.inter)).await;
+    }
+    let script = Script::of(&proxy);
     let state = script.sends_state().then(|| state_header(worker, server));
     let is_up = server.health() != crate::state::Health::Down;
     let txn = transaction(worker, server, &proxy);

@@ -82,25 +82,22 @@ pub(crate) struct Script<'a> {
 
 impl<'a> Script<'a> {
     /// What the backend's options ask for.
-    ///
-    /// # Errors
-    /// A sentence for what is not implemented.
-    pub(crate) fn of(proxy: &'a Proxy) -> Result<Self, &'static str> {
+    pub(crate) fn of(proxy: &'a Proxy) -> Self {
         if let Some(check) = &proxy.httpchk {
             let mut script = Self::new(Kind::Http, steps(&check.steps));
             script.disable_on_404 = check.disable_on_404;
             script.send_state = check.send_state;
-            return Ok(script);
+            return script;
         }
         if let Some(steps_of_lines) = &proxy.tcpchk {
-            return Ok(Self::new(Kind::Tcp, steps(steps_of_lines)));
+            return Self::new(Kind::Tcp, steps(steps_of_lines));
         }
         match &proxy.other_check {
             Some(check) => {
-                let steps = protocols::steps(check)?.into_iter().map(|step| (step, None)).collect();
-                Ok(Self::new(Kind::Protocol, steps))
+                let steps = protocols::steps(check).into_iter().map(|step| (step, None)).collect();
+                Self::new(Kind::Protocol, steps)
             }
-            None => Ok(Self::new(Kind::Connect, Vec::new())),
+            None => Self::new(Kind::Connect, Vec::new()),
         }
     }
 
@@ -611,7 +608,7 @@ mod tests {
         let config = Arc::new(loaded.unwrap().config);
         let shared = Shared::new(Arc::clone(&config), 1, "host".into());
         let proxy = &config.proxies[0];
-        let script = Script::of(proxy).unwrap();
+        let script = Script::of(proxy);
         let txn = attempt::transaction_for_tests(&shared, proxy);
         let state = script.sends_state().then(|| "UP".to_owned());
         let mut run = Run::new(&script, &config, txn, state, true);
@@ -785,7 +782,7 @@ mod tests {
         let text = "backend b\n option tcp-check\n tcp-check connect port 1\n server s 192.0.2.1:80 check\n";
         let config = Arc::new(weir_config::load_str("test", text).unwrap().config);
         let shared = Shared::new(Arc::clone(&config), 1, "host".into());
-        let script = Script::of(&config.proxies[0]).unwrap();
+        let script = Script::of(&config.proxies[0]);
         let txn = attempt::transaction_for_tests(&shared, &config.proxies[0]);
         let run = Run::new(&script, &config, txn, None, true);
         assert_eq!(

@@ -105,6 +105,14 @@ impl Standing {
         });
     }
 
+    /// Starts out down, as a predecessor left it.
+    pub(crate) fn start_down(&self, server: &ServerState) {
+        self.with(|machine| {
+            machine.force_health(Some(false), 0);
+            server.publish(machine);
+        });
+    }
+
     /// Where checks go (`set server ... check-addr`).
     pub fn check_target(&self) -> Target {
         *locked(&self.check_target)

@@ -30,6 +30,9 @@ pub enum Status {
     L7Ok = 15,
     L7OkConditional = 16,
     L7Status = 17,
+    ProcessError = 18,
+    ProcessTimeout = 19,
+    ProcessOk = 20,
 }
 
 impl Status {
@@ -63,6 +66,9 @@ impl Status {
             Self::L7Ok => ("L7OK", "Layer7 check passed"),
             Self::L7OkConditional => ("L7OKC", "Layer7 check conditionally passed"),
             Self::L7Status => ("L7STS", "Layer7 wrong status"),
+            Self::ProcessError => ("PROCERR", "External check error"),
+            Self::ProcessTimeout => ("PROCTOUT", "External check timeout"),
+            Self::ProcessOk => ("PROCOK", "External check passed"),
         }
     }
 
@@ -91,7 +97,7 @@ impl Status {
         match self {
             Self::Unknown | Self::Init => None,
             Self::Checked => Some(CheckResult::Neutral),
-            Self::L4Ok | Self::L6Ok | Self::L7Ok => Some(CheckResult::Passed),
+            Self::L4Ok | Self::L6Ok | Self::L7Ok | Self::ProcessOk => Some(CheckResult::Passed),
             Self::L7OkConditional => Some(CheckResult::ConditionallyPassed),
             Self::HealthAnalyze
             | Self::SocketError
@@ -101,7 +107,9 @@ impl Status {
             | Self::L6Response
             | Self::L7Timeout
             | Self::L7Response
-            | Self::L7Status => Some(CheckResult::Failed),
+            | Self::L7Status
+            | Self::ProcessError
+            | Self::ProcessTimeout => Some(CheckResult::Failed),
         }
     }
 

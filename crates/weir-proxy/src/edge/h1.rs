@@ -47,6 +47,8 @@ pub(crate) struct H1Edge {
     continue_sent: bool,
     /// The response's body ends with the connection.
     close_delimited: bool,
+    /// Plain bytes, of which nobody here knows when they are complete.
+    is_tunnel: bool,
     /// Tell the peer that nothing follows once the output has left.
     half_close: bool,
     /// What was sent of the message in progress, for the log and for errors in the middle of it.
@@ -93,6 +95,7 @@ impl H1Edge {
             expect_continue: false,
             continue_sent: false,
             close_delimited: false,
+            is_tunnel: false,
             half_close: false,
             head_sent: false,
             insecure_framing: false,
@@ -190,7 +193,9 @@ impl H1Edge {
                 continue;
             }
             if self.read_closed {
-                if self.framing == Framing::UntilClose {
+                // RFC 9112 section 9.8: over TLS such a body is complete only if a closure alert says so.
+                let whole = self.is_tunnel || self.stream.ended_cleanly();
+                if self.framing == Framing::UntilClose && whole {
                     self.received_end = true;
                     continue;
                 }
@@ -410,6 +415,7 @@ impl H1Edge {
         self.start_body(Framing::UntilClose);
         self.sending = Sending::UntilClose;
         self.keep_alive = false;
+        self.is_tunnel = true;
     }
 
     pub(super) fn send_data(&mut self, data: &[u8]) -> Result<usize, EdgeError> {

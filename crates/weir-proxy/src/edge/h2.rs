@@ -453,7 +453,9 @@ impl H2Edge {
     }
 
     pub(super) fn send_response(&mut self, response: &Response, body: BodyLength) -> Result<(), EdgeError> {
-        let end = self.head || body == BodyLength::None || body == BodyLength::Exact(0);
+        // The answer to HEAD is over when the server's is, which may have a body where a rule changed the method:
+        // the client's next request finds the server's connection free.
+        let end = body == BodyLength::None || body == BodyLength::Exact(0);
         self.sent_end = end;
         let sent = self.shared.core.borrow_mut().send_response(self.id()?, response, end);
         self.shared.output_queued();
@@ -494,7 +496,7 @@ impl H2Edge {
     }
 
     pub(super) fn send_data(&mut self, data: &[u8]) -> Result<usize, EdgeError> {
-        if self.sent_end {
+        if self.sent_end || self.head {
             return Ok(data.len());
         }
         let stream = self.id()?;
@@ -510,7 +512,7 @@ impl H2Edge {
         let stream = self.id()?;
         let mut core = self.shared.core.borrow_mut();
         let sent = match trailers {
-            Some(fields) if !fields.is_empty() => core.send_trailers(stream, fields),
+            Some(fields) if !fields.is_empty() && !self.head => core.send_trailers(stream, fields),
             _ => core.send_data(stream, &[], true).map(|_| ()),
         };
         drop(core);
@@ -524,7 +526,10 @@ impl H2Edge {
     }
 
     pub(super) fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), EdgeError>> {
-        if self.sent_end || self.stream.is_none_or(|stream| self.shared.core.borrow_mut().can_send(stream)) {
+        if self.sent_end
+            || self.head
+            || self.stream.is_none_or(|stream| self.shared.core.borrow_mut().can_send(stream))
+        {
             return Poll::Ready(Ok(()));
         }
         self.slot(Some(cx), |_| {});

@@ -8,7 +8,7 @@ use weir_balance::DataType;
 use crate::stick_table::TYPE_ORDER;
 
 /// First line of a hello.
-pub(crate) const VERSION_LINE: &str = "HAProxyS 2.1";
+pub const VERSION_LINE: &str = "HAProxyS 2.1";
 
 /// Longest message that is received.
 const MAX_MESSAGE_BYTES: usize = 64 * 1024;
@@ -17,7 +17,7 @@ const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 const MAX_ELEMENTS: u64 = 100;
 
 /// Entries of the receiving side's dictionary of server names.
-pub(crate) const DICTIONARY_SIZE: usize = 128;
+pub const DICTIONARY_SIZE: usize = 128;
 
 const CLASS_CONTROL: u8 = 0;
 const CLASS_ERROR: u8 = 1;
@@ -35,7 +35,7 @@ const INCREMENTAL_TIMED: u8 = 134;
 
 /// A message.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Message {
+pub enum Message {
     /// Teach me everything.
     ResyncRequest,
     /// That was everything.
@@ -44,6 +44,7 @@ pub(crate) enum Message {
     ResyncPartial,
     /// I have learned it.
     ResyncConfirmed,
+    /// Nothing to say.
     Heartbeat,
     /// The other side gives up.
     Failed,
@@ -55,7 +56,9 @@ pub(crate) enum Message {
     Update(RawUpdate),
     /// Updates of a table arrived up to this one.
     Acknowledge {
+        /// The sender's number of the table.
         table: u64,
+        /// The last update of it that arrived.
         update: u32,
     },
     /// Of a later version.
@@ -64,48 +67,58 @@ pub(crate) enum Message {
 
 /// What went wrong with received bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Malformed;
+pub struct Malformed;
 
 /// A table as peers describe it to each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Definition {
+pub struct Definition {
     /// The sender's number of it.
-    pub(crate) id: u64,
-    pub(crate) name: Vec<u8>,
-    pub(crate) key: KeyForm,
-    pub(crate) expire_ms: u64,
+    pub id: u64,
+    /// The table's name.
+    pub name: Vec<u8>,
+    /// How its keys are written.
+    pub key: KeyForm,
+    /// How long its entries last.
+    pub expire_ms: u64,
     /// Stored types by number, with elements and period.
-    pub(crate) stored: Vec<Stored>,
+    pub stored: Vec<Stored>,
 }
 
 /// A stored type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Stored {
-    /// Its number: its place in [`TYPE_ORDER`].
-    pub(crate) number: u8,
-    pub(crate) elements: u64,
-    pub(crate) period_ms: u64,
+pub struct Stored {
+    /// Its number: its place in the protocol's order of types.
+    pub number: u8,
+    /// Elements of an array; 1 for other types.
+    pub elements: u64,
+    /// Period of a rate; 0 for other types.
+    pub period_ms: u64,
 }
 
 /// How keys are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum KeyForm {
+pub enum KeyForm {
+    /// Four bytes.
     Integer,
+    /// An address.
     Ipv4,
+    /// An address.
     Ipv6,
     /// With its length.
     Text {
+        /// Most bytes of one.
         most: usize,
     },
     /// Always as long.
     Binary {
+        /// Bytes of each.
         len: usize,
     },
 }
 
 /// An update whose data wait for the definition.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct RawUpdate {
+pub struct RawUpdate {
     incremental: bool,
     timed: bool,
     body: Vec<u8>,
@@ -113,7 +126,8 @@ pub(crate) struct RawUpdate {
 
 /// A value of an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Datum {
+pub enum Datum {
+    /// A number.
     Count(u64),
     /// Age of the running period, its events, those of the one before.
     Rate(u64, u64, u64),
@@ -123,19 +137,20 @@ pub(crate) enum Datum {
 
 /// An entry as it is now.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Update {
+pub struct Update {
     /// Number of the update; incremental ones go on from the last.
-    pub(crate) number: Option<u32>,
-    pub(crate) key: Vec<u8>,
+    pub number: Option<u32>,
+    /// The key as its form writes it.
+    pub key: Vec<u8>,
     /// Values by type, an element each.
-    pub(crate) data: Vec<(DataType, Vec<Datum>)>,
+    pub data: Vec<(DataType, Vec<Datum>)>,
 }
 
 /// Names the other side sent, by their numbers.
-pub(crate) type Dictionary = Vec<Option<Vec<u8>>>;
+pub type Dictionary = Vec<Option<Vec<u8>>>;
 
 /// Writes a number: below 240 in one byte, then four bits in the first and seven in each of the next.
-pub(crate) fn put_number(mut number: u64, out: &mut Vec<u8>) {
+pub fn put_number(mut number: u64, out: &mut Vec<u8>) {
     if number < 240 {
         out.push(number as u8);
         return;
@@ -150,7 +165,7 @@ pub(crate) fn put_number(mut number: u64, out: &mut Vec<u8>) {
 }
 
 /// Reads a number; `None` when it is not complete (or longer than 64 bits).
-pub(crate) fn take_number(input: &mut &[u8]) -> Option<u64> {
+pub fn take_number(input: &mut &[u8]) -> Option<u64> {
     let (&first, mut rest) = input.split_first()?;
     let mut number = u64::from(first);
     if first >= 240 {
@@ -182,7 +197,7 @@ fn take_u32(input: &mut &[u8]) -> Option<u32> {
 }
 
 /// Reads the next message; `None` when it is not complete.  Consumes what it read.
-pub(crate) fn next_message(input: &mut &[u8]) -> Result<Option<Message>, Malformed> {
+pub fn next_message(input: &mut &[u8]) -> Result<Option<Message>, Malformed> {
     let mut rest = *input;
     let Some(&[class, kind]) = take(&mut rest, 2) else { return Ok(None) };
     let mut body = &[][..];
@@ -267,7 +282,7 @@ fn frame(kind: u8, body: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Writes a message.
-pub(crate) fn put(message: &Message, out: &mut Vec<u8>) {
+pub fn put(message: &Message, out: &mut Vec<u8>) {
     let mut body = Vec::new();
     match message {
         Message::ResyncRequest => out.extend([CLASS_CONTROL, 0]),
@@ -331,7 +346,7 @@ fn put_definition(definition: &Definition, body: &mut Vec<u8>) {
 }
 
 /// The update of an entry, in the form of its table.
-pub(crate) fn raw_update(definition: &Definition, update: &Update) -> RawUpdate {
+pub fn raw_update(definition: &Definition, update: &Update) -> RawUpdate {
     let mut body = Vec::new();
     if let Some(number) = update.number {
         body.extend(number.to_be_bytes());
@@ -364,7 +379,7 @@ pub(crate) fn raw_update(definition: &Definition, update: &Update) -> RawUpdate 
 }
 
 /// Reads an update with the definition of its table; values of types unknown here end it.
-pub(crate) fn read_update(
+pub fn read_update(
     definition: &Definition,
     raw: &RawUpdate,
     dictionary: &mut Dictionary,

@@ -3,13 +3,15 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use weir_http::FieldName;
+
 use super::phases::{AFTER, CONNECTION, CONTENT, REQUEST, RES_CONTENT, RESPONSE, SESSION, TCP};
 use super::stick::number_or_expr;
 use super::{Action, ActionEntry, Flow, Phase, Step, Words, action};
 use crate::args::parse_time;
 use crate::expr::Expr;
 use crate::scope::Target;
-use crate::txn::{AttachServer, Marking};
+use crate::txn::{AttachServer, CacheStore, CacheUse, Marking};
 use crate::{Diagnostic, Scope, Txn};
 
 const ADDRESS: u8 = CONNECTION | SESSION | CONTENT | REQUEST;
@@ -356,10 +358,22 @@ struct Cache {
 
 impl Action for Cache {
     fn run(&self, txn: &mut Txn, _: Phase) -> Step {
-        let place = if self.store { &mut txn.cache_store } else { &mut txn.cache_use };
-        *place = Some(Arc::clone(&self.name));
+        let cache = Arc::clone(&self.name);
+        if !self.store {
+            txn.cache_use = Some(Box::new(CacheUse { cache, key: cache_key(txn) }));
+        } else if let Some(head) = txn.response.as_ref().filter(|head| head.status == 200).cloned() {
+            txn.cache_store = Some(Box::new(CacheStore { cache, head }));
+        }
         Step::Next
     }
+}
+
+/// The target URI (RFC 9111 section 2), with the scheme that the client used.
+fn cache_key(txn: &Txn) -> Box<[u8]> {
+    let scheme: &[u8] = if txn.session.tls.is_some() { b"https://" } else { b"http://" };
+    let host = txn.request.fields.first(FieldName::Host).or_else(|| txn.request.uri_authority());
+    let host = host.unwrap_or_default().to_ascii_lowercase();
+    [scheme, &host, txn.request.path_and_query()].concat().into()
 }
 
 fn parse_cache(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {

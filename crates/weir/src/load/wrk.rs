@@ -1,0 +1,135 @@
+//! The command lines of wrk and wrk2.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::Parser;
+use weir_load::Setup;
+use weir_load::goal::duration;
+use weir_load::request::{self, RequestText};
+use weir_load::result::{Load, Personality};
+use weir_load::setup::Weighted;
+use weir_load::url::Url;
+
+use super::arguments::count;
+use super::{Outputs, Refused, Task};
+
+/// How long wrk2 runs before it counts latencies; a shorter run is measured from the beginning.
+const CALIBRATION: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Parser)]
+#[command(name = "wrk", disable_version_flag = true)]
+struct Options {
+    /// Connections to keep open.
+    #[arg(short, long, default_value = "10", value_parser = count)]
+    connections: u64,
+    /// Duration of test.
+    #[arg(short, long, default_value = "10s", value_parser = duration)]
+    duration: Duration,
+    /// Number of threads to use.
+    #[arg(short, long, default_value = "2", value_parser = count)]
+    threads: u64,
+    /// Load Lua script file: not implemented yet.
+    #[arg(short, long)]
+    script: Option<String>,
+    /// Add header to request.
+    #[arg(short = 'H', long = "header", value_parser = request::header)]
+    headers: Vec<(String, String)>,
+    /// Print latency statistics.
+    #[arg(short = 'L', long)]
+    latency: bool,
+    /// Print uncorrected latency statistics (wrk2).
+    #[arg(short = 'U', long = "u_latency")]
+    u_latency: bool,
+    /// Work rate: requests a second of all threads (wrk2).
+    #[arg(short = 'R', long, value_parser = count)]
+    rate: Option<u64>,
+    /// Socket/request timeout.
+    #[arg(long, default_value = "2s", value_parser = duration)]
+    timeout: Duration,
+    /// Print version details.
+    #[arg(short, long)]
+    version: bool,
+    url: Option<String>,
+}
+
+/// The task that a command line of wrk or wrk2 describes.
+pub(super) fn task(personality: Personality, words: impl Iterator<Item = OsString>) -> Result<Task, Refused> {
+    let words = std::iter::once(OsString::from("wrk")).chain(words);
+    let options = Options::try_parse_from(words)?;
+    if options.version {
+        return Err(Refused::Value(format!("the wrk of weir {}", env!("CARGO_PKG_VERSION"))));
+    }
+    if options.script.is_some() {
+        return Err(Refused::Value("--script is not implemented yet".into()));
+    }
+    let url = Url::parse(&options.url.ok_or_else(|| "a URL is missing".to_owned())?)?;
+    let load = match (personality, options.rate) {
+        (Personality::Wrk2, None) => {
+            return Err(Refused::Value("Throughput MUST be specified with the --rate or -R option".into()));
+        }
+        (Personality::Wrk2, Some(rate)) => Load::Rate { per_second: rate as f64 },
+        (_, Some(_)) => return Err(Refused::Value("--rate is an option of wrk2".into())),
+        (_, None) => Load::Closed,
+    };
+    let warm_up = match load {
+        Load::Rate { .. } if options.duration > CALIBRATION => CALIBRATION,
+        _ => Duration::ZERO,
+    };
+    let label = url.to_string();
+    let request = RequestText { method: "GET".into(), url, headers: options.headers, body: Vec::new() };
+    let setup = Setup {
+        label,
+        requests: vec![Weighted { request, weight: 1 }],
+        threads: u32::try_from(options.threads).unwrap_or(u32::MAX),
+        connections: u32::try_from(options.connections).unwrap_or(u32::MAX),
+        load,
+        duration: Some(options.duration - warm_up),
+        warm_up,
+        timeout: options.timeout,
+        // Neither of them looks at certificates.
+        insecure: true,
+        ..Setup::default()
+    };
+    let latency = options.latency || options.u_latency;
+    let outputs = Outputs { personality, latency, quiet: true, ..Outputs::default() };
+    Ok(Task::Run { setup: Box::new(setup), outputs })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setup(personality: Personality, line: &str) -> Result<Setup, String> {
+        match task(personality, line.split(' ').map(OsString::from)) {
+            Ok(Task::Run { setup, .. }) => Ok(*setup),
+            Ok(other) => panic!("{other:?}"),
+            Err(Refused::Usage(error)) => Err(error.to_string()),
+            Err(Refused::Value(why)) => Err(why),
+        }
+    }
+
+    #[test]
+    fn translated() {
+        let wrk = setup(Personality::Wrk, "-t4 -c 1k -d 2m -H a:b --latency http://h/").unwrap();
+        assert_eq!((wrk.threads, wrk.connections, wrk.load), (4, 1000, Load::Closed));
+        assert_eq!((wrk.duration, wrk.timeout), (Some(Duration::from_secs(120)), Duration::from_secs(2)));
+        let wrk2 = setup(Personality::Wrk2, "-d15 -R 2k http://h/").unwrap();
+        assert_eq!((wrk2.warm_up, wrk2.duration), (CALIBRATION, Some(Duration::from_secs(5))));
+        assert_eq!(wrk2.load, Load::Rate { per_second: 2000.0 });
+        assert_eq!(setup(Personality::Wrk2, "-d10s -R 2k http://h/").unwrap().warm_up, Duration::ZERO);
+    }
+
+    #[test]
+    fn refused() {
+        let check = |personality, line, why: &str| {
+            let error = setup(personality, line).unwrap_err();
+            assert!(error.contains(why), "{line}: {error}");
+        };
+        check(Personality::Wrk, "-s x.lua http://h/", "not implemented yet");
+        check(Personality::Wrk, "-R 5 http://h/", "wrk2");
+        check(Personality::Wrk2, "http://h/", "MUST be specified");
+        check(Personality::Wrk, "--nonsense", "unexpected argument");
+        check(Personality::Wrk, "-c1", "URL is missing");
+    }
+}
