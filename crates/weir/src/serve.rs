@@ -104,7 +104,7 @@ fn prepare(setup: &mut Setup) -> Result<Plane, String> {
     let before = privileges::priority()?;
     let global = &setup.config.global;
     privileges::set_priority(global.renice_startup)?;
-    let renice = global.renice_runtime.or(global.renice_startup.map(|_| before));
+    let renice = global.renice_runtime.or_else(|| global.renice_startup.map(|_| before));
     let identity = Identity::of(global)?;
     let open = open(&setup.config, &mut setup.inheritance)?;
     if let Some(warning) = privileges::limit_descriptors(&mut setup.config.global, open.len())? {
