@@ -110,6 +110,7 @@ fn prepare(setup: &mut Setup) -> Result<Plane, String> {
     if let Some(warning) = privileges::limit_descriptors(&mut setup.config.global, open.len())? {
         setup.console.warning(&warning);
     }
+    privileges::use_small_pages();
     if let Some(mib) = setup.options.max_memory_mib {
         privileges::limit_memory(mib)?;
     }
