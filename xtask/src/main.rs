@@ -8,6 +8,7 @@ mod arguments;
 mod debian;
 mod place;
 mod program;
+mod python;
 
 mod bench;
 mod check;
@@ -29,6 +30,13 @@ usage: cargo xtask COMMAND [options]
   bench       measure CPU time a request, memory and start-up time, beside haproxy, nginx and h2o
               [--row NAME] [--rounds N] [--seconds S] [--subjects weir,haproxy,nginx,h2o]
               [--program PATH] [--profile PROFILE]
+  bench latency
+              highest rate, and latency by percentile at parts of it, over HTTPS; writes a page with plots
+              [--seconds S] [--rounds N] [--subjects weir,haproxy,nginx,h2o,envoy,caddy] [--step S]
+              [--from RATE] [--connections N] [--path /bytes/1000] [--program PATH] [--profile PROFILE]
+  bench compression
+              requests/s, CPU time and size of every algorithm and level; writes a page with plots
+              [--seconds S] [--rounds N] [--subjects weir,haproxy,nginx] [--program PATH] [--profile PROFILE]
   fuzz        feed mutated input to the parsers; one target, or all in turn
               [--seconds N] [TARGET]
   h2spec      run the HTTP/2 conformance cases on weir, in clear and over TLS

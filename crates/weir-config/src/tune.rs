@@ -608,7 +608,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.listener.multi-queue",
         "<on|fair|off>",
         "How connections are spread over threads",
-        How::NoEffect(SCHEDULER),
+        How::NoEffect("a connection goes to the thread with the fewest clients, as with \"on\""),
     ),
     entry(
         "tune.notsent-lowat.client",

@@ -11,12 +11,12 @@ mod live;
 mod page;
 mod summary;
 mod table;
-mod units;
+pub mod units;
 
 pub use hgrm::hgrm;
 pub use json::{MAX_FILE_BYTES, read, write};
 pub use live::Live;
-pub use page::{MAX_RUNS, page};
+pub use page::{MAX_RUNS, by_rate, figure, figures, page, percentiles, sheet};
 pub use summary::{opening, summary};
 pub use table::table;
 

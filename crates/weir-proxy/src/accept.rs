@@ -1,13 +1,16 @@
-//! Accepting: within the limits of the process, the frontend and the bind line.
+//! Accepting: within the limits of the process, the frontend and the bind line.  Which thread serves a connection is
+//! `accept_queue`'s.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use tokio::sync::mpsc;
 use weir_config::model::Config;
-use weir_net::listen::Acceptor;
+use weir_net::listen::{Accepted, Acceptor};
 use weir_net::timers::now_ms;
 
+use crate::accept_queue::{Arrival, Passed};
 use crate::connection::{self, Entry};
 use crate::counters::Rate;
 use crate::log::level;
@@ -19,8 +22,17 @@ const RATE_PAUSE: Duration = Duration::from_millis(10);
 /// Ports below need rights to be used.
 const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 
-/// Accepts connections on one thread's end of a listening socket until the soft stop.
-pub(crate) async fn run(worker: Rc<Worker>, entry: Rc<Entry>, mut acceptor: Acceptor) {
+/// Accepts connections on one thread's end of a listening socket until the soft stop, and takes those that other threads
+/// accepted for it.
+pub(crate) async fn run(worker: Rc<Worker>, entry: Rc<Entry>, acceptor: Acceptor) {
+    let queue = entry.queues.open(worker.thread, worker.shared.threads);
+    if worker.shared.threads > 1 {
+        tokio::task::spawn_local(receive(Rc::clone(&worker), Rc::clone(&entry), queue));
+    }
+    accept(worker, entry, acceptor).await;
+}
+
+async fn accept(worker: Rc<Worker>, entry: Rc<Entry>, mut acceptor: Acceptor) {
     let mut stop = worker.shared.stop_signal.subscribe();
     let mut batch = Vec::new();
     let most = worker.config().global.tune.maxaccept.max(1);
@@ -46,10 +58,57 @@ pub(crate) async fn run(worker: Rc<Worker>, entry: Rc<Entry>, mut acceptor: Acce
             shared.connections.fetch_add(1, Relaxed);
             shared.total_connections.fetch_add(1, Relaxed);
             shared.connection_rate.hit(now_ms());
-            let (worker, entry) = (Rc::clone(&worker), Rc::clone(&entry));
-            tokio::task::spawn_local(connection::serve(worker, entry, Box::new(accepted)));
+            share_out(&worker, &entry, accepted);
         }
     }
+}
+
+/// Serves a connection here, or passes it to a thread that has less to do.
+fn share_out(worker: &Rc<Worker>, entry: &Rc<Entry>, accepted: Accepted) {
+    let thread = entry.queues.choose(worker.thread);
+    if thread == worker.thread {
+        serve(worker, entry, accepted);
+        return;
+    }
+    let arrival = Arrival::new(&worker.shared, entry, thread);
+    // What cannot be taken off this event loop is lost, and its place is free again.
+    let Ok(stream) = accepted.stream.detach() else { return };
+    if let Err(back) = entry.queues.pass(thread, Passed { stream, peer: accepted.peer, arrival }) {
+        take(worker, entry, back);
+    }
+}
+
+/// Takes connections that other threads accepted.  At the soft stop those on their way are still served.
+async fn receive(worker: Rc<Worker>, entry: Rc<Entry>, mut queue: mpsc::UnboundedReceiver<Passed>) {
+    let mut stop = worker.shared.stop_signal.subscribe();
+    loop {
+        let passed = tokio::select! {
+            biased;
+            passed = queue.recv() => passed,
+            _ = stop.wait_for(|stopping| *stopping) => break,
+        };
+        let Some(passed) = passed else { return };
+        take(&worker, &entry, passed);
+    }
+    queue.close();
+    while let Some(passed) = queue.recv().await {
+        take(&worker, &entry, passed);
+    }
+}
+
+fn take(worker: &Rc<Worker>, entry: &Rc<Entry>, passed: Passed) {
+    let Passed { stream, peer, arrival } = passed;
+    if let Ok(stream) = stream.attach() {
+        // Counted on its own before the place that was held for it is given back.
+        worker.shared.connections.fetch_add(1, Relaxed);
+        serve(worker, entry, Accepted { stream, peer });
+    }
+    drop(arrival);
+}
+
+fn serve(worker: &Rc<Worker>, entry: &Rc<Entry>, accepted: Accepted) {
+    let (worker, entry) = (Rc::clone(worker), Rc::clone(entry));
+    tokio::task::spawn_local(connection::serve(worker, entry, Box::new(accepted)));
 }
 
 /// Connections that may be accepted now.

@@ -19,6 +19,7 @@ use weir_net::{Address, Stream};
 use weir_rules::txn::ProxyName;
 use weir_rules::{Flow, Rule, Session, Txn, action};
 
+use crate::accept_queue::AcceptQueues;
 use crate::buffer::Buffer;
 use crate::counters::Counter;
 use crate::edge::h2::{H2Shared, Incoming};
@@ -26,7 +27,7 @@ use crate::edge::{Edge, EdgeError, H1Edge};
 use crate::exchange::{self, Exchange, Stop};
 use crate::reverse::Reversed;
 use crate::server_tls::Acceptor;
-use crate::state::ListenerState;
+use crate::state::{ListenerState, Shared};
 use crate::stick_track::{self, SessionEnd};
 use crate::worker::Worker;
 use crate::{finish, h2_settings, reverse, tcp};
@@ -51,9 +52,21 @@ pub(crate) struct Entry {
     pub(crate) parse: ParseOptions,
     /// Its state, shared by all threads.
     pub(crate) state: Arc<ListenerState>,
+    /// The threads that serve its socket.
+    pub(crate) queues: Arc<AcceptQueues>,
 }
 
 impl Entry {
+    /// Counts a connection in that `thread` serves.
+    pub(crate) fn enter(&self, shared: &Shared, thread: usize) {
+        shared.proxies[self.front].front_current.enter();
+        self.state.current.enter();
+        self.queues.enter(thread);
+        if self.tls.is_some() {
+            shared.tls_connections.fetch_add(1, Relaxed);
+        }
+    }
+
     /// Counts for the frontend and the listener.
     fn count(&self, worker: &Worker, counter: Counter) {
         worker.count_front(self.front, counter, 1);
@@ -71,13 +84,8 @@ struct Presence {
 impl Presence {
     fn new(worker: &Rc<Worker>, entry: &Rc<Entry>) -> Self {
         worker.connections.set(worker.connections.get() + 1);
-        worker.state(entry.front).front_current.enter();
-        entry.state.current.enter();
-        let tls = entry.tls.is_some();
-        if tls {
-            worker.shared.tls_connections.fetch_add(1, Relaxed);
-        }
-        Self { worker: Rc::clone(worker), entry: Rc::clone(entry), tls }
+        entry.enter(&worker.shared, worker.thread);
+        Self { worker: Rc::clone(worker), entry: Rc::clone(entry), tls: entry.tls.is_some() }
     }
 }
 
@@ -87,6 +95,7 @@ impl Drop for Presence {
         self.worker.connections.set(self.worker.connections.get() - 1);
         self.worker.state(self.entry.front).front_current.leave();
         self.entry.state.current.leave();
+        self.entry.queues.leave(self.worker.thread);
         if self.tls {
             shared.tls_connections.fetch_sub(1, Relaxed);
         }

@@ -5,8 +5,8 @@
 //! client bytes < connection < finish < filter < forward < response_rules < server bytes
 //! ```
 //!
-//! One thread runs one event loop; a connection stays on the thread that accepted it.  What threads share
-//! ([`state`]) is read without locks.
+//! One thread runs one event loop; a connection stays on the thread that it was given to when it was accepted.  What
+//! threads share ([`state`]) is read without locks.
 
 // The comments keep the stages in the order of the request.
 
@@ -15,6 +15,8 @@ pub mod process;
 pub mod listeners;
 
 mod accept;
+
+pub mod accept_queue;
 
 mod connection;
 

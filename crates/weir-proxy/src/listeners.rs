@@ -7,6 +7,7 @@ use weir_net::handover::Inheritance;
 use weir_net::kernel_buffers::KernelBuffers;
 use weir_net::listen::{BindAddress, Ipv6Scope, ListenError, ListenOptions, Listener};
 
+use crate::accept_queue::AcceptQueues;
 use crate::resolve;
 
 /// A listening socket and the bind line it belongs to.
@@ -18,6 +19,8 @@ pub struct Listening {
     pub bind: Bind,
     /// The socket.
     pub listener: Arc<Listener>,
+    /// How its connections are shared out among threads.
+    pub queues: Arc<AcceptQueues>,
 }
 
 /// What connections on a socket are for.
@@ -54,7 +57,12 @@ pub fn bind_all(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Li
         let Some(address) = address_of(&bind.addr) else { continue };
         match Listener::bind(&address, &options_of(bind, &config.global), inheritance) {
             Ok(listener) => {
-                listening.push(Listening { role, bind: bind.clone(), listener: Arc::new(listener) });
+                listening.push(Listening {
+                    role,
+                    bind: bind.clone(),
+                    listener: Arc::new(listener),
+                    queues: Arc::default(),
+                });
             }
             Err(error) => errors.push(error),
         }

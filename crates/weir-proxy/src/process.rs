@@ -350,6 +350,7 @@ fn listen(
                 tls: tls.cloned(),
                 parse: worker.request_options(proxy),
                 state: Arc::clone(state),
+                queues: Arc::clone(&listening.queues),
             };
             tokio::task::spawn_local(accept::run(Rc::clone(worker), Rc::new(entry), acceptor));
         }

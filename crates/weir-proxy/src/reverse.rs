@@ -133,6 +133,8 @@ fn entry(worker: &Worker, front: usize, bind: &Bind) -> Option<Entry> {
         tls: None,
         parse: worker.request_options(worker.proxy(front)),
         state: Arc::clone(worker.state(front).listener(bind.id)?),
+        // Its connections are not accepted: they stay on the thread that opened them.
+        queues: Arc::default(),
     })
 }
 

@@ -49,6 +49,13 @@ impl Place {
         )
     }
 
+    /// What the subjects share their cores with where they run on all of them.
+    pub(super) fn sharing(&self) -> String {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let priority = if self.real_time { ", both at real-time priority" } else { "" };
+        format!("The subject shares the machine's {cores} cores with the generator and the origin{priority}.")
+    }
+
     fn certificate(&self) -> Result<(), String> {
         let openssl = debian::need("openssl", "openssl")?;
         let folder = self.scratch.path();
@@ -77,6 +84,16 @@ impl Place {
         Ok(())
     }
 
+    /// Writes pages of these sizes, the beginnings of the largest fixture: `comp-SIZE.html`.
+    pub(super) fn pages(&self, sizes: &[usize]) -> Result<(), String> {
+        let text = place::read(&configurations().join("fixtures/page-76k.html"))?;
+        for size in sizes {
+            let page = text.get(..*size).ok_or_else(|| format!("there is no page of {size} bytes"))?;
+            place::write(&self.www().join(format!("comp-{size}.html")), page)?;
+        }
+        Ok(())
+    }
+
     fn www(&self) -> PathBuf {
         self.scratch.path().join("www")
     }
@@ -99,18 +116,35 @@ impl Place {
         command
     }
 
-    fn configure(&self, template: &Path, name: &str, port: u16, origin: u16) -> Result<PathBuf, String> {
-        let text = fill(
-            &place::read(template)?,
-            &[
-                ("PORT", port.to_string()),
-                ("ORIGIN", origin.to_string()),
-                ("NAME", name.to_owned()),
-                ("FOLDER", self.scratch.path().display().to_string()),
-                ("FIXTURES", self.www().display().to_string()),
-            ],
-        );
-        let file = self.scratch.path().join(format!("{name}.conf"));
+    /// A command that runs on all cores, before the proxies there.
+    pub(super) fn on_all_cores(&self, program: &Path) -> Command {
+        if !self.real_time {
+            return Command::new(program);
+        }
+        let mut command = Command::new("chrt");
+        command.args(["-r", "1"]).arg(program);
+        command
+    }
+
+    fn configure(
+        &self,
+        template: &Path,
+        name: &str,
+        ports: [u16; 2],
+        more: &[(&str, String)],
+    ) -> Result<PathBuf, String> {
+        let [port, origin] = ports;
+        let mut values = vec![
+            ("PORT", port.to_string()),
+            ("ORIGIN", origin.to_string()),
+            ("NAME", name.to_owned()),
+            ("FOLDER", self.scratch.path().display().to_string()),
+            ("FIXTURES", self.www().display().to_string()),
+        ];
+        values.extend(more.iter().cloned());
+        let text = fill(&place::read(template)?, &values);
+        let end = template.extension().and_then(|end| end.to_str()).unwrap_or("conf");
+        let file = self.scratch.path().join(format!("{name}.{end}"));
         place::write(&file, &text)?;
         Ok(file)
     }
@@ -119,12 +153,44 @@ impl Place {
     pub(super) fn origin(&self) -> Result<Running, String> {
         let nginx = debian::need("nginx", "nginx")?;
         let port = free_port()?;
-        let file = self.configure(&configurations().join("origin/nginx.conf"), "origin", port, 0)?;
+        let file = self.configure(&configurations().join("origin/nginx.conf"), "origin", [port, 0], &[])?;
         let mut command = self.on_client_core(&nginx);
         command.arg("-p").arg(self.scratch.path()).arg("-c").arg(file);
         Running::start(command, "origin", port, self.scratch.path())
     }
+
+    /// Starts `weir origin` on all cores.
+    pub(super) fn weir_origin(&self, weir: &Path, threads: u32) -> Result<Running, String> {
+        let port = free_port()?;
+        let mut command = self.on_all_cores(weir);
+        command.args(["origin", "-q", "-t", &threads.to_string(), "--listen"]);
+        command.arg(format!("127.0.0.1:{port}"));
+        Running::start(command, "origin", port, self.scratch.path())
+    }
 }
+
+/// How a subject is started, its configuration's name apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start<'a> {
+    pub(super) cores: Cores,
+    /// What stands in the configuration for more names between `@`.
+    pub(super) values: &'a [(&'a str, String)],
+}
+
+/// Where a subject runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cores {
+    /// Alone on the proxy's core.
+    One,
+    /// Everywhere, beside client and origin.
+    All,
+}
+
+/// One core, nothing more to fill in.
+const PLAIN: Start<'static> = Start { cores: Cores::One, values: &[] };
+
+/// Every program that may be a subject.
+pub(super) const NAMES: [&str; 6] = ["weir", "haproxy", "nginx", "h2o", "envoy", "caddy"];
 
 /// A program that is measured.
 #[derive(Debug)]
@@ -135,7 +201,7 @@ pub(crate) struct Subject {
 
 impl Subject {
     pub(crate) fn new(name: &str, program: PathBuf) -> Result<Self, String> {
-        let name = ["weir", "haproxy", "nginx", "h2o"]
+        let name = NAMES
             .into_iter()
             .find(|known| *known == name)
             .ok_or_else(|| format!("there is no subject '{name}'"))?;
@@ -149,10 +215,23 @@ impl Subject {
         matches!(self.name, "weir" | "haproxy")
     }
 
+    /// What the program says of its version.
+    pub(super) fn version(&self) -> String {
+        let option = match self.name {
+            "envoy" => "--version",
+            "caddy" => "version",
+            _ => "-v",
+        };
+        let said = Command::new(&self.program).arg(option).output();
+        said.map_or_else(|error| error.to_string(), |said| version_in(self.name, &said.stdout, &said.stderr))
+    }
+
     fn template(&self, setup: &str) -> PathBuf {
         let (folder, end) = match self.name {
             "nginx" => ("nginx", "conf"),
             "h2o" => ("h2o", "conf"),
+            "envoy" => ("envoy", "yaml"),
+            "caddy" => ("caddy", "caddyfile"),
             _ => ("haproxy", "cfg"),
         };
         configurations().join(folder).join(format!("{setup}.{end}"))
@@ -165,17 +244,44 @@ impl Subject {
 
     /// Starts it with one of its configurations.
     pub(super) fn start(&self, place: &Place, setup: &str, origin: u16) -> Result<Running, String> {
+        self.start_as(place, setup, origin, PLAIN)
+    }
+
+    /// Starts it with one of its configurations, in a way of its own.
+    pub(super) fn start_as(
+        &self,
+        place: &Place,
+        setup: &str,
+        origin: u16,
+        start: Start<'_>,
+    ) -> Result<Running, String> {
         let port = free_port()?;
-        let file = place.configure(&self.template(setup), self.name, port, origin)?;
-        self.start_with(place, &file, port)
+        let file = place.configure(&self.template(setup), self.name, [port, origin], start.values)?;
+        self.launch(place, &file, port, start.cores)
     }
 
     /// Starts it with a configuration file.
     pub(crate) fn start_with(&self, place: &Place, file: &Path, port: u16) -> Result<Running, String> {
-        let mut command = place.on_proxy_core(&self.called(place)?);
+        self.launch(place, file, port, Cores::One)
+    }
+
+    fn launch(&self, place: &Place, file: &Path, port: u16, cores: Cores) -> Result<Running, String> {
+        let program = self.called(place)?;
+        let mut command = match cores {
+            Cores::One => place.on_proxy_core(&program),
+            Cores::All => Command::new(&program),
+        };
         match self.name {
             "nginx" => command.arg("-p").arg(place.scratch.path()).arg("-c").arg(file),
             "h2o" => command.arg("-c").arg(file),
+            "envoy" => command
+                .args(["--concurrency", "2", "--use-dynamic-base-id", "--log-level", "error", "-c"])
+                .arg(file),
+            // It keeps certificates and settings of its own at home.
+            "caddy" => command
+                .env("HOME", place.scratch.path())
+                .args(["run", "--adapter", "caddyfile", "--config"])
+                .arg(file),
             _ => command.arg("-db").arg("-f").arg(file),
         };
         Running::start(command, self.name, port, place.scratch.path())
@@ -258,6 +364,16 @@ impl Drop for Running {
     }
 }
 
+/// The version in what a program says, on either stream: of the line that begins with its name, or the first with a digit.
+fn version_in(name: &str, stdout: &[u8], stderr: &[u8]) -> String {
+    let said = [String::from_utf8_lossy(stdout), String::from_utf8_lossy(stderr)].join("\n");
+    let named = said.lines().find(|line| line.to_lowercase().starts_with(name));
+    let line = named.or_else(|| said.lines().find(|line| line.contains(|char: char| char.is_ascii_digit())));
+    let version = line.map(|line| line.split_once("version").map_or(line, |(_, version)| version));
+    let words = version.unwrap_or_default().split([' ', ':']);
+    words.into_iter().find(|word| !word.is_empty()).unwrap_or("of an unknown version").to_owned()
+}
+
 fn address(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
 }
@@ -268,4 +384,22 @@ pub(crate) fn free_port() -> Result<u16, String> {
         .and_then(|listener| listener.local_addr())
         .map(|address| address.port())
         .map_err(|error| format!("there is no free port: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_on_either_stream() {
+        let check = |name: &str, stdout: &str, stderr: &str, expected: &str| {
+            assert_eq!(version_in(name, stdout.as_bytes(), stderr.as_bytes()), expected);
+        };
+        check("haproxy", "HAProxy version 2.6.12-1 2026/10/17\nStatus: fine\n", "", "2.6.12-1");
+        check("weir", "HAProxy version 3.0.11-weir compatible\nWeir version 0.1.0\n", "", "0.1.0");
+        check("nginx", "", "nginx version: nginx/1.22.1\n", "nginx/1.22.1");
+        check("envoy", "\n\n/bin/envoy  version: 1.40 x\n", "", "1.40");
+        check("caddy", "v2.11.7 h1:abc\n", "", "v2.11.7");
+        check("caddy", "", "", "of an unknown version");
+    }
 }

@@ -37,15 +37,7 @@ pub fn page(runs: &[RunResult]) -> String {
         [only] => format!("Load test: {only}"),
         _ => format!("Load tests: {}", names.join(", ")),
     };
-    let mut html = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
-         script-src 'unsafe-inline'\">\n<title>{}</title>\n<style>\n{}</style></head><body>\n<h1>{}</h1>\n",
-        escape(&title),
-        include_str!("page/style.css"),
-        escape(&title)
-    );
+    let mut html = String::new();
     if let [run] = runs {
         html.push_str(&format!("<p class=\"soft\">{}</p>\n", escape(&plan(&run.plan))));
     }
@@ -62,7 +54,7 @@ pub fn page(runs: &[RunResult]) -> String {
         [run] => tiles(&mut html, run),
         _ => overview(&mut html, runs, &names),
     }
-    html.push_str(&percentile_plot(runs, &names));
+    html.push_str(&percentile_plot("Latency by percentile", runs, &names));
     html.push_str(&ramp_plot(runs, &names));
     html.push_str(&latency_over_time(runs, &names));
     html.push_str(&rate_over_time(runs, &names));
@@ -70,8 +62,36 @@ pub fn page(runs: &[RunResult]) -> String {
     for (run, name) in runs.iter().zip(&names) {
         details(&mut html, run, (runs.len() > 1).then_some(name.as_str()));
     }
-    html.push_str(&format!("<script>\n{}</script>\n</body></html>\n", include_str!("page/script.js")));
-    html
+    sheet(&title, &html)
+}
+
+/// The frame of a page that needs no other file: `body` is HTML, `title` is text.
+#[must_use]
+pub fn sheet(title: &str, body: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+         script-src 'unsafe-inline'\">\n<title>{title}</title>\n<style>\n{}</style></head><body>\n<h1>{title}</h1>\n\
+         {body}<script>\n{}</script>\n</body></html>\n",
+        include_str!("page/style.css"),
+        include_str!("page/script.js")
+    )
+}
+
+/// A part of a page: latency by percentile of at most [`MAX_RUNS`] runs; the title is the only one on its page.
+#[must_use]
+pub fn percentiles(title: &str, runs: &[RunResult]) -> String {
+    let runs = &runs[..runs.len().min(MAX_RUNS)];
+    percentile_plot(title, runs, &names(runs))
+}
+
+/// A part of a page: latency by rate of at most [`MAX_RUNS`] ramps.
+#[must_use]
+pub fn by_rate(runs: &[RunResult]) -> String {
+    let runs = &runs[..runs.len().min(MAX_RUNS)];
+    ramp_plot(runs, &names(runs))
 }
 
 /// What the runs are called: their labels, with a number where two have the same.
@@ -130,7 +150,7 @@ fn tiles(html: &mut String, run: &RunResult) {
 }
 
 /// A table of figures: a name, then a cell for each column.
-fn figures(html: &mut String, columns: &[String], rows: &[(String, Vec<String>)]) {
+pub fn figures(html: &mut String, columns: &[String], rows: &[(String, Vec<String>)]) {
     html.push_str("<div class=\"scroll\"><table class=\"figures\"><thead><tr><th></th>");
     for column in columns {
         html.push_str(&format!("<th>{}</th>", escape(column)));
@@ -166,7 +186,8 @@ fn overview(html: &mut String, runs: &[RunResult], names: &[String]) {
 }
 
 /// A plot in both sizes with its legend.
-fn figure(title: &str, caption: &str, plot: &Plot) -> String {
+#[must_use]
+pub fn figure(title: &str, caption: &str, plot: &Plot) -> String {
     section(title, caption, &plot.legend(), &both_sizes(plot))
 }
 
@@ -187,7 +208,7 @@ fn curve_name(run: &str, what: &str, alone: bool) -> String {
     if alone { what.to_owned() } else { format!("{run}, {what}") }
 }
 
-fn percentile_plot(runs: &[RunResult], names: &[String]) -> String {
+fn percentile_plot(title: &str, runs: &[RunResult], names: &[String]) -> String {
     let alone = runs.len() == 1;
     let mut lines = Vec::new();
     let mut most = 0;
@@ -226,9 +247,11 @@ fn percentile_plot(runs: &[RunResult], names: &[String]) -> String {
     let linear = with_axis(Axis::linear("Latency", Unit::Time, spread.1, 6));
     let log = with_axis(Axis::log("Latency", Unit::Time, spread.0, spread.1));
     let (lin_first, log_first) = if spread.2 > LOG_FROM { ("", " checked") } else { (" checked", "") };
+    // Of several such plots on a page each has its own switch.
+    let group = escape(title);
     let head = format!(
-        "<div class=\"switch\"><label><input type=\"radio\" name=\"scale\" class=\"lin\"{lin_first}> linear</label>\
-         <label><input type=\"radio\" name=\"scale\" class=\"log\"{log_first}> logarithmic</label></div>{}",
+        "<div class=\"switch\"><label><input type=\"radio\" name=\"{group}\" class=\"lin\"{lin_first}> linear</label>\
+         <label><input type=\"radio\" name=\"{group}\" class=\"log\"{log_first}> logarithmic</label></div>{}",
         linear.legend()
     );
     let body = format!(
@@ -236,7 +259,7 @@ fn percentile_plot(runs: &[RunResult], names: &[String]) -> String {
         both_sizes(&linear),
         both_sizes(&log)
     );
-    section("Latency by percentile", &percentile_caption(runs), &head, &body)
+    section(title, &percentile_caption(runs), &head, &body)
 }
 
 fn percentile_caption(runs: &[RunResult]) -> String {
@@ -376,8 +399,10 @@ fn ramp_plot(runs: &[RunResult], names: &[String]) -> String {
             [("median", 50.0), ("99 %", 99.0), ("99.9 %", 99.9)].into_iter().enumerate()
         {
             let steps = run.steps.iter().filter(|step| !step.times.latency().is_empty());
-            let points: Vec<_> =
+            let mut points: Vec<_> =
                 steps.map(|step| (step.rate, seconds(step.times.latency(), percent))).collect();
+            // The last steps of a ramp lie between those before them.
+            points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
             lines.push(Line {
                 name: curve_name(name, what, alone),
                 color: if alone { at } else { number },

@@ -1,13 +1,15 @@
 //! Numbers for readers: three digits that matter, and a unit.
 
 /// A time in seconds: `0`, `64 ns`, `12.3 µs`, `1.23 ms`, `4.56 s`.
-pub(crate) fn time(seconds: f64) -> String {
+#[must_use]
+pub fn time(seconds: f64) -> String {
     let (number, unit) = in_unit(seconds);
     if seconds <= 0.0 { "0".to_owned() } else { format!("{} {unit}", digits(number)) }
 }
 
 /// The same without the zeros at the end: for round values.
-pub(crate) fn short_time(seconds: f64) -> String {
+#[must_use]
+pub fn short_time(seconds: f64) -> String {
     let (number, unit) = in_unit(seconds);
     if seconds <= 0.0 { "0".to_owned() } else { format!("{} {unit}", short(number)) }
 }
@@ -39,7 +41,8 @@ fn digits(number: f64) -> String {
 }
 
 /// Three digits that matter, without zeros behind the point.
-pub(crate) fn short(number: f64) -> String {
+#[must_use]
+pub fn short(number: f64) -> String {
     let text = digits(number);
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
@@ -48,7 +51,8 @@ pub(crate) fn short(number: f64) -> String {
 }
 
 /// A number of things, with thousands set apart.
-pub(crate) fn count(number: u64) -> String {
+#[must_use]
+pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.char_indices() {
@@ -61,17 +65,20 @@ pub(crate) fn count(number: u64) -> String {
 }
 
 /// `1 thread`, `2,000 threads`.
-pub(crate) fn counted(number: u64, thing: &str) -> String {
+#[must_use]
+pub fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
 /// Things a second: whole ones from a hundred on.
-pub(crate) fn rate(per_second: f64) -> String {
+#[must_use]
+pub fn rate(per_second: f64) -> String {
     if per_second < 99.95 { short(per_second.max(0.0)) } else { count(per_second.round() as u64) }
 }
 
 /// Bytes in binary units.
-pub(crate) fn bytes(bytes: f64) -> String {
+#[must_use]
+pub fn bytes(bytes: f64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut number = bytes.max(0.0);
     let mut unit = 0;
@@ -83,7 +90,8 @@ pub(crate) fn bytes(bytes: f64) -> String {
 }
 
 /// A share of 1 in percent.
-pub(crate) fn percent(share: f64) -> String {
+#[must_use]
+pub fn percent(share: f64) -> String {
     format!("{} %", short((share * 100.0).max(0.0)))
 }
 

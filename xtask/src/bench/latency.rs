@@ -1,0 +1,221 @@
+//! `cargo xtask bench latency`: a reverse proxy over HTTPS with kept connections on both sides.  The rate is raised
+//! step by step until each subject saturates; then all run at parts of what the slowest of them, and HAProxy, reached.
+//!
+//! Owns the order of the measurements.  Which rates is `latency/levels.rs`, what is printed `latency/report.rs`.
+
+mod levels;
+mod report;
+
+use super::generator::{self, Seen};
+use super::subject::{Cores, Place, Running, Start, Subject};
+use super::{machine, subject, subjects, weir, write_page};
+use crate::arguments::Arguments;
+use levels::{Level, levels, median};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+/// The configurations' name.
+const SETUP: &str = "latency";
+
+/// Threads of every subject.
+const THREADS: u32 = 2;
+
+/// Threads of the generator and of the origin: both are served before the proxies.
+const OTHER_THREADS: u32 = 1;
+
+/// What a step of the rising rate has to hold besides answering 97 % of the rate: a proxy that has fallen this far
+/// behind falls further.
+const GOAL: &str = "p99<50ms";
+
+/// More than any subject reaches on the machines this is run on.
+const HIGHEST_RATE: u32 = 1_000_000;
+
+/// Load before the measuring: connections are open, caches are full.
+const WARM_UP: &str = "1s";
+
+/// What the command was asked for, and where it works.
+struct Comparison {
+    place: Place,
+    weir: PathBuf,
+    subjects: Vec<Subject>,
+    origin: Running,
+    rounds: usize,
+    seconds: u64,
+    step_seconds: u64,
+    from: u32,
+    connections: u32,
+    path: String,
+}
+
+/// What a subject reached while the rate rose.
+struct Ramp {
+    name: &'static str,
+    seen: Seen,
+    highest: f64,
+}
+
+/// What a subject did at one rate.
+struct Turn {
+    name: &'static str,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    /// All rounds that the generator could follow, together, and how many these are.
+    Measured { seen: Box<Seen>, rounds: usize },
+    /// Why there are no figures.
+    None(String),
+}
+
+/// A rate and what each subject did at it.
+struct Compared {
+    level: Level,
+    turns: Vec<Turn>,
+}
+
+const OPTIONS: &[&str] =
+    &["seconds", "rounds", "subjects", "step", "from", "connections", "path", "program", "profile"];
+
+pub(super) fn run(given: &[String]) -> Result<ExitCode, String> {
+    let arguments = Arguments::read(given, OPTIONS, &[])?;
+    let weir = weir(&arguments)?;
+    let place = Place::new()?;
+    let comparison = Comparison {
+        origin: place.weir_origin(&weir, OTHER_THREADS)?,
+        subjects: subjects(&arguments, &subject::NAMES.join(","))?,
+        rounds: arguments.number("rounds", 1_usize)?.max(1),
+        seconds: arguments.number("seconds", 4_u64)?.max(1),
+        step_seconds: arguments.number("step", 1_u64)?.max(1),
+        from: arguments.number("from", 2000_u32)?.clamp(1, HIGHEST_RATE),
+        connections: arguments.number("connections", 50_u32)?.max(1),
+        path: arguments.text("path").unwrap_or("/bytes/1000").to_owned(),
+        place,
+        weir,
+    };
+    let mut facts = machine::describe(&comparison.subjects);
+    facts.push(comparison.describe());
+    facts.iter().for_each(|fact| println!("{fact}"));
+    let ramps = comparison.ramps();
+    println!("\n{}", report::ramps(&ramps));
+    let highest: Vec<(&str, f64)> = ramps.iter().map(|ramp| (ramp.name, ramp.highest)).collect();
+    let mut compared = Vec::new();
+    for level in levels(&highest) {
+        let turns = comparison.turns(&level, &highest);
+        let level = Compared { level, turns };
+        println!("{}", report::level(&level));
+        compared.push(level);
+    }
+    let page = write_page("latency.html", &report::page(&facts, &ramps, &compared))?;
+    println!("Plots: {}", page.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Comparison {
+    fn describe(&self) -> String {
+        format!(
+            "HTTPS (TLS 1.3, HTTP/1.1), {} connections, `{}` from `weir origin` in clear over kept connections; {THREADS} \
+             threads or processes a subject; {} round(s) of {} s, steps of {} s. {}",
+            self.connections,
+            self.path,
+            self.rounds,
+            self.seconds,
+            self.step_seconds,
+            self.place.sharing()
+        )
+    }
+
+    /// Raises the rate for each subject in turn, in every round; of a subject's rounds the median one counts.
+    fn ramps(&self) -> Vec<Ramp> {
+        let mut found: Vec<Vec<Seen>> = self.subjects.iter().map(|_| Vec::new()).collect();
+        for _ in 0..self.rounds {
+            for (subject, seen) in self.subjects.iter().zip(&mut found) {
+                eprintln!("{}: raising the rate", subject.name);
+                match self.ramp(subject) {
+                    Ok(ramp) => seen.push(ramp),
+                    Err(reason) => eprintln!("{}: {reason}", subject.name),
+                }
+            }
+        }
+        let ramps = self.subjects.iter().zip(found);
+        ramps.filter_map(|(subject, seen)| median_ramp(subject.name, seen)).collect()
+    }
+
+    fn ramp(&self, subject: &Subject) -> Result<Seen, String> {
+        let rate = format!("{}..{HIGHEST_RATE}", self.from);
+        let step = format!("{}s", self.step_seconds);
+        self.load(subject, &["-R", &rate, "--step", &step, "--slo", GOAL, "--timeout", "5s"])
+    }
+
+    /// All subjects at one rate, in turn, in every round.
+    fn turns(&self, level: &Level, highest: &[(&'static str, f64)]) -> Vec<Turn> {
+        let mut turns: Vec<Turn> = Vec::new();
+        for &(name, most) in highest {
+            let outcome = match most < level.rate {
+                true => Outcome::None("above its highest rate".to_owned()),
+                false => Outcome::None("not measured".to_owned()),
+            };
+            turns.push(Turn { name, outcome });
+        }
+        for _ in 0..self.rounds {
+            for (turn, (_, most)) in turns.iter_mut().zip(highest) {
+                let subject = self.subjects.iter().find(|subject| subject.name == turn.name);
+                if let Some(subject) = subject.filter(|_| *most >= level.rate) {
+                    eprintln!("{}: {} requests/s", turn.name, level.rate);
+                    turn.take(self.steady(subject, level.rate));
+                }
+            }
+        }
+        turns
+    }
+
+    fn steady(&self, subject: &Subject, rate: f64) -> Result<Seen, String> {
+        let (rate, duration) = (rate.to_string(), format!("{}s", self.seconds));
+        self.load(subject, &["-R", &rate, "-d", &duration, "--warm-up", WARM_UP])
+    }
+
+    fn load(&self, subject: &Subject, options: &[&str]) -> Result<Seen, String> {
+        let start = Start { cores: Cores::All, values: &[] };
+        let running = subject.start_as(&self.place, SETUP, self.origin.port, start)?;
+        let mut command: Command = self.place.on_all_cores(&self.weir);
+        command.args(["load", "-k", "-t", &OTHER_THREADS.to_string(), "-c", &self.connections.to_string()]);
+        command.args(["--label", subject.name]).args(options);
+        command.arg(format!("https://127.0.0.1:{}{}", running.port, self.path));
+        generator::run(command, self.place.scratch.path(), &running)
+    }
+}
+
+fn median_ramp(name: &'static str, seen: Vec<Seen>) -> Option<Ramp> {
+    let best = |seen: &Seen| seen.result.best_rate;
+    let highest = median(seen.iter().filter_map(best).collect());
+    let Some(highest) = highest else {
+        eprintln!("{name} held no rate and is left out");
+        return None;
+    };
+    let seen = seen.into_iter().find(|seen| best(seen) == Some(highest))?;
+    Some(Ramp { name, seen, highest })
+}
+
+impl Turn {
+    /// Adds a round.
+    fn take(&mut self, round: Result<Seen, String>) {
+        let round = match round {
+            Ok(round) => match generator::verdict(&round.result.generator.bottleneck) {
+                None => Ok(round),
+                Some(verdict) => Err(verdict),
+            },
+            Err(reason) => Err(reason),
+        };
+        match (&mut self.outcome, round) {
+            (Outcome::Measured { seen, rounds }, Ok(round)) => {
+                seen.add(&round, *rounds);
+                *rounds += 1;
+            }
+            (outcome @ Outcome::None(_), Ok(round)) => {
+                *outcome = Outcome::Measured { seen: Box::new(round), rounds: 1 };
+            }
+            // Figures that another round has given stay.
+            (Outcome::Measured { .. }, Err(_)) => {}
+            (outcome @ Outcome::None(_), Err(reason)) => *outcome = Outcome::None(reason),
+        }
+    }
+}
