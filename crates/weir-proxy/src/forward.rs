@@ -1,6 +1,7 @@
 //! Moving bodies: the request's while its response is awaited, then the response's, both at once.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -314,7 +315,13 @@ fn arm_for_response(x: &Exchange) {
 
 /// The response's head has been decided: sends it, then everything that follows, both ways.
 pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Result<(), Stop> {
-    let outcome = both_ways(x, &mut server.edge, &server.held.server).await;
+    let state = Arc::clone(&server.held.server);
+    let mut outcome = both_ways(x, &mut server.edge, &state).await;
+    if outcome.is_ok() {
+        // The server is done with it: who comes next need not wait until the client has taken the rest.
+        connect::done(x, server);
+        outcome = flushed(x).await;
+    }
     x.txn.timers.data_ms = Some(
         x.elapsed_ms()
             .saturating_sub(x.txn.timers.request_ms.unwrap_or(0))
@@ -322,7 +329,7 @@ pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Re
             .saturating_sub(x.txn.timers.connect_ms.unwrap_or(0))
             .saturating_sub(x.txn.timers.response_ms.unwrap_or(0)),
     );
-    finish::count_on_server(x, &server.held.server);
+    finish::count_on_server(x, &state);
     match outcome {
         Ok(()) => {
             if !x.upload.is_done() {
@@ -330,7 +337,6 @@ pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Re
                 // the next request's bytes.
                 x.close_client = true;
             }
-            connect::done(x, server);
             Ok(())
         }
         Err(fault) => {
@@ -343,13 +349,27 @@ pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Re
             };
             x.terminated(cause, b'D');
             x.count_back(counter, 1);
-            server.held.server.count(x.worker.thread, counter, 1);
+            state.count(x.worker.thread, counter, 1);
             Err(if cause.eq_ignore_ascii_case(&b'S') { Stop::Truncated } else { Stop::Client })
         }
     }
 }
 
-/// Forwards the rest of the request and the response until both ended, or a tunnel closed.
+/// Waits until the client has taken what its edge holds.
+async fn flushed(x: &mut Exchange) -> Result<(), Fault> {
+    let [client_time, _] = patience(x, false);
+    match client_time {
+        Some(time) => x.deadline.set_after(time),
+        None => x.deadline.clear(),
+    }
+    poll_fn(|cx| match x.client.poll_flush(cx) {
+        Poll::Ready(flushed) => Poll::Ready(flushed.map_err(Fault::Client)),
+        Poll::Pending => x.deadline.poll_expired(cx).map(|()| Err(Fault::ClientTimeout)),
+    })
+    .await
+}
+
+/// Forwards the rest of the request and the response until the client's edge has all of it, or a tunnel closed.
 async fn both_ways(x: &mut Exchange, server: &mut Edge, state: &ServerState) -> Result<(), Fault> {
     let tunnel = x.tunnel;
     let continuously = x.worker.proxy(x.front).options.contstats;
@@ -460,7 +480,8 @@ struct Download {
 }
 
 impl Download {
-    /// Hands bytes from the server to the client until there are none for now; ready when all have left.
+    /// Hands bytes from the server to the client until there are none for now; ready when the client's edge has all,
+    /// or in a tunnel when all have left.
     fn poll(&mut self, x: &mut Exchange, server: &mut Edge, cx: &mut Context<'_>) -> Result<Poll<()>, Fault> {
         while !self.ended {
             if x.client.poll_writable(cx).map_err(Fault::Client)?.is_pending() {
@@ -478,7 +499,7 @@ impl Download {
                 }
             }
         }
-        Ok(x.client.poll_flush(cx).map_err(Fault::Client)?)
+        last_flush(x, cx)
     }
 
     /// The same with filters on the way. Nothing waits in front of them when this returns: what is gathered is
@@ -518,7 +539,7 @@ impl Download {
                 return Ok(Poll::Pending);
             }
         }
-        Ok(x.client.poll_flush(cx).map_err(Fault::Client)?)
+        last_flush(x, cx)
     }
 
     /// Gathers what there is of the response's body into `piece`.
@@ -593,4 +614,10 @@ impl Download {
         self.ended = true;
         Ok(())
     }
+}
+
+/// What is left in the client's edge: a tunnel sends it while the other way goes on, an answer when the server's
+/// connection is free.
+fn last_flush(x: &mut Exchange, cx: &mut Context<'_>) -> Result<Poll<()>, Fault> {
+    if x.tunnel { Ok(x.client.poll_flush(cx).map_err(Fault::Client)?) } else { Ok(Poll::Ready(())) }
 }

@@ -428,7 +428,8 @@ async fn maintain(worker: Rc<Worker>) {
     tokio::join!(stopping, purging);
 }
 
-/// Ready when the soft stop has begun and no connection is left on this thread, or the time for it is over.
+/// Ready when the soft stop has begun and no connection is left, or the time for it is over.  Those of all threads
+/// count: one may be on its way to this thread, or accepted and not begun.
 async fn drained(worker: &Rc<Worker>) {
     worker.shared.stopped().await;
     let limit = worker.config().global.hard_stop_after;
@@ -436,11 +437,8 @@ async fn drained(worker: &Rc<Worker>) {
     let over = |limit: Duration| now_ms().saturating_sub(started) >= limit.as_millis() as u64;
     let shared = &worker.shared;
     // The first thread delivers the log lines of the others.
-    let log_lines = || {
-        let delivers = worker.thread == 0 && shared.logs.is_used();
-        delivers && (shared.connections.load(Relaxed) > 0 || shared.logs.is_busy())
-    };
-    while (worker.connections.get() > 0 || log_lines()) && !limit.is_some_and(over) {
+    let log_lines = || worker.thread == 0 && shared.logs.is_used() && shared.logs.is_busy();
+    while (shared.connections.load(Relaxed) > 0 || log_lines()) && !limit.is_some_and(over) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -208,7 +208,7 @@ pub(crate) fn prepare_servers(shared: &Shared) -> Result<(), Vec<String>> {
     for (name, ring) in shared.logs.rings() {
         for server in &ring.servers {
             let Some(ssl) = &server.config.ssl else { continue };
-            match client(ssl, server, &store, &shared.config.global) {
+            match client(ssl, server, store, &shared.config.global) {
                 Ok(client) => server.tls.store(Some(client)),
                 Err(error) => errors.push(format!("ring '{name}', server '{}': {error}", server.config.name)),
             }

@@ -238,6 +238,11 @@ impl Expr {
 
     /// Its value grows with the bytes received.
     fn grows(&self) -> bool {
+        // These give a value only when more bytes cannot change it.
+        let decided = |converter: &Converter| matches!(converter.name, "fix_is_valid" | "mqtt_is_valid");
+        if self.converters.iter().any(|(converter, _)| decided(converter)) {
+            return false;
+        }
         match self.fetch.name {
             "req.len" | "req_len" | "res.len" => true,
             "payload" | "req.payload" | "res.payload" => self.args.int(1) == Some(0),

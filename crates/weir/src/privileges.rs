@@ -80,6 +80,12 @@ fn connections_for(descriptors: u64, listeners: usize) -> usize {
     usize::try_from((left / 2).clamp(1, DEFAULT_MAX_CONNECTIONS)).unwrap_or(usize::MAX)
 }
 
+/// Keeps the kernel from giving 2 MB for the first byte used of them: an idle connection is to cost what it holds. A
+/// kernel that cannot be told so only uses more memory.
+pub(crate) fn use_small_pages() {
+    let _refused = rustix::thread::disable_transparent_huge_pages(true);
+}
+
 /// Limits the memory for data, in MiB (`-m`).
 pub(crate) fn limit_memory(mib: u64) -> Result<(), String> {
     let bytes = mib.saturating_mul(1024 * 1024);

@@ -104,12 +104,13 @@ fn prepare(setup: &mut Setup) -> Result<Plane, String> {
     let before = privileges::priority()?;
     let global = &setup.config.global;
     privileges::set_priority(global.renice_startup)?;
-    let renice = global.renice_runtime.or(global.renice_startup.map(|_| before));
+    let renice = global.renice_runtime.or_else(|| global.renice_startup.map(|_| before));
     let identity = Identity::of(global)?;
     let open = open(&setup.config, &mut setup.inheritance)?;
     if let Some(warning) = privileges::limit_descriptors(&mut setup.config.global, open.len())? {
         setup.console.warning(&warning);
     }
+    privileges::use_small_pages();
     if let Some(mib) = setup.options.max_memory_mib {
         privileges::limit_memory(mib)?;
     }

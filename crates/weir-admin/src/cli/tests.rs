@@ -173,10 +173,11 @@ fn help_and_unknown_commands() {
     assert!(first("shwo stat").contains("better match:|  show "));
     assert!(first("xyzzy").starts_with("Unknown command: 'xyzzy'. Please enter one of the following"));
     assert!(
-        first("\n")
-            .starts_with("Unknown command. Please enter one of the following commands only:|  add acl")
+        first("\n").starts_with(
+            "Unknown command. Please enter one of the following commands only:|  abort ssl cert"
+        )
     );
-    assert!(first("help").starts_with("The following commands are valid at this level:|  add acl"));
+    assert!(first("help").starts_with("The following commands are valid at this level:|  abort ssl cert"));
     assert!(first("help show servers").contains("|  show servers conn [<backend>]"));
 }
 

@@ -60,36 +60,51 @@ fn number(bytes: &[u8]) -> Option<usize> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
 }
 
+/// Why bytes are no message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wrong {
+    /// They may still become one when more arrive.
+    Incomplete,
+    Invalid,
+}
+
 /// Length of the valid message at the start.
-fn message_len(bytes: &[u8]) -> Option<usize> {
-    let (tag, version, at) = field(bytes, 0)?;
+fn message_len(bytes: &[u8]) -> Result<usize, Wrong> {
+    let next = |at: usize| match field(bytes, at) {
+        Some(field) => Ok(field),
+        None if bytes.get(at..).is_some_and(|rest| rest.contains(&SOH)) => Err(Wrong::Invalid),
+        None => Err(Wrong::Incomplete),
+    };
+    let (tag, version, at) = next(0)?;
     if tag != 8 || !VERSIONS.contains(&&bytes[version]) {
-        return None;
+        return Err(Wrong::Invalid);
     }
-    let (tag, length, body) = field(bytes, at)?;
-    let length = number(&bytes[length]).filter(|_| tag == 9)?;
-    let checksum_at = body.checked_add(length)?;
-    let (tag, checksum, end) = field(bytes, checksum_at)?;
+    let (tag, length, body) = next(at)?;
+    let length = number(&bytes[length]).filter(|_| tag == 9).ok_or(Wrong::Invalid)?;
+    let checksum_at = body.checked_add(length).ok_or(Wrong::Invalid)?;
+    let (tag, checksum, end) = next(checksum_at)?;
     if tag != 10 || checksum.len() != 3 {
-        return None;
+        return Err(Wrong::Invalid);
     }
     // Each field of the body is whole; the first one is the message's type.
     let (mut at, mut first) = (body, true);
     while at < checksum_at {
-        let (tag, _, next) = field(bytes, at)?;
+        let (tag, _, after) = next(at)?;
         if std::mem::take(&mut first) && tag != 35 {
-            return None;
+            return Err(Wrong::Invalid);
         }
-        at = next;
+        at = after;
     }
     let sum = bytes[..checksum_at].iter().fold(0u8, |sum, b| sum.wrapping_add(*b));
-    (at == checksum_at && !first && number(&bytes[checksum])? == usize::from(sum)).then_some(end)
+    let right = at == checksum_at && !first && number(&bytes[checksum]) == Some(usize::from(sum));
+    if right { Ok(end) } else { Err(Wrong::Invalid) }
 }
 
 fn fix_is_valid<'a>(value: Value<'a>, _: &'a Args, txn: &'a Txn) -> Option<Value<'a>> {
-    let valid = message_len(&value.into_binary()).is_some();
-    // What is not all there yet may still become one.
-    (valid || !txn.inspecting).then_some(Value::Bool(valid))
+    match message_len(&value.into_binary()) {
+        Err(Wrong::Incomplete) if txn.inspecting => None,
+        found => Some(Value::Bool(found.is_ok())),
+    }
 }
 
 fn prepare_tag(call: &Call, _: &mut Scope<'_>, _: &'static str) -> Result<Vec<Arg>, Vec<Diagnostic>> {
@@ -126,21 +141,23 @@ mod tests {
 
     #[test]
     fn messages() {
-        let check = |text: &str, expected: bool| {
-            assert_eq!(message_len(text.replace('|', "\x01").as_bytes()).is_some(), expected, "{text}");
+        let check = |text: &str, expected: Result<(), Wrong>| {
+            let found = message_len(text.replace('|', "\x01").as_bytes());
+            assert_eq!(found.map(|_| ()), expected, "{text}");
         };
+        let (incomplete, invalid) = (Err(Wrong::Incomplete), Err(Wrong::Invalid));
         let good = "8=FIX.4.4|9=102|35=A|49=CLIENT1|56=EXECUTOR|34=1|52=20201029-13:02:44.528|98=0|108=30|141=Y|553=Username|554=Password|10=252|";
-        check(good, true);
-        check(&good.replace("10=252", "10=253"), false);
-        check(&good.replace("10=252", "10=25"), false);
-        check(&good.replace("9=102", "9=100"), false);
-        check(&good.replace("98=0", "98="), false);
-        check(&good.replace("98=0", "=0"), false);
-        check(&good.replace("98=0", "98"), false);
-        check(&good.replace("FIX.4.4", "FIX.9.9"), false);
-        check("9=102|8=FIX.4.4|", false);
+        check(good, Ok(()));
+        check(&good.replace("10=252", "10=253"), invalid);
+        check(&good.replace("10=252", "10=25"), invalid);
+        check(&good.replace("9=102", "9=100"), invalid);
+        check(&good.replace("98=0", "98="), invalid);
+        check(&good.replace("98=0", "=0"), invalid);
+        check(&good.replace("98=0", "98"), invalid);
+        check(&good.replace("FIX.4.4", "FIX.9.9"), invalid);
+        check("9=102|8=FIX.4.4|", invalid);
         for len in 0..good.len() {
-            check(&good[..len], false);
+            check(&good[..len], incomplete);
         }
     }
 }

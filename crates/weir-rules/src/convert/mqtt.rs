@@ -200,9 +200,20 @@ fn connack<'a>(reader: &mut Reader<'a>, packet: &mut Packet<'a>) -> Option<()> {
 }
 
 fn mqtt_is_valid<'a>(value: Value<'a>, _: &'a Args, txn: &'a Txn) -> Option<Value<'a>> {
-    let valid = parse(&value.into_binary()).is_some();
+    let bytes = value.into_binary();
+    let valid = parse(&bytes).is_some();
     // What is not all there yet may still become one.
-    (valid || !txn.inspecting).then_some(Value::Bool(valid))
+    (valid || !txn.inspecting || !is_incomplete(&bytes)).then_some(Value::Bool(valid))
+}
+
+/// Fewer bytes than the fixed header announces (MQTT 3.1.1 section 2.2).
+fn is_incomplete(bytes: &[u8]) -> bool {
+    let mut reader = Reader(bytes);
+    match reader.number(1).and_then(|_| reader.varint()) {
+        Some(length) => reader.0.len() < length as usize,
+        // Five bytes hold the longest fixed header.
+        None => bytes.len() < 5,
+    }
 }
 
 /// Arguments: kind of packet, then the place of a field or the number of a property.
@@ -271,5 +282,17 @@ mod tests {
         check("111400044d5154540402003c0008746573745f737562", false);
         check("10ffffffff1400044d5154540402003c0008746573745f737562", false);
         check("101300044d5154540402003c000874657374a5f737562f", false);
+    }
+
+    #[test]
+    fn more_may_come() {
+        let check = |hex: &str, expected: bool| assert_eq!(is_incomplete(&bytes(hex)), expected, "{hex}");
+        check("", true);
+        check("10", true);
+        check("10ff", true);
+        check("2002", true);
+        check("20020000", false);
+        check("2002000000", false);
+        check("10ffffffff", false);
     }
 }
