@@ -37,10 +37,10 @@ pub(crate) struct Passed {
 }
 
 impl AcceptQueues {
-    /// Clients by thread, those on their way included; none before a thread serves the socket.
+    /// Clients by thread, those on their way included; none of a thread that does not serve the socket.
     #[must_use]
-    pub fn clients(&self) -> Vec<usize> {
-        self.seats().iter().map(|seat| seat.clients.load(Relaxed)).collect()
+    pub fn clients(&self) -> Vec<Option<usize>> {
+        self.seats().iter().map(Seat::clients).collect()
     }
 
     fn seats(&self) -> &[Seat] {
@@ -60,8 +60,7 @@ impl AcceptQueues {
 
     /// The thread that serves the next connection accepted by `own`.
     pub(crate) fn choose(&self, own: usize) -> usize {
-        let open = |seat: &Seat| seat.way.get().is_some_and(|way| !way.is_closed());
-        choose(own, self.seats().iter().map(|seat| open(seat).then(|| seat.clients.load(Relaxed))))
+        choose(own, self.seats().iter().map(Seat::clients))
     }
 
     /// Sends a connection to a thread; back it comes when that thread no longer takes any.
@@ -82,6 +81,13 @@ impl AcceptQueues {
         if let Some(seat) = self.seats().get(thread) {
             seat.clients.fetch_sub(1, Relaxed);
         }
+    }
+}
+
+impl Seat {
+    fn clients(&self) -> Option<usize> {
+        let open = self.way.get().is_some_and(|way| !way.is_closed());
+        open.then(|| self.clients.load(Relaxed))
     }
 }
 
