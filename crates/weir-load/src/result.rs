@@ -217,6 +217,19 @@ impl Errors {
     /// Most examples that are kept.
     pub const MAX_EXAMPLES: usize = 8;
 
+    /// Each kind by name, and how often it came.
+    #[must_use]
+    pub fn kinds(&self) -> [(&'static str, u64); 6] {
+        [
+            ("connect", self.connect),
+            ("TLS", self.tls),
+            ("timeout", self.timeout),
+            ("reset", self.reset),
+            ("protocol", self.protocol),
+            ("bad status", self.bad_status),
+        ]
+    }
+
     /// Requests or connections that got no answer.
     #[must_use]
     pub fn failed(&self) -> u64 {

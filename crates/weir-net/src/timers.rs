@@ -131,6 +131,14 @@ impl Deadline {
         self.set(at_ms);
     }
 
+    /// Moves the deadline to `delay` from now, or takes it away where there is none.
+    pub fn arm(&self, delay: Option<Duration>) {
+        match delay {
+            Some(delay) => self.set_after(delay),
+            None => self.clear(),
+        }
+    }
+
     /// Takes the deadline away: nothing will expire.
     pub fn clear(&self) {
         self.set(UNSET);

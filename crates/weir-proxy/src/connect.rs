@@ -392,10 +392,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
     server.count(x.worker.thread, Counter::ConnectAttempts, 1);
     x.worker.make_room();
     let set = x.txn.set_other_timeouts[0].map(|ms| Duration::from_millis(u64::from(ms)));
-    match set.or(proxy.timeouts.connect) {
-        Some(time) => x.deadline.set_after(time),
-        None => x.deadline.clear(),
-    }
+    x.deadline.arm(set.or(proxy.timeouts.connect));
     let opened = {
         // On the heap: a request that finds an idle connection needs none of its state.
         let options = socket_options(&x.worker, &server);

@@ -443,10 +443,7 @@ impl Client<'_> {
     }
 
     fn arm(&self, time: Option<Duration>) {
-        match time {
-            Some(time) => self.deadline.set_after(time),
-            None => self.deadline.clear(),
-        }
+        self.deadline.arm(time);
     }
 
     /// Waits for a request's first byte.

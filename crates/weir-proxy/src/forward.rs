@@ -296,21 +296,14 @@ fn interim(x: &mut Exchange, response: &Response) -> Result<(), EdgeError> {
 }
 
 fn arm_for_upload(x: &Exchange) {
-    let front = x.worker.proxy(x.front);
-    match x.txn.set_timeouts[2].map(|ms| Duration::from_millis(u64::from(ms))).or(front.timeouts.client) {
+    match patience(x, false)[0] {
         Some(time) if !x.upload.done => x.deadline.set_after(time),
         _ => arm_for_response(x),
     }
 }
 
-/// The server's time: set by a rule, or the backend's `timeout server`.
 fn arm_for_response(x: &Exchange) {
-    let back = x.worker.proxy(x.back);
-    let set = x.txn.set_timeouts[0].map(|ms| Duration::from_millis(u64::from(ms)));
-    match set.or(back.timeouts.server) {
-        Some(time) => x.deadline.set_after(time),
-        None => x.deadline.clear(),
-    }
+    x.deadline.arm(patience(x, false)[1]);
 }
 
 /// The response's head has been decided: sends it, then everything that follows, both ways.
@@ -358,10 +351,7 @@ pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Re
 /// Waits until the client has taken what its edge holds.
 async fn flushed(x: &mut Exchange) -> Result<(), Fault> {
     let [client_time, _] = patience(x, false);
-    match client_time {
-        Some(time) => x.deadline.set_after(time),
-        None => x.deadline.clear(),
-    }
+    x.deadline.arm(client_time);
     poll_fn(|cx| match x.client.poll_flush(cx) {
         Poll::Ready(flushed) => Poll::Ready(flushed.map_err(Fault::Client)),
         Poll::Pending => x.deadline.poll_expired(cx).map(|()| Err(Fault::ClientTimeout)),
@@ -462,10 +452,7 @@ fn arm_for_download(x: &Exchange, download: &Download) {
         true => set.or(back.tunnel).or(plain),
         false => plain,
     };
-    match time {
-        Some(time) => x.deadline.set_after(time),
-        None => x.deadline.clear(),
-    }
+    x.deadline.arm(time);
 }
 
 /// The response body's way to the client.

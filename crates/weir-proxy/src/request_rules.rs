@@ -237,10 +237,7 @@ pub(crate) async fn wait_for_body(
         return Ok(());
     }
     let limit = x.worker.config().global.tune.bufsize;
-    match time {
-        Some(time) => x.deadline.set_after(time),
-        None => x.deadline.clear(),
-    }
+    x.deadline.arm(time);
     x.client.ask_for_body();
     let outcome = poll_fn(|cx| {
         loop {

@@ -21,10 +21,7 @@ pub(crate) async fn inspect(x: &mut Exchange, server: &mut Edge) -> Result<(), S
     if rules.is_empty() {
         return Ok(());
     }
-    match proxy.tcp_response_inspect_delay {
-        Some(delay) => x.deadline.set_after(delay),
-        None => x.deadline.clear(),
-    }
+    x.deadline.arm(proxy.tcp_response_inspect_delay);
     let mut over = proxy.tcp_response_inspect_delay.is_none();
     let mut from = 0;
     loop {

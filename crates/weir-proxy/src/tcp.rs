@@ -68,10 +68,7 @@ async fn inspect(x: &mut Exchange, index: usize) -> Result<(), Stop> {
     if rules.is_empty() {
         return Ok(());
     }
-    match proxy.tcp_request_inspect_delay {
-        Some(delay) => x.deadline.set_after(delay),
-        None => x.deadline.clear(),
-    }
+    x.deadline.arm(proxy.tcp_request_inspect_delay);
     let limit = x.worker.config().global.tune.bufsize;
     let mut from = 0;
     loop {

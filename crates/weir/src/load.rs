@@ -226,3 +226,14 @@ fn compare(files: &[PathBuf], html: &Path) -> Result<ExitCode, String> {
     write(html, &report::page(&runs))?;
     Ok(ExitCode::SUCCESS)
 }
+
+/// For the tests of each command line: the run it asks for, or why it is refused.
+#[cfg(test)]
+fn setup_of(task: Result<Task, Refused>) -> Result<Setup, String> {
+    match task {
+        Ok(Task::Run { setup, .. }) => Ok(*setup),
+        Ok(other) => panic!("{other:?}"),
+        Err(Refused::Usage(error)) => Err(error.to_string()),
+        Err(Refused::Value(why)) => Err(why),
+    }
+}

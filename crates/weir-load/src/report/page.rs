@@ -5,7 +5,7 @@
 
 use super::plot::{Axis, COLORS, Line, Plot, Unit, escape, highest, mean, thinned};
 use super::table::answered;
-use super::{PERCENTILES, plan, units, warning};
+use super::{PERCENTILES, plan, table, units, warning};
 use crate::histogram::Histogram;
 use crate::result::{Interval, Load, RunResult};
 
@@ -510,8 +510,8 @@ fn fact_rows(run: &RunResult) -> Vec<(String, String)> {
         let body = units::bytes(server.body_bytes as f64);
         add("server", format!("{software}{tls}, first answer {} with {body}", server.status));
     }
-    add("answers", statuses(run));
-    add("errors", errors(run));
+    add("answers", table::answers(&run.totals));
+    add("errors", table::counted(run.totals.errors.kinds().into_iter()));
     for example in &totals.errors.examples {
         add("", example.clone());
     }
@@ -539,30 +539,6 @@ fn fact_rows(run: &RunResult) -> Vec<(String, String)> {
     add("generator", cpu);
     add("measured", format!("{} by {}", utc(run.started_unix_seconds), run.tool));
     rows
-}
-
-fn statuses(run: &RunResult) -> String {
-    let classes =
-        ["1xx", "2xx", "3xx", "4xx", "5xx"].iter().zip(run.totals.statuses).filter(|(_, count)| *count > 0);
-    let classes: Vec<String> =
-        classes.map(|(class, count)| format!("{class} {}", units::count(count))).collect();
-    let all = units::count(run.totals.answers);
-    if classes.is_empty() { all } else { format!("{all}: {}", classes.join(", ")) }
-}
-
-fn errors(run: &RunResult) -> String {
-    let errors = &run.totals.errors;
-    let kinds = [
-        ("connect", errors.connect),
-        ("TLS", errors.tls),
-        ("timeout", errors.timeout),
-        ("reset", errors.reset),
-        ("protocol", errors.protocol),
-        ("bad status", errors.bad_status),
-    ];
-    let kinds: Vec<String> =
-        kinds.iter().map(|(kind, count)| format!("{kind} {}", units::count(*count))).collect();
-    kinds.join(", ")
 }
 
 /// A moment in UTC.

@@ -2,7 +2,7 @@
 
 use super::{PERCENTILES, plan, units, warning};
 use crate::histogram::Histogram;
-use crate::result::{Load, RunResult, Step};
+use crate::result::{Load, RunResult, Step, Totals};
 
 /// Columns before the figures.
 const LABEL: usize = 13;
@@ -122,32 +122,27 @@ pub(super) fn answered(step: &Step) -> f64 {
 
 fn counts(text: &mut String, result: &RunResult) {
     let totals = &result.totals;
-    let statuses = ["1xx", "2xx", "3xx", "4xx", "5xx"].iter().zip(totals.statuses);
-    let statuses: Vec<String> = statuses
-        .filter(|(_, count)| *count > 0)
-        .map(|(class, count)| format!("{class} {}", units::count(count)))
-        .collect();
-    let statuses = if statuses.is_empty() { String::new() } else { format!(": {}", statuses.join(", ")) };
     row(text, "requests", &units::count(totals.requests));
-    row(text, "answers", &format!("{}{statuses}", units::count(totals.answers)));
+    row(text, "answers", &answers(totals));
+}
+
+/// All answers, and those of each class of statuses that came.
+pub(super) fn answers(totals: &Totals) -> String {
+    let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(totals.statuses);
+    let classes = counted(classes.filter(|(_, count)| *count > 0));
+    let all = units::count(totals.answers);
+    if classes.is_empty() { all } else { format!("{all}: {classes}") }
+}
+
+/// `timeout 3, reset 1`
+pub(super) fn counted(kinds: impl Iterator<Item = (&'static str, u64)>) -> String {
+    kinds.map(|(kind, count)| format!("{kind} {}", units::count(count))).collect::<Vec<_>>().join(", ")
 }
 
 fn errors(text: &mut String, result: &RunResult) {
     let (totals, errors) = (&result.totals, &result.totals.errors);
-    let kinds = [
-        ("connect", errors.connect),
-        ("TLS", errors.tls),
-        ("timeout", errors.timeout),
-        ("reset", errors.reset),
-        ("protocol", errors.protocol),
-        ("bad status", errors.bad_status),
-    ];
-    let kinds: Vec<String> = kinds
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(kind, count)| format!("{kind} {}", units::count(*count)))
-        .collect();
-    row(text, "errors", if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") }.as_str());
+    let kinds = counted(errors.kinds().into_iter().filter(|(_, count)| *count > 0));
+    row(text, "errors", if kinds.is_empty() { "none" } else { &kinds });
     for example in &errors.examples {
         row(text, "", &format!("such as: {}", printable(example)));
     }

@@ -218,7 +218,7 @@ impl ClientCertVerifier for ClientVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12(message, cert, dss, &self.trust.algorithms)
+        verify_signature(message, cert, dss, &self.trust.algorithms, false)
     }
 
     fn verify_tls13_signature(
@@ -227,7 +227,7 @@ impl ClientCertVerifier for ClientVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13(message, cert, dss, &self.trust.algorithms)
+        verify_signature(message, cert, dss, &self.trust.algorithms, true)
     }
 
     fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
@@ -235,30 +235,22 @@ impl ClientCertVerifier for ClientVerifier {
     }
 }
 
-fn verify_tls12(
+/// The signature of a handshake in TLS 1.3 or 1.2.
+fn verify_signature(
     message: &[u8],
     certificate: &CertificateDer<'_>,
     signed: &DigitallySignedStruct,
     algorithms: &WebPkiSupportedAlgorithms,
+    is_tls13: bool,
 ) -> Result<HandshakeSignatureValid, Error> {
     if path::is_version_1(certificate) {
-        path::verify_handshake(message, certificate, signed, algorithms, false)?;
+        path::verify_handshake(message, certificate, signed, algorithms, is_tls13)?;
         return Ok(HandshakeSignatureValid::assertion());
     }
-    rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
-}
-
-fn verify_tls13(
-    message: &[u8],
-    certificate: &CertificateDer<'_>,
-    signed: &DigitallySignedStruct,
-    algorithms: &WebPkiSupportedAlgorithms,
-) -> Result<HandshakeSignatureValid, Error> {
-    if path::is_version_1(certificate) {
-        path::verify_handshake(message, certificate, signed, algorithms, true)?;
-        return Ok(HandshakeSignatureValid::assertion());
+    match is_tls13 {
+        true => rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms),
+        false => rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms),
     }
-    rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
 }
 
 /// Verifies servers' certificates.
@@ -341,7 +333,7 @@ impl ServerCertVerifier for ServerVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12(message, cert, dss, &self.provider.signature_verification_algorithms)
+        verify_signature(message, cert, dss, &self.provider.signature_verification_algorithms, false)
     }
 
     fn verify_tls13_signature(
@@ -350,7 +342,7 @@ impl ServerCertVerifier for ServerVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13(message, cert, dss, &self.provider.signature_verification_algorithms)
+        verify_signature(message, cert, dss, &self.provider.signature_verification_algorithms, true)
     }
 
     fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {

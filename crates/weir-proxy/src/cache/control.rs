@@ -182,10 +182,11 @@ pub(super) fn now_s() -> i64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn fields(lines: &str) -> Fields {
+    /// A message's fields, one a line.
+    pub(in crate::cache) fn fields(lines: &str) -> Fields {
         let mut fields = Fields::default();
         for (name, value) in lines.lines().filter_map(|line| line.split_once(": ")) {
             fields.push(name.as_bytes(), value.as_bytes());

@@ -135,15 +135,8 @@ fn weighed(part: &[u8]) -> (&[u8], bool) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::control::tests::fields;
     use super::*;
-
-    fn fields(lines: &str) -> Fields {
-        let mut fields = Fields::default();
-        for (name, value) in lines.lines().filter_map(|line| line.split_once(": ")) {
-            fields.push(name.as_bytes(), value.as_bytes());
-        }
-        fields
-    }
 
     /// The request a response was made for, the response, and the other request.
     fn check(made_for: &str, response: &str, other: &str, expected: Option<bool>) {

@@ -122,12 +122,7 @@ mod tests {
     use super::*;
 
     fn setup(line: &str) -> Result<Setup, String> {
-        match task(line.split(' ').map(OsString::from)) {
-            Ok(Task::Run { setup, .. }) => Ok(*setup),
-            Ok(other) => panic!("{other:?}"),
-            Err(Refused::Usage(error)) => Err(error.to_string()),
-            Err(Refused::Value(why)) => Err(why),
-        }
+        crate::load::setup_of(task(line.split(' ').map(OsString::from)))
     }
 
     #[test]
