@@ -119,16 +119,9 @@ impl Checker<'_> {
                     );
                     continue;
                 }
-                if proxy.mode == Mode::Tcp && target.mode == Mode::Http {
-                    let message = format!(
-                        "handing connections of tcp {} '{}' to http {} '{}' is not implemented yet",
-                        kind(proxy),
-                        proxy.name,
-                        kind(target),
-                        target.name
-                    );
-                    problems.push(Diagnostic::error(pos, message).hint("add 'mode http' to the frontend"));
-                } else if target.mode != proxy.mode {
+                // A tcp frontend's connection goes on in HTTP when its backend does.
+                let goes_on = proxy.mode == Mode::Tcp && target.mode == Mode::Http;
+                if target.mode != proxy.mode && !goes_on {
                     let (from, to) = (mode(proxy.mode), mode(target.mode));
                     let message = format!(
                         "{from} {} '{}' tries to use incompatible {to} {} '{}' in a '{keyword}' rule (see 'mode')",
@@ -515,7 +508,8 @@ impl Checker<'_> {
     /// What needs HTTP is ignored elsewhere, with a warning.
     fn layer7(&mut self, index: usize) {
         let proxy = &mut self.proxies[index];
-        if proxy.mode == Mode::Http {
+        let switches = proxy.tcp_request_content.iter().any(|rule| rule.keyword == "switch-mode");
+        if proxy.mode == Mode::Http || (proxy.frontend && switches) {
             return;
         }
         let (pos, name, what) = (proxy.pos, proxy.name.clone(), kind(proxy));

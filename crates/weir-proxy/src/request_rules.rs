@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use weir_config::model::{Mode, Proxy, RestrictNames, Tune};
+use weir_config::model::{Proxy, RestrictNames, Tune};
 use weir_http::{Fields, Request, Response};
 use weir_rules::{Flow, Phase, Rule, Value, WaitFor, action, reply};
 
@@ -29,7 +29,9 @@ pub(crate) async fn frontend(x: &mut Exchange) -> Result<(), Stop> {
         wait_for_body(x, time, usize::MAX).await?;
     }
     limit_rewriting(x);
-    apply(x, &proxy, &proxy.tcp_request_content, Phase::TcpRequestContent).await?;
+    if !x.inspected {
+        apply(x, &proxy, &proxy.tcp_request_content, Phase::TcpRequestContent).await?;
+    }
     crate::stick_track::content_tracked(&x.worker.shared, &x.txn);
     apply(x, &proxy, &proxy.http_request, Phase::HttpRequest).await?;
     apply(x, &proxy, &proxy.redirect, Phase::HttpRequest).await?;
@@ -139,7 +141,8 @@ pub(crate) async fn apply(x: &mut Exchange, proxy: &Proxy, rules: &[Rule], phase
     let mut from = 0;
     while !rules.is_empty() {
         match action::run(rules, from, &mut x.txn) {
-            Flow::Done | Flow::Allow => break,
+            // What is HTTP already needs no switch.
+            Flow::Done | Flow::Allow | Flow::Switch(_) => break,
             Flow::Wait { next, what } => {
                 Box::pin(wait(x, proxy, what)).await?;
                 from = next;
@@ -188,7 +191,9 @@ pub(crate) async fn stopped(x: &mut Exchange, proxy: &Proxy, flow: Flow, phase: 
             let services = std::sync::Arc::clone(&x.worker.services);
             Stop::Reply(Box::new(services.metrics(&x.worker.shared, &x.txn)))
         }
-        Flow::Done | Flow::Allow | Flow::Wait { .. } | Flow::CloseServer => Stop::Drop { silent: false },
+        Flow::Done | Flow::Allow | Flow::Wait { .. } | Flow::CloseServer | Flow::Switch(_) => {
+            Stop::Drop { silent: false }
+        }
     }
 }
 
@@ -233,7 +238,7 @@ pub(crate) async fn wait_for_body(
     time: Option<Duration>,
     at_least: usize,
 ) -> Result<(), Stop> {
-    if x.worker.proxy(x.front).mode != Mode::Http {
+    if x.tunnel {
         return Ok(());
     }
     let limit = x.worker.config().global.tune.bufsize;
