@@ -10,7 +10,7 @@ use weir_proxy::Shared;
 /// A little of everything that commands name.
 const CONFIGURATION: &str = "
 global
-    stats socket fuzz.sock level admin
+    stats socket unix@fuzz.sock level admin
 defaults
     mode http
     timeout client 5s
@@ -41,10 +41,15 @@ const INPUTS_OF_A_PROCESS: u32 = 1000;
 
 /// What a client sends.
 pub fn runtime_commands(data: &[u8]) {
-    // Commands name files; those of the machine that fuzzes are not part of the input.
-    let received: Vec<u8> = data.iter().map(|byte| if *byte == b'/' { b'_' } else { *byte }).collect();
-    // A server is written as backend/server all the same.
-    let received: Vec<u8> = received.iter().map(|byte| if *byte == b'!' { b'/' } else { *byte }).collect();
+    // Commands name files; those of the machine that fuzzes are not part of the input. BACKEND/SERVER has a '!'.
+    let received: Vec<u8> = data
+        .iter()
+        .map(|byte| match byte {
+            b'/' => b'_',
+            b'!' => b'/',
+            other => *other,
+        })
+        .collect();
     let text = Administration::new("0.0.0").answers(&process(), &received);
     assert!(text.is_empty() || text.ends_with('\n'));
 }

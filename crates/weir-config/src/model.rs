@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::status_set::StatusSet;
 use weir_rules::pattern::PatternFiles;
+use weir_rules::vars::VarLimits;
 use weir_rules::{Condition, Expr, LogFormat, Pos, Rule};
 
 /// A whole configuration, checked.
@@ -302,6 +303,12 @@ pub struct Tune {
     pub stick_counters: usize,
     pub client_sockets: SocketBuffers,
     pub server_sockets: SocketBuffers,
+    /// `tune.rcvbuf.frontend`, `tune.sndbuf.frontend`: sockets that datagrams are received on.
+    pub frontend_datagrams: SocketBuffers,
+    /// `tune.rcvbuf.backend`, `tune.sndbuf.backend`: sockets that datagrams are sent from.
+    pub backend_datagrams: SocketBuffers,
+    /// `tune.vars.*-max-size`
+    pub vars: VarLimits,
 }
 
 /// `tune.h2.fe.*` and `tune.h2.be.*`, where they say something else than `tune.h2.*`.
@@ -356,6 +363,9 @@ impl Default for Tune {
             stick_counters: 3,
             client_sockets: SocketBuffers::default(),
             server_sockets: SocketBuffers::default(),
+            frontend_datagrams: SocketBuffers::default(),
+            backend_datagrams: SocketBuffers::default(),
+            vars: VarLimits::default(),
         }
     }
 }

@@ -445,7 +445,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.rcvbuf.backend",
         "<size>",
         "Kernel's receive buffer of log and name server sockets",
-        How::NotYet,
+        How::Global(|d, a| bytes(d, a, |t| &mut t.backend_datagrams.receive)),
     ),
     entry(
         "tune.rcvbuf.client",
@@ -453,7 +453,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Kernel's receive buffer of client connections",
         How::Global(|d, a| bytes(d, a, |t| &mut t.client_sockets.receive)),
     ),
-    entry("tune.rcvbuf.frontend", "<size>", "Kernel's receive buffer of datagram listeners", How::NotYet),
+    entry(
+        "tune.rcvbuf.frontend",
+        "<size>",
+        "Kernel's receive buffer of datagram listeners",
+        How::Global(|d, a| bytes(d, a, |t| &mut t.frontend_datagrams.receive)),
+    ),
     entry(
         "tune.rcvbuf.server",
         "<size>",
@@ -468,7 +473,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.sndbuf.backend",
         "<size>",
         "Kernel's send buffer of log and name server sockets",
-        How::NotYet,
+        How::Global(|d, a| bytes(d, a, |t| &mut t.backend_datagrams.send)),
     ),
     entry(
         "tune.sndbuf.client",
@@ -476,7 +481,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Kernel's send buffer of client connections",
         How::Global(|d, a| bytes(d, a, |t| &mut t.client_sockets.send)),
     ),
-    entry("tune.sndbuf.frontend", "<size>", "Kernel's send buffer of datagram listeners", How::NotYet),
+    entry(
+        "tune.sndbuf.frontend",
+        "<size>",
+        "Kernel's send buffer of datagram listeners",
+        How::Global(|d, a| bytes(d, a, |t| &mut t.frontend_datagrams.send)),
+    ),
     entry(
         "tune.sndbuf.server",
         "<size>",
@@ -586,11 +596,36 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Takes idle connections of other thread groups",
         How::NoEffect("threads have no groups"),
     ),
-    entry("tune.vars.global-max-size", "<size>", "Most memory of all variables", How::NotYet),
-    entry("tune.vars.proc-max-size", "<size>", "Most memory of proc. variables", How::NotYet),
-    entry("tune.vars.reqres-max-size", "<size>", "Most memory of req. and res. variables", How::NotYet),
-    entry("tune.vars.sess-max-size", "<size>", "Most memory of sess. variables", How::NotYet),
-    entry("tune.vars.txn-max-size", "<size>", "Most memory of txn. variables", How::NotYet),
+    entry(
+        "tune.vars.global-max-size",
+        "<size>",
+        "Most memory of all variables",
+        How::Global(|d, a| size(d, a, |t| &mut t.vars.global, 0)),
+    ),
+    entry(
+        "tune.vars.proc-max-size",
+        "<size>",
+        "Most memory of proc. variables",
+        How::Global(|d, a| size(d, a, |t| &mut t.vars.proc, 0)),
+    ),
+    entry(
+        "tune.vars.reqres-max-size",
+        "<size>",
+        "Most memory of req. and res. variables",
+        How::Global(|d, a| size(d, a, |t| &mut t.vars.reqres, 0)),
+    ),
+    entry(
+        "tune.vars.sess-max-size",
+        "<size>",
+        "Most memory of sess. variables",
+        How::Global(|d, a| size(d, a, |t| &mut t.vars.sess, 0)),
+    ),
+    entry(
+        "tune.vars.txn-max-size",
+        "<size>",
+        "Most memory of txn. variables",
+        How::Global(|d, a| size(d, a, |t| &mut t.vars.txn, 0)),
+    ),
     entry(
         "tune.glitches.kill.cpu-usage",
         "<percent>",

@@ -510,12 +510,17 @@ pub(crate) fn is_listening(socket: BorrowedFd<'_>) -> bool {
 }
 
 /// A datagram socket; a process that goes and its successor may both have the address.
-pub fn bind_datagrams(address: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket> {
+pub fn bind_datagrams(
+    address: SocketAddr,
+    interface: Option<&str>,
+    buffers: &KernelBuffers,
+) -> io::Result<UdpSocket> {
     let socket = Socket::new_raw(Domain::for_address(address), Type::DGRAM.cloexec().nonblocking(), None)?;
     socket.set_reuse_port(true)?;
     if let Some(interface) = interface {
         socket.bind_device(Some(interface.as_bytes()))?;
     }
+    buffers.set_on_datagrams(&socket)?;
     socket.bind(&address.into())?;
     Ok(socket.into())
 }

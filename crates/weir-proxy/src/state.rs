@@ -16,6 +16,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Notify, watch};
 use weir_config::model::{self, Config};
 use weir_net::tls::client::TlsClient;
+use weir_rules::vars::VarAccount;
 
 use crate::cache::Caches;
 use crate::certificates::Certificates;
@@ -96,6 +97,8 @@ pub struct Shared {
     pub started_at: u64,
     /// `proc.` variables.
     pub proc_vars: Mutex<Vec<(Box<[u8]>, weir_rules::Value<'static>)>>,
+    /// What all variables take (`tune.vars.*`).
+    pub var_account: Option<Arc<VarAccount>>,
     /// Host name, for logs and fetches.
     pub hostname: String,
     /// Process number.
@@ -807,6 +810,7 @@ impl Shared {
             started: Instant::now(),
             started_at: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_secs()),
             proc_vars: Mutex::default(),
+            var_account: VarAccount::new(config.global.tune.vars),
             pid: std::process::id(),
             hostname,
             config,

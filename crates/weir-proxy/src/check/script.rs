@@ -574,11 +574,7 @@ fn set_var(txn: &mut Txn, name: &[u8], value: Option<Value<'static>>) {
         return;
     }
     // A check has a session of its own: its variables and the check's are the same.
-    let mut vars = txn.session.vars.borrow_mut();
-    vars.retain(|(known, _)| **known != *name);
-    if let Some(value) = value {
-        vars.push((name.into(), value));
-    }
+    txn.session.vars.borrow_mut().set(name, value, None);
 }
 
 fn owned(value: Value<'_>) -> Value<'static> {

@@ -279,7 +279,7 @@ async fn send(stream: &mut Stream, server: &ServerState, line: &[u8]) -> std::io
 async fn distribute(worker: Rc<Worker>) {
     let shared = Arc::clone(&worker.shared);
     let chooser = Chooser { shared: Arc::clone(&shared), env: Rc::clone(&worker.env) };
-    let mut datagrams = Datagrams::default();
+    let mut datagrams = Datagrams::new(&shared.config);
     let mut streams: BTreeMap<(usize, usize), mpsc::Sender<Vec<u8>>> = BTreeMap::new();
     loop {
         let next = shared.logs.waiting().pop_front();
