@@ -134,6 +134,19 @@ pub struct LogForward {
     pub timeout_client: Option<Duration>,
     pub assume_rfc6587_ntf: bool,
     pub dont_parse_log: bool,
+    /// `option host`
+    pub host: LogHost,
+}
+
+/// What becomes of the host name in a message (`option host`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the option's values")]
+pub enum LogHost {
+    Replace,
+    #[default]
+    Fill,
+    Keep,
+    Append,
 }
 
 /// `crt-store [NAME]`
@@ -405,6 +418,8 @@ pub struct Proxy {
     /// Index into `Config::proxies`.
     pub default_backend: Option<usize>,
     pub use_backend: Vec<UseBackend>,
+    /// When one holds, backends that are unpublished or disabled can be chosen too.
+    pub force_be_switch: Vec<Condition>,
     pub monitor_uri: Option<Vec<u8>>,
     /// `monitor fail if ...`
     pub monitor_fail: Vec<Condition>,
@@ -426,6 +441,8 @@ pub struct Proxy {
     pub redirect: Vec<Rule>,
 
     // backend
+    /// `be-unpublished`: no other proxy's rule chooses it until it is published.
+    pub unpublished: bool,
     pub servers: Vec<Server>,
     pub use_server: Vec<UseServer>,
     pub balance: Balance,

@@ -635,7 +635,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             a.end()
         }),
     ),
-    entry("be-unpublished", SERVING, "", "Keeps the backend from being chosen", How::NotYet),
+    entry(
+        "be-unpublished",
+        SERVING,
+        "",
+        "Keeps the backend from being chosen",
+        How::Proxy(|d, a| {
+            d.proxy.unpublished = true;
+            a.end()
+        }),
+    ),
     entry("bind", LISTENING, "<address>[,...] [<word>...]", "Listens for clients", How::Proxy(bind_line)),
     entry(
         "capture cookie",
@@ -745,7 +754,13 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         Places::FRONTEND.or(Places::LISTEN),
         "<if|unless> <condition>",
         "Chooses unpublished backends too",
-        How::NotYet,
+        How::Proxy(|d, a| {
+            let Some(condition) = d.condition(a, Place::FrontendRequest)? else {
+                return fail(a.pos(), "'force-be-switch' requires a condition: 'if' or 'unless'");
+            };
+            d.proxy.force_be_switch.push(condition);
+            Ok(())
+        }),
     ),
     entry(
         "fullconn",

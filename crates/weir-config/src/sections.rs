@@ -13,7 +13,8 @@ use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
 use crate::model::{
-    Bind, Cache, CrtLoad, CrtStore, Global, LogForward, LogWire, Nameserver, Peers, Resolvers, Ring, Server,
+    Bind, Cache, CrtLoad, CrtStore, Global, LogForward, LogHost, LogWire, Nameserver, Peers, Resolvers, Ring,
+    Server,
 };
 use crate::proxy::{self, errors, logging, stick};
 use crate::server::{ServerDraft, parse_address, socket_address};
@@ -784,7 +785,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         Places::LOG_FORWARD,
         "<replace|fill|keep|append>",
         "What happens with the host name of messages",
-        How::NotYet,
+        How::Section(|d, a| {
+            let known = [
+                ("replace", LogHost::Replace),
+                ("fill", LogHost::Fill),
+                ("keep", LogHost::Keep),
+                ("append", LogHost::Append),
+            ];
+            d.log_forward.host = choice(a.need("replace, fill, keep or append")?, "value", &known)?;
+            a.end()
+        }),
     ),
     // crt-store
     entry(

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use jiff::{Timestamp, tz::TimeZone};
 use tokio::sync::mpsc;
-use weir_config::model::{Config, LogAddress, LogTarget, LogWire, Proxy};
+use weir_config::model::{Config, LogAddress, LogForward, LogTarget, LogWire, Proxy};
 use weir_net::Address;
 use weir_net::kernel_buffers::KernelBuffers;
 use weir_rules::txn::Environment;
@@ -119,10 +119,10 @@ impl Logger {
     }
 
     /// Sends a message of another program on; what its header said is kept.
-    pub(crate) fn relay(&self, targets: &[LogTarget], message: &Message<'_>, from: Option<IpAddr>) {
+    pub(crate) fn relay(&self, forward: &LogForward, message: &Message<'_>, from: Option<IpAddr>) {
         /// Level of messages that have none (`notice`).
         const DEFAULT_LEVEL: u8 = level::NOTICE;
-        for target in targets {
+        for target in &forward.logs {
             let level = message.priority.map_or(DEFAULT_LEVEL, |priority| priority & 7);
             if level > target.level || !self.is_sampled(target) {
                 continue;
@@ -133,7 +133,7 @@ impl Logger {
             let format = if target.own_format { target.format } else { message.format };
             let mut line = self.line.borrow_mut();
             line.clear();
-            let received = Received { bsd: self.bsd_time(), iso: iso_time(), from };
+            let received = Received { bsd: self.bsd_time(), iso: iso_time(), from, host: forward.host };
             message.write_header(format, priority, &received, &mut line);
             line.extend_from_slice(message.text);
             self.finish(target, &mut line);

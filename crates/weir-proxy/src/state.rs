@@ -158,6 +158,8 @@ pub struct ProxyState {
     pub backend_rate: Rate,
     /// Frontend stopped at run time (`disable frontend`, soft stop).
     pub disabled: AtomicBool,
+    /// Rules of other proxies may choose it (`be-unpublished`, `publish backend`).
+    pub published: AtomicBool,
     /// Index of the next server that is added.
     next_index: AtomicUsize,
     /// The servers; replaced as a whole when one is added or removed.
@@ -680,6 +682,7 @@ impl ProxyState {
             request_rate: Rate::default(),
             backend_rate: Rate::default(),
             disabled: AtomicBool::new(proxy.disabled),
+            published: AtomicBool::new(!proxy.unpublished),
             next_index: AtomicUsize::new(proxy.servers.len()),
             servers: ArcSwap::new(servers),
             picker,

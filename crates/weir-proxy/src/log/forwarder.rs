@@ -73,7 +73,7 @@ fn section(worker: &Worker, at: usize) -> &LogForward {
 
 fn relay(worker: &Worker, forward: &LogForward, bytes: &[u8], from: Option<IpAddr>) {
     let message = if forward.dont_parse_log { Message::raw(bytes) } else { Message::parse(bytes) };
-    worker.logger.relay(&forward.logs, &message, from);
+    worker.logger.relay(forward, &message, from);
 }
 
 /// Accepts streams until the soft stop.
