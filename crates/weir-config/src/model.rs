@@ -1017,6 +1017,7 @@ pub struct Options {
     pub http_buffer_request: bool,
     pub http_ignore_probes: bool,
     pub http_pretend_keepalive: bool,
+    pub http_use_proxy_header: bool,
     pub http_drop_request_trailers: bool,
     pub http_drop_response_trailers: bool,
     pub h1_case_adjust_bogus_client: bool,

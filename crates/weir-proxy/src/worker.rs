@@ -174,6 +174,7 @@ impl Worker {
     pub(crate) fn request_options(&self, proxy: &Proxy) -> ParseOptions {
         ParseOptions {
             accept_unsafe: proxy.options.accept_unsafe_violations_in_http_request,
+            use_proxy_connection: proxy.options.http_use_proxy_header,
             max_head: self.response_options.max_head - self.config().global.tune.maxrewrite,
             ..self.response_options
         }

@@ -117,3 +117,22 @@ fn variables_have_their_limits() {
     process.hard_stop();
     process.wait();
 }
+
+#[test]
+fn forward_proxies_use_proxy_connection() {
+    let (process, address) = start(
+        "",
+        "frontend fe\n bind 127.0.0.1:0\n option http-use-proxy-header\n \
+         http-request auth realm r if { path /auth }\n http-request return status 200\n",
+    );
+    let check = |request: &str, expected: &str| {
+        let answer = ask(address, request);
+        assert!(answer.contains(expected), "{request}: {answer}");
+    };
+    let proxied = "Host: x\r\nProxy-Connection: close\r\n\r\n";
+    check(&format!("GET http://x/ HTTP/1.1\r\n{proxied}"), "\r\nproxy-connection: close\r\n");
+    check(&format!("GET http://x/auth HTTP/1.1\r\n{proxied}"), "HTTP/1.1 407 ");
+    check("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "\r\nconnection: close\r\n");
+    process.hard_stop();
+    process.wait();
+}

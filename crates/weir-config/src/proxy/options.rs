@@ -363,7 +363,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         FRONT,
         "",
         "Uses Proxy-Connection instead of Connection",
-        How::NotYet,
+        How::Proxy(|d, a| set(d, a, |o| &mut o.http_use_proxy_header)),
     ),
     entry(
         "option http_proxy",
