@@ -10,10 +10,11 @@ use weir_rules::{Diagnostic, Expr, LogFormat, Place, Scope, Shared, Word};
 use crate::args::{Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, How, Keyword, Places, keyword};
-use crate::model::{Global, SslBind, UnixBind, Verify};
+use crate::model::{CloseSpread, Global, SslBind, UnixBind, Verify};
 use crate::proxy::logging;
 use crate::status_set::StatusSet;
 use crate::tls;
+use crate::units::Unit;
 
 /// Most threads.
 const MOST_THREADS: usize = 4096;
@@ -369,9 +370,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     ),
     entry(
         "close-spread-time",
-        "<time>",
-        "Time over which idle connections are closed when stopping",
-        How::NotYet,
+        "<time|infinite>",
+        "Time over which a soft stop spreads the closing of connections",
+        How::Global(|d, a| {
+            let word = a.need("a time, or 'infinite'")?;
+            d.global.close_spread_time = match word.text.as_slice() {
+                b"infinite" => CloseSpread::Never,
+                _ => CloseSpread::Over(crate::args::time(word, Unit::Millis)?),
+            };
+            a.end()
+        }),
     ),
     entry(
         "cluster-secret",

@@ -223,6 +223,7 @@ pub struct Global {
     pub stats_maxconn: usize,
     pub hard_stop_after: Option<Duration>,
     pub grace: Option<Duration>,
+    pub close_spread_time: CloseSpread,
     pub spread_checks_percent: u32,
     pub max_spread_checks: Option<Duration>,
     pub ssl_server_verify_none: bool,
@@ -274,6 +275,18 @@ pub struct Global {
     pub reject_privileged_ports_tcp: bool,
     /// `expose-experimental-directives`
     pub expose_experimental_directives: bool,
+}
+
+/// `close-spread-time`: when a soft stop closes the connections of clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CloseSpread {
+    /// Without it: with the next response, idle ones at once.
+    #[default]
+    AtOnce,
+    /// One after another in this time.
+    Over(Duration),
+    /// `infinite`: they end by themselves.
+    Never,
 }
 
 /// Value of a `set-var` (an expression) or a `set-var-fmt` (a log format) line.

@@ -459,7 +459,7 @@ impl Client<'_> {
             if let Poll::Ready(ready) = edge.poll_idle(cx) {
                 return Poll::Ready(if ready.is_ok() { Idle::Arrived } else { Idle::Closed });
             }
-            if self.worker.shared.is_stopping() && !is_new {
+            if self.worker.is_closing(self.client_id) && !is_new {
                 if !stop_seen {
                     stop_seen = true;
                     self.deadline.set_after(STOP_GRACE);
@@ -662,7 +662,7 @@ async fn h2_streams(
                 return driven;
             }
             note_glitches(worker, &session, shared.core.borrow().glitches());
-            if worker.shared.is_stopping() && !told_stop {
+            if worker.is_closing(client_id) && !told_stop {
                 told_stop = true;
                 shared.core.borrow_mut().go_away(true);
                 continue;

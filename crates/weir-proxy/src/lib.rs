@@ -107,6 +107,8 @@ pub mod load;
 
 mod worker;
 
+mod closing;
+
 mod environment;
 
 // Beside the traffic.

@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
-use weir_config::model::{AdminLevel, Config, SslBind};
+use weir_config::model::{AdminLevel, CloseSpread, Config, SslBind};
 use weir_net::Stream;
 use weir_net::timers::now_ms;
 use weir_rules::{Reply, Txn};
 
 use crate::certificates::Certificates;
+use crate::closing;
 use crate::connection::Entry;
 use crate::listeners::{Listening, Role};
 use crate::log::forwarder::{self, Datagram};
@@ -412,8 +413,14 @@ async fn maintain(worker: Rc<Worker>) {
     let stopping = async {
         worker.shared.stopped().await;
         worker.announce_stop();
-        // From now on only what is left is watched.
-        std::future::pending::<()>().await;
+        if worker.config().global.close_spread_time == CloseSpread::AtOnce {
+            // From now on only what is left is watched.
+            std::future::pending::<()>().await;
+        }
+        loop {
+            tokio::time::sleep(closing::LOOK_INTERVAL).await;
+            worker.announce_stop();
+        }
     };
     let purging = async {
         loop {

@@ -209,7 +209,7 @@ fn run_after(x: &mut Exchange, rules: &[Rule]) {
 }
 
 fn send_head(x: &mut Exchange, server: &mut ServerConnection, body: BodyLength) -> Result<(), Stop> {
-    let stopping = x.worker.shared.is_stopping();
+    let stopping = x.worker.is_closing(x.client_id);
     x.close_client |= matches!(&server.edge, Edge::H1(edge) if edge.insecure_framing);
     let Some(response) = &x.txn.response else { return Ok(()) };
     if let Edge::H1(client) = &mut x.client {

@@ -10,7 +10,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Relaxed, SeqCst},
 };
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Notify, watch};
@@ -53,6 +53,8 @@ pub struct Shared {
     pub threads: usize,
     /// Soft stop has begun: no new connections, idle ones close.
     stopping: AtomicBool,
+    /// When the soft stop began.
+    stopped_at_ms: AtomicU64,
     /// Tells the threads of the soft stop.
     pub stop_signal: watch::Sender<bool>,
     /// Tells the threads to end now.
@@ -791,6 +793,7 @@ impl Shared {
             peers: peers::remotes(&config, threads),
             threads,
             stopping: AtomicBool::new(false),
+            stopped_at_ms: AtomicU64::new(u64::MAX),
             stop_signal: watch::Sender::new(false),
             hard_stop: watch::Sender::new(false),
             freed: Notify::new(),
@@ -828,6 +831,7 @@ impl Shared {
 
     /// Begins the soft stop.
     pub fn stop(&self) {
+        self.stopped_at_ms.fetch_min(self.now_ms(), Relaxed);
         self.stopping.store(true, Relaxed);
         self.stop_signal.send_replace(true);
     }
@@ -843,6 +847,11 @@ impl Shared {
     pub(crate) fn connection_ended(&self) {
         self.connections.fetch_sub(1, Relaxed);
         self.freed.notify_waiters();
+    }
+
+    /// How long the soft stop has been going on.
+    pub(crate) fn stopping_for(&self) -> Duration {
+        Duration::from_millis(self.now_ms().saturating_sub(self.stopped_at_ms.load(Relaxed)))
     }
 
     /// A soft stop has begun.

@@ -136,3 +136,33 @@ fn forward_proxies_use_proxy_connection() {
     process.hard_stop();
     process.wait();
 }
+
+/// Sends a request on an open connection and returns the head of the answer, which has no body.
+fn head(client: &mut TcpStream) -> String {
+    client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        client.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).unwrap()
+}
+
+#[test]
+fn a_soft_stop_closes_connections_in_its_time() {
+    let check = |global: &str, closes: bool| {
+        let lines = "frontend fe\n bind 127.0.0.1:0\n http-request return status 200\n";
+        let (process, address) = start(global, lines);
+        let mut client = TcpStream::connect(address).unwrap();
+        assert!(!head(&mut client).contains("connection: close"));
+        process.soft_stop();
+        assert_eq!(head(&mut client).contains("connection: close"), closes, "{global}");
+        drop(client);
+        process.wait();
+    };
+    check("", true);
+    check(" close-spread-time infinite", false);
+    check(" close-spread-time 0", true);
+    check(" close-spread-time 1h", false);
+}
