@@ -111,6 +111,7 @@ fn empty(addr: BindAddr, pos: Pos) -> Bind {
         maxconn: 0,
         backlog: None,
         interface: None,
+        namespace: None,
         v4v6: false,
         v6only: false,
         transparent: false,
@@ -153,10 +154,7 @@ impl<'a> BindDraft<'a> {
                         args.value_of(word, keyword.arguments)?;
                     }
                 }
-                How::Removed(reason) => {
-                    return fail_hint(word.pos, format!("'{}' is no longer supported", keyword.name), reason);
-                }
-                _ => return Err(keywords::not_yet(word, keyword.name)),
+                _ => return keyword.refused(word.pos),
             }
         }
         Ok(())
@@ -447,7 +445,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "TLS in the kernel",
         How::NoEffect("TLS records are always made in the process"),
     ),
-    entry("label", "<label>", "Label in statistics", How::NotYet),
+    entry(
+        "label",
+        "<label>",
+        "Label in statistics",
+        How::NoEffect("a name for groups of sockets, and nothing asks for groups"),
+    ),
     entry(
         "level",
         "<level>",
@@ -498,7 +501,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("namespace", "<name>", "Network namespace to listen in", How::NotYet),
+    entry(
+        "namespace",
+        "<name>",
+        "Network namespace to listen in",
+        How::Bind(|d, a| {
+            d.bind.namespace = Some(crate::args::namespace(a.need("the name of a network namespace")?)?);
+            Ok(())
+        }),
+    ),
     entry(
         "nbconn",
         "<nbconn>",

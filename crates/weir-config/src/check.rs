@@ -30,6 +30,7 @@ impl Checker<'_> {
         self.modes();
         self.tracking();
         self.resolvers();
+        self.namespaces();
         self.references(references);
         self.global_logs();
         self.certificates();
@@ -221,6 +222,14 @@ impl Checker<'_> {
             }
         }
         self.found.extend(problems);
+    }
+
+    /// Datagrams of all servers leave from one socket.
+    fn namespaces(&mut self) {
+        let servers = self.proxies.iter().flat_map(|proxy| &proxy.servers);
+        let refused = servers.filter(|server| server.datagram && server.namespace.is_some());
+        let message = "'namespace' for a server that gets datagrams is not implemented yet";
+        self.found.extend(refused.map(|server| Diagnostic::error(server.pos, message)));
     }
 
     fn references(&mut self, references: &[Reference]) {

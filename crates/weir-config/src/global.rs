@@ -337,19 +337,46 @@ const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, h
     keyword(name, Places::GLOBAL, arguments, doc, how)
 }
 
+const NO_DETECTION: &str = "the vendor's library is not part of this program; a map can tell devices apart";
+const NO_LUA: &str = "there is no Lua";
+const NO_OPENSSL: &str = "TLS is not OpenSSL's: there are no engines and no providers";
+/// Also for `acme` sections.
+pub(crate) const NO_ACME: &str =
+    "certificates come from files and the command 'set ssl cert': run an ACME client beside this program";
+
 const ENVIRONMENT: &str = "Changes the environment variables that the following lines see";
 
 /// Keywords of `global`.
 pub(crate) const KEYWORDS: &[Keyword] = &[
-    entry("51degrees-allow-unmatched", "<on|off>", "Device detection by 51Degrees", How::NotYet),
-    entry("51degrees-cache-size", "<number>", "Device detection by 51Degrees", How::NotYet),
-    entry("51degrees-data-file", "<file>", "Device detection by 51Degrees", How::NotYet),
-    entry("51degrees-difference", "<number>", "Device detection by 51Degrees", How::NotYet),
-    entry("51degrees-drift", "<number>", "Device detection by 51Degrees", How::NotYet),
-    entry("51degrees-property-name-list", "<names>", "Device detection by 51Degrees", How::NotYet),
-    entry("51degrees-property-separator", "<char>", "Device detection by 51Degrees", How::NotYet),
-    entry("51degrees-use-performance-graph", "<on|off>", "Device detection by 51Degrees", How::NotYet),
-    entry("51degrees-use-predictive-graph", "<on|off>", "Device detection by 51Degrees", How::NotYet),
+    entry("51degrees-allow-unmatched", "<on|off>", "Device detection by 51Degrees", How::Never(NO_DETECTION)),
+    entry("51degrees-cache-size", "<number>", "Device detection by 51Degrees", How::Never(NO_DETECTION)),
+    entry("51degrees-data-file", "<file>", "Device detection by 51Degrees", How::Never(NO_DETECTION)),
+    entry("51degrees-difference", "<number>", "Device detection by 51Degrees", How::Never(NO_DETECTION)),
+    entry("51degrees-drift", "<number>", "Device detection by 51Degrees", How::Never(NO_DETECTION)),
+    entry(
+        "51degrees-property-name-list",
+        "<names>",
+        "Device detection by 51Degrees",
+        How::Never(NO_DETECTION),
+    ),
+    entry(
+        "51degrees-property-separator",
+        "<char>",
+        "Device detection by 51Degrees",
+        How::Never(NO_DETECTION),
+    ),
+    entry(
+        "51degrees-use-performance-graph",
+        "<on|off>",
+        "Device detection by 51Degrees",
+        How::Never(NO_DETECTION),
+    ),
+    entry(
+        "51degrees-use-predictive-graph",
+        "<on|off>",
+        "Device detection by 51Degrees",
+        How::Never(NO_DETECTION),
+    ),
     entry(
         "ca-base",
         "<dir>",
@@ -432,10 +459,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("deviceatlas-json-file", "<file>", "Device detection by DeviceAtlas", How::NotYet),
-    entry("deviceatlas-log-level", "<level>", "Device detection by DeviceAtlas", How::NotYet),
-    entry("deviceatlas-properties-cookie", "<name>", "Device detection by DeviceAtlas", How::NotYet),
-    entry("deviceatlas-separator", "<char>", "Device detection by DeviceAtlas", How::NotYet),
+    entry("deviceatlas-json-file", "<file>", "Device detection by DeviceAtlas", How::Never(NO_DETECTION)),
+    entry("deviceatlas-log-level", "<level>", "Device detection by DeviceAtlas", How::Never(NO_DETECTION)),
+    entry(
+        "deviceatlas-properties-cookie",
+        "<name>",
+        "Device detection by DeviceAtlas",
+        How::Never(NO_DETECTION),
+    ),
+    entry("deviceatlas-separator", "<char>", "Device detection by DeviceAtlas", How::Never(NO_DETECTION)),
     entry("dns-accept-family", "<family>", "Address families accepted from name servers", How::NotYet),
     entry(
         "expose-deprecated-directives",
@@ -624,9 +656,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("lua-load", "<file>", "Loads a Lua script", How::NotYet),
-    entry("lua-load-per-thread", "<file>", "Loads a Lua script in each thread", How::NotYet),
-    entry("lua-prepend-path", "<path>", "Where Lua modules are found", How::NotYet),
+    entry("lua-load", "<file>", "Loads a Lua script", How::Never(NO_LUA)),
+    entry("lua-load-per-thread", "<file>", "Loads a Lua script in each thread", How::Never(NO_LUA)),
+    entry("lua-prepend-path", "<path>", "Where Lua modules are found", How::Never(NO_LUA)),
     entry(
         "master-worker",
         "[no-exit-on-failure]",
@@ -840,7 +872,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Diffie-Hellman parameters",
         How::NoEffect("finite-field Diffie-Hellman is not used"),
     ),
-    entry("ssl-engine", "<name> [algo <algs>]", "OpenSSL engine", How::NotYet),
+    entry("ssl-engine", "<name> [algo <algs>]", "OpenSSL engine", How::Never(NO_OPENSSL)),
     entry(
         "ssl-load-extra-del-ext",
         "",
@@ -858,9 +890,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         How::Global(load_extra_files),
     ),
     entry("ssl-mode-async", "", "Asynchronous OpenSSL engines", How::NoEffect("there are no engines")),
-    entry("ssl-propquery", "<query>", "OpenSSL provider query", How::NotYet),
-    entry("ssl-provider", "<name>", "OpenSSL provider", How::NotYet),
-    entry("ssl-provider-path", "<path>", "Where OpenSSL providers are found", How::NotYet),
+    entry("ssl-propquery", "<query>", "OpenSSL provider query", How::Never(NO_OPENSSL)),
+    entry("ssl-provider", "<name>", "OpenSSL provider", How::Never(NO_OPENSSL)),
+    entry("ssl-provider-path", "<path>", "Where OpenSSL providers are found", How::Never(NO_OPENSSL)),
     entry(
         "ssl-security-level",
         "<number>",
@@ -952,12 +984,17 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("wurfl-cache-size", "<size>", "Device detection by WURFL", How::NotYet),
-    entry("wurfl-data-file", "<file>", "Device detection by WURFL", How::NotYet),
-    entry("wurfl-engine-mode", "<mode>", "Device detection by WURFL", How::NotYet),
-    entry("wurfl-information-list", "<names>", "Device detection by WURFL", How::NotYet),
-    entry("wurfl-information-list-separator", "<char>", "Device detection by WURFL", How::NotYet),
-    entry("wurfl-patch-file", "<file>", "Device detection by WURFL", How::NotYet),
+    entry("wurfl-cache-size", "<size>", "Device detection by WURFL", How::Never(NO_DETECTION)),
+    entry("wurfl-data-file", "<file>", "Device detection by WURFL", How::Never(NO_DETECTION)),
+    entry("wurfl-engine-mode", "<mode>", "Device detection by WURFL", How::Never(NO_DETECTION)),
+    entry("wurfl-information-list", "<names>", "Device detection by WURFL", How::Never(NO_DETECTION)),
+    entry(
+        "wurfl-information-list-separator",
+        "<char>",
+        "Device detection by WURFL",
+        How::Never(NO_DETECTION),
+    ),
+    entry("wurfl-patch-file", "<file>", "Device detection by WURFL", How::Never(NO_DETECTION)),
     // Performance.
     entry(
         "busy-polling",
@@ -1255,5 +1292,5 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         How::NoEffect("the system takes the memory back"),
     ),
     entry("no-quic", "", "No QUIC listeners", How::NoEffect("there is no QUIC")),
-    entry("acme.scheduler", "<auto|off>", "When certificates are issued", How::NotYet),
+    entry("acme.scheduler", "<auto|off>", "When certificates are issued", How::Never(NO_ACME)),
 ];

@@ -12,11 +12,11 @@ use crate::check::Checker;
 use crate::diagnostics::Diagnostics;
 use crate::environment::Environment;
 use crate::files;
-use crate::global::GlobalDraft;
+use crate::global::{GlobalDraft, NO_ACME};
 use crate::keywords::{self, Found, How, Places};
 use crate::model::{Config, Global, Proxy, Server};
 use crate::proxy::{self, Finished, ProxyDraft, World};
-use crate::sections::SectionDraft;
+use crate::sections::{NO_PROGRAMS, SectionDraft};
 use crate::source::Sources;
 use crate::tree::{self, Line, Section, SectionKind};
 
@@ -152,13 +152,7 @@ fn global_line(draft: &mut GlobalDraft<'_>, words: &[Word]) -> Parsed {
     match keyword.how {
         How::Global(parse) => parse(draft, &mut args),
         How::NoEffect(_) | How::Tree => Ok(()),
-        How::Removed(reason) => {
-            fail_hint(words[0].pos, format!("'{}' is no longer supported", keyword.name), reason)
-        }
-        _ => Err(vec![Diagnostic::error(
-            args.keyword_pos,
-            format!("'{}' is not implemented yet", keyword.name),
-        )]),
+        _ => keyword.refused(args.keyword_pos),
     }
 }
 
@@ -179,13 +173,8 @@ fn small_sections(
         if kind.is_proxy() || matches!(kind, SectionKind::Global | SectionKind::Defaults) {
             continue;
         }
-        let unimplemented =
-            [SectionKind::Program, SectionKind::Acme, SectionKind::LogProfile, SectionKind::Healthcheck];
-        if unimplemented.contains(&kind) {
-            found.push(Diagnostic::error(
-                section.pos,
-                format!("'{}' sections are not implemented yet", kind.word()),
-            ));
+        if let Some(refused) = refused(section) {
+            found.push(refused);
             continue;
         }
         let without_effect = [
@@ -233,6 +222,19 @@ fn small_sections(
     }
     shared.user_lists = userlists;
     shared.http_errors = http_errors;
+}
+
+/// The error for a section that is known and not obeyed.
+fn refused(section: &Section) -> Option<Diagnostic> {
+    let (what, reason) = match section.kind {
+        SectionKind::Program => ("supported", Some(NO_PROGRAMS)),
+        SectionKind::Acme => ("supported", Some(NO_ACME)),
+        SectionKind::LogProfile => ("implemented yet", None),
+        _ => return None,
+    };
+    let message = format!("'{}' sections are not {what}", section.kind.word());
+    let error = Diagnostic::error(section.pos, message);
+    Some(reason.map_or(error.clone(), |reason| error.hint(reason)))
 }
 
 /// Index of each proxy with a backend's half.

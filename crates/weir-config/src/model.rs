@@ -297,6 +297,8 @@ pub type StartValue = Result<Arc<Expr>, Arc<LogFormat>>;
 #[allow(missing_docs, reason = "each field is the tune keyword of the same name; sizes in bytes")]
 pub struct Tune {
     pub bufsize: usize,
+    /// `tune.bufsize.large`, for `wait-for-body ... use-large-buffer`.
+    pub bufsize_large: Option<usize>,
     pub maxrewrite: usize,
     pub http_maxhdr: usize,
     pub http_logurilen: usize,
@@ -362,6 +364,7 @@ impl Default for Tune {
     fn default() -> Self {
         Self {
             bufsize: 16384,
+            bufsize_large: None,
             maxrewrite: 1024,
             http_maxhdr: 101,
             http_logurilen: 1024,
@@ -598,6 +601,7 @@ pub struct Bind {
     pub maxconn: usize,
     pub backlog: Option<u32>,
     pub interface: Option<String>,
+    pub namespace: Option<String>,
     pub v4v6: bool,
     pub v6only: bool,
     pub transparent: bool,
@@ -788,6 +792,7 @@ pub struct Server {
     pub send_proxy: Option<SendProxy>,
     pub source: Option<SocketAddr>,
     pub interface: Option<String>,
+    pub namespace: Option<String>,
     pub slowstart: Duration,
     pub on_marked_down: Option<String>,
     pub on_marked_up: Option<String>,

@@ -165,13 +165,7 @@ impl<'a> ProxyDraft<'a> {
         match keyword.how {
             How::Proxy(parse) => parse(self, &mut args),
             How::NoEffect(_) => Ok(()),
-            How::Removed(reason) => {
-                fail_hint(words[0].pos, format!("'{}' is no longer supported", keyword.name), reason)
-            }
-            _ => Err(vec![Diagnostic::error(
-                args.keyword_pos,
-                format!("'{}' is not implemented yet", keyword.name),
-            )]),
+            _ => keyword.refused(args.keyword_pos),
         }
     }
 

@@ -111,6 +111,7 @@ impl ServerDraft {
             send_proxy: None,
             source: None,
             interface: None,
+            namespace: None,
             slowstart: Duration::ZERO,
             on_marked_down: None,
             on_marked_up: None,
@@ -193,10 +194,7 @@ impl ServerDraft {
                 }
                 Ok(())
             }
-            How::Removed(reason) => {
-                fail_hint(word.pos, format!("'{}' is no longer supported", keyword.name), reason)
-            }
-            _ => Err(keywords::not_yet(word, keyword.name)),
+            _ => keyword.refused(word.pos),
         }
     }
 
@@ -779,7 +777,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("namespace", "<name>", "Network namespace connections are made in", How::NotYet),
+    entry(
+        "namespace",
+        "<name>",
+        "Network namespace connections are made in",
+        How::Server(|d, a| {
+            d.server.namespace = Some(crate::args::namespace(a.need("the name of a network namespace")?)?);
+            Ok(())
+        }),
+    ),
     entry(
         "no-agent-check",
         "",

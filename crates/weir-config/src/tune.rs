@@ -124,8 +124,21 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Size of a buffer: the longest request head",
         How::Global(|d, a| size(d, a, |t| &mut t.bufsize, SMALLEST_BUFFER)),
     ),
-    entry("tune.bufsize.large", "<size>", "Size of a large buffer", How::NotYet),
-    entry("tune.bufsize.small", "<size>", "Size of a small buffer", How::NotYet),
+    entry(
+        "tune.bufsize.large",
+        "<size>",
+        "Size of a large buffer",
+        How::Global(|d, a| {
+            d.global.tune.bufsize_large = Some(a.size()?);
+            a.end()
+        }),
+    ),
+    entry(
+        "tune.bufsize.small",
+        "<size>",
+        "Size of a small buffer",
+        How::NoEffect("buffers grow with what they hold"),
+    ),
     entry(
         "tune.cli.max-payload-size",
         "<size>",

@@ -104,6 +104,17 @@ impl std::fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
+/// Network namespaces that servers name and that are not there: a sentence for each.
+fn namespaces(shared: &Shared) -> Result<(), Vec<String>> {
+    let servers = shared.proxies.iter().flat_map(|proxy| proxy.servers.load_full().to_vec());
+    let missing = servers.filter_map(|server| {
+        let namespace = server.namespace.as_ref().filter(|namespace| !namespace.is_open())?;
+        Some(format!("server '{}': cannot open namespace '{}'", server.config.name, namespace.name()))
+    });
+    let missing: Vec<_> = missing.collect();
+    if missing.is_empty() { Ok(()) } else { Err(missing) }
+}
+
 /// How often idle connections to servers are looked through.
 const PURGE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -128,6 +139,7 @@ impl Process {
         let threads = config.global.nbthread.unwrap_or(available).clamp(1, most.max(1));
         let shared = Shared::new(Arc::clone(&config), threads, hostname());
         let saved = SavedStates::read(&shared);
+        namespaces(&shared).map_err(StartError::Servers)?;
         resolve::at_start(&shared, &saved).map_err(StartError::Servers)?;
         saved.apply(&shared);
         check::prepare(&shared).map_err(StartError::Servers)?;

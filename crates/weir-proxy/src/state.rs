@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Notify, watch};
 use weir_config::model::{self, Config};
+use weir_net::namespace::Namespace;
 use weir_net::tls::client::TlsClient;
 use weir_rules::vars::VarAccount;
 
@@ -327,6 +328,8 @@ pub struct ServerState {
     health: AtomicU8,
     /// Its line of the configuration.
     pub config: model::Server,
+    /// Where connections to it are made from (`namespace`).
+    pub(crate) namespace: Option<Namespace>,
     /// Index in the backend's list.
     pub index: usize,
     /// Index of the backend.
@@ -440,6 +443,7 @@ impl ServerState {
                 (None, true) => -1,
                 (None, false) => 0,
             }),
+            namespace: config.namespace.as_deref().map(Namespace::named),
             generation: AtomicU32::new(0),
             weight: AtomicU32::new(config.weight),
             maxconn: AtomicUsize::new(config.maxconn),

@@ -166,3 +166,27 @@ fn a_soft_stop_closes_connections_in_its_time() {
     check(" close-spread-time 0", true);
     check(" close-spread-time 1h", false);
 }
+
+#[test]
+fn rules_may_wait_for_large_bodies() {
+    let check = |global: &str, words: &str, expected: &str| {
+        let lines = format!(
+            "frontend fe\n bind 127.0.0.1:0\n http-request wait-for-body time 5s {words}\n \
+             http-request return status 200 hdr x %[req.body,length]\n"
+        );
+        let (process, address) = start(global, &lines);
+        let request = format!(
+            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 50000\r\nConnection: close\r\n\r\n{}",
+            "b".repeat(50_000)
+        );
+        let answer = ask(address, &request);
+        assert!(answer.contains(&format!("\r\nx: {expected}\r\n")), "{global} {words}: {answer}");
+        process.hard_stop();
+        process.wait();
+    };
+    let large = " tune.bufsize.large 64k";
+    check(large, "use-large-buffer", "50000");
+    check(large, "", "16384");
+    check("", "use-large-buffer", "16384");
+    check(" tune.bufsize.large 32k", "use-large-buffer", "32768");
+}

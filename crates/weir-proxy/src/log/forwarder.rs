@@ -12,6 +12,7 @@ use weir_config::model::{Bind, BindAddr, Config, LogForward};
 use weir_net::Stream;
 use weir_net::kernel_buffers::KernelBuffers;
 use weir_net::listen;
+use weir_net::namespace::Namespace;
 
 use super::message::{Frame, MAX_MESSAGE_BYTES, Message, frame};
 use crate::listeners::kernel_buffers;
@@ -49,7 +50,8 @@ fn open(bind: &Bind, buffers: &KernelBuffers) -> io::Result<UdpSocket> {
     let BindAddr::Inet(address) = &bind.addr else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "datagrams need an IP address and a port"));
     };
-    listen::bind_datagrams(*address, bind.interface.as_deref(), buffers)
+    let namespace = bind.namespace.as_deref().map(Namespace::named);
+    listen::bind_datagrams(*address, bind.interface.as_deref(), namespace.as_ref(), buffers)
 }
 
 /// Receives datagrams until the soft stop.

@@ -247,6 +247,7 @@ fn of_ring(server: &ServerState) -> ConnectOptions {
     ConnectOptions {
         source: config.source,
         interface: config.interface.clone(),
+        namespace: server.namespace.clone(),
         user_timeout: config.tcp_ut,
         ..ConnectOptions::default()
     }
