@@ -107,6 +107,7 @@ fn empty(addr: BindAddr, pos: Pos) -> Bind {
         pos,
         ssl: None,
         accept_proxy: false,
+        accept_netscaler_cip: None,
         proto: None,
         maxconn: 0,
         backlog: None,
@@ -216,7 +217,15 @@ const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, h
 
 /// Words of bind lines.
 pub(crate) const KEYWORDS: &[Keyword] = &[
-    entry("accept-netscaler-cip", "<magic>", "Expects the NetScaler client IP header", How::NotYet),
+    entry(
+        "accept-netscaler-cip",
+        "<magic>",
+        "Expects the NetScaler client IP header",
+        How::Bind(|d, a| {
+            d.bind.accept_netscaler_cip = Some(a.number(1..=u32::MAX)?);
+            Ok(())
+        }),
+    ),
     entry(
         "accept-proxy",
         "",

@@ -596,6 +596,8 @@ pub struct Bind {
     pub pos: Pos,
     pub ssl: Option<SslBind>,
     pub accept_proxy: bool,
+    /// The magic number that the header begins with.
+    pub accept_netscaler_cip: Option<u32>,
     /// `proto h1|h2`: no detection.
     pub proto: Option<Proto>,
     pub maxconn: usize,

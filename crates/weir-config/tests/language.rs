@@ -404,7 +404,7 @@ fn what_is_wrong_is_said() {
     );
     check("global\n external-check preserve-env", "'external-check preserve-env' is not implemented yet");
     check("global\n nbproc 2", "'nbproc' is no longer supported");
-    check("program p\n command x", "'program' sections are not implemented yet");
+    check("program p\n command x", "'program' sections are not supported");
     check("cache c", "cache 'c' has no size");
     check("peers p\n server other", "the address of peer 'other' is missing");
     check("backend b\n stick-table type ip size 1k peers p", "unable to find sync peers 'p'");

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use weir_config::model::{Bind, Mode, Proto, Proxy};
 use weir_http::h1::{ParseError, ParseOptions};
-use weir_http::{Method, Request, proxy_protocol};
+use weir_http::{Method, Request, netscaler, proxy_protocol};
 use weir_net::connect::KeepAlive;
 use weir_net::listen::Accepted;
 use weir_net::timers::{ClockHeld, Deadline, now_ms};
@@ -188,11 +188,21 @@ async fn prepare(
         entry.count(worker, Counter::RequestErrors);
         return None;
     }
+    if let Some(magic) = entry.bind.accept_netscaler_cip {
+        let header = receive_header(&mut edge, &mut deadline, |bytes| netscaler::parse(bytes, magic)).await;
+        let Some((src, dst)) = header else {
+            entry.count(worker, Counter::RequestErrors);
+            return None;
+        };
+        session.src.set(Some(src));
+        session.dst.set(Some(dst));
+    }
+    let told = session.proxy_header || entry.bind.accept_netscaler_cip.is_some();
     // What a rule set stays the connection's; the PROXY header's addresses are the session's then.
-    if ruled.0 != accepted.0 && session.proxy_header {
+    if ruled.0 != accepted.0 && told {
         session.session_src.set(session.src.replace(ruled.0));
     }
-    if ruled.1 != accepted.1 && session.proxy_header {
+    if ruled.1 != accepted.1 && told {
         session.session_dst.set(session.dst.replace(ruled.1));
     }
     if let Some(acceptor) = &entry.tls {
@@ -328,9 +338,27 @@ async fn with_deadline<T>(deadline: &mut Deadline, future: impl Future<Output = 
 
 /// Receives the PROXY protocol's header into the session; false when it is missing or wrong.
 async fn receive_proxy_header(edge: &mut H1Edge, session: &mut Session, deadline: &mut Deadline) -> bool {
-    let header = poll_fn(|cx| {
+    let Some(header) = receive_header(edge, deadline, proxy_protocol::parse).await else { return false };
+    session.proxy_header = true;
+    if header.command == proxy_protocol::Command::Proxy
+        && let Some((src, dst)) = header.addresses.ip()
+    {
+        session.src.set(Some(src));
+        session.dst.set(Some(dst));
+    }
+    session.proxy_tlvs = header.tlvs().map(|(kind, value)| (kind, value.into())).collect();
+    true
+}
+
+/// Receives what stands before the first data; `None` when it is not there.
+async fn receive_header<T, E>(
+    edge: &mut H1Edge,
+    deadline: &mut Deadline,
+    parse: impl Fn(&[u8]) -> Result<Option<(T, usize)>, E>,
+) -> Option<T> {
+    poll_fn(|cx| {
         loop {
-            match proxy_protocol::parse(edge.input.unread()) {
+            match parse(edge.input.unread()) {
                 Ok(Some((header, used))) => {
                     edge.input.consume(used);
                     return Poll::Ready(Some(header));
@@ -347,17 +375,7 @@ async fn receive_proxy_header(edge: &mut H1Edge, session: &mut Session, deadline
             }
         }
     })
-    .await;
-    let Some(header) = header else { return false };
-    session.proxy_header = true;
-    if header.command == proxy_protocol::Command::Proxy
-        && let Some((src, dst)) = header.addresses.ip()
-    {
-        session.src.set(Some(src));
-        session.dst.set(Some(dst));
-    }
-    session.proxy_tlvs = header.tlvs().map(|(kind, value)| (kind, value.into())).collect();
-    true
+    .await
 }
 
 /// HTTP/1 requests one after another; gives the edge back when the client turns out to speak HTTP/2.

@@ -190,3 +190,29 @@ fn rules_may_wait_for_large_bodies() {
     check("", "use-large-buffer", "16384");
     check(" tune.bufsize.large 32k", "use-large-buffer", "32768");
 }
+
+#[test]
+fn netscaler_tells_the_clients_address() {
+    let (process, address) = start(
+        "",
+        "frontend fe\n bind 127.0.0.1:0 accept-netscaler-cip 16909060\n \
+         tcp-request connection reject unless { src 127.0.0.1 }\n \
+         http-request return status 200 hdr x %[src]:%[src_port]-%[dst]:%[dst_port]\n",
+    );
+    let ip = [0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 192, 0, 2, 1, 198, 51, 100, 2];
+    let tcp = [&[0x30, 0x39, 0x01, 0xbb][..], &[0; 16]].concat();
+    let request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let check = |start: &[u8], expected: &str| {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(&[start, &ip, &tcp, request].concat()).unwrap();
+        let mut answer = String::new();
+        let _reset = client.read_to_string(&mut answer);
+        assert_eq!(answer.lines().find_map(|line| line.strip_prefix("x: ")).unwrap_or(""), expected);
+    };
+    check(&[1, 2, 3, 4, 0, 0, 0, 40], "192.0.2.1:12345-198.51.100.2:443");
+    check(&[1, 2, 3, 4, 0, 0, 0, 52, 0, 1, 0, 40], "192.0.2.1:12345-198.51.100.2:443");
+    check(&[1, 2, 3, 5, 0, 0, 0, 40], "");
+    check(&[], "");
+    process.hard_stop();
+    process.wait();
+}
