@@ -1036,6 +1036,7 @@ pub struct Options {
     pub abortonclose: bool,
     pub http_buffer_request: bool,
     pub http_ignore_probes: bool,
+    pub independent_streams: bool,
     pub http_pretend_keepalive: bool,
     pub http_use_proxy_header: bool,
     pub http_drop_request_trailers: bool,

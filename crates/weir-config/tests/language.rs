@@ -382,7 +382,7 @@ fn what_is_wrong_is_said() {
     check("global\n nbthread x", "'x' is not a number from 1 to 4096");
     check("global\n nbtrhead 2", "did you mean 'nbthread'?");
     check("global\n lua-load x", "'lua-load' is not supported");
-    check("backend b\n option independent-streams", "'option independent-streams' is not implemented yet");
+    check("backend b\n option spop-check", "'option spop-check' is not implemented yet");
     check(
         "backend b\n use-fcgi-app php\nfcgi-app php\n docroot /srv",
         "'use-fcgi-app' is not implemented yet",

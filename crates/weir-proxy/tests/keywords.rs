@@ -216,3 +216,28 @@ fn netscaler_tells_the_clients_address() {
     process.hard_stop();
     process.wait();
 }
+
+#[test]
+fn independent_streams_give_a_silent_server_up() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = silent.local_addr().unwrap();
+    let (process, address) = start(
+        "",
+        &format!(
+            "listen l\n mode tcp\n bind 127.0.0.1:0\n timeout server 200ms\n option independent-streams\n \
+             server s {server}\n"
+        ),
+    );
+    let mut client = TcpStream::connect(address).unwrap();
+    client.set_read_timeout(Some(std::time::Duration::from_millis(20))).unwrap();
+    // What is sent to the server does not keep the connection: this ends.
+    loop {
+        let sent = client.write_all(b"x");
+        let over = matches!(client.read(&mut [0]), Ok(0)) || sent.is_err();
+        if over {
+            break;
+        }
+    }
+    process.hard_stop();
+    process.wait();
+}
