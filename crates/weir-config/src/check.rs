@@ -220,6 +220,12 @@ impl Checker<'_> {
                     format!("unable to find required resolvers '{name}'"),
                 ));
             }
+            if let Some(name) = &server.healthcheck
+                && !self.config.healthchecks.contains_key(name)
+            {
+                let message = format!("unable to find the healthcheck section '{name}'");
+                problems.push(Diagnostic::error(server.pos, message));
+            }
         }
         self.found.extend(problems);
     }

@@ -14,7 +14,7 @@ use crate::environment::Environment;
 use crate::files;
 use crate::global::{GlobalDraft, NO_ACME};
 use crate::keywords::{self, Found, How, Places};
-use crate::model::{Config, Global, Proxy, Server};
+use crate::model::{Checks, Config, Global, Mode, Proxy, Server};
 use crate::proxy::{self, Finished, ProxyDraft, World};
 use crate::sections::{NO_PROGRAMS, SectionDraft};
 use crate::source::Sources;
@@ -109,7 +109,9 @@ fn build(sections: &[Section], env: &Environment, diagnostics: &mut Diagnostics)
         messages: Default::default(),
     };
     let (mut proxies, references) = proxies(sections, &world, &mut found);
+    let healthchecks = healthchecks(sections, &world, &mut found);
     drop(world);
+    config.healthchecks = healthchecks;
     config.global = global;
     let mut checker = Checker { proxies: &mut proxies, config: &mut config, found };
     checker.run(&references);
@@ -189,6 +191,10 @@ fn small_sections(
         if !seen.insert((kind, &section.name)) && kind != SectionKind::Traces {
             let message = format!("'{}' section '{}' is declared twice", kind.word(), section.name);
             found.push(Diagnostic::error(section.pos, message).hint("use distinct names"));
+        }
+        if kind == SectionKind::Healthcheck {
+            // Read with the proxies, whose words it has.
+            continue;
         }
         let mut draft = SectionDraft::new(section, global, shared, local_peer);
         draft.run(section, found);
@@ -277,6 +283,26 @@ fn proxies(
     }
     defaults.check_users(found);
     (proxies, references)
+}
+
+/// A `healthcheck` section is read as the lines of a backend that are about checks.
+fn healthchecks(
+    sections: &[Section],
+    world: &World<'_>,
+    found: &mut Vec<Diagnostic>,
+) -> BTreeMap<String, Checks> {
+    let mut all = BTreeMap::new();
+    for section in sections.iter().filter(|section| section.kind == SectionKind::Healthcheck) {
+        let mut draft = ProxyDraft::new(section, world, Mode::Http);
+        draft.run(&section.lines, false, found);
+        if !draft.typed {
+            found.push(Diagnostic::error(section.pos, "a 'healthcheck' section needs a 'type'"));
+        }
+        let finished = draft.finish();
+        found.extend(finished.found);
+        all.insert(section.name.clone(), finished.proxy.checks);
+    }
+    all
 }
 
 fn read_proxy(

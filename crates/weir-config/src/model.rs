@@ -37,8 +37,19 @@ pub struct Config {
     pub log_forwards: Vec<LogForward>,
     /// `mailers` sections by name: mailers with their addresses.
     pub mailers: BTreeMap<String, Vec<(String, SocketAddr)>>,
+    /// `healthcheck` sections by name.
+    pub healthchecks: BTreeMap<String, Checks>,
     /// `crt-store` sections: certificates that `crt @store/name` names.
     pub crt_stores: Vec<CrtStore>,
+}
+
+impl Config {
+    /// The health checks of a server: those that its line names, or its backend's.
+    #[must_use]
+    pub fn checks<'a>(&'a self, proxy: &'a Proxy, server: &Server) -> &'a Checks {
+        let named = server.healthcheck.as_ref().and_then(|name| self.healthchecks.get(name));
+        named.unwrap_or(&proxy.checks)
+    }
 }
 
 /// `cache NAME`
@@ -468,11 +479,7 @@ pub struct Proxy {
     pub retries: u32,
     pub retry_on: RetryOn,
     pub http_reuse: HttpReuse,
-    pub httpchk: Option<HttpCheck>,
-    /// `option tcp-check`; with steps it starts with a connection, without any it is a connection only.
-    pub tcpchk: Option<Vec<TcpCheckStep>>,
-    /// Checks by other protocols: `ssl-hello-chk`, `mysql-check`, ...
-    pub other_check: Option<OtherCheck>,
+    pub checks: Checks,
     pub source: Option<SocketAddr>,
     pub load_server_state: Option<StateOrigin>,
     pub hash_balance_factor: u32,
@@ -815,6 +822,8 @@ pub struct Server {
     pub resolvers: Option<String>,
     pub socks4: Option<SocketAddr>,
     pub guid: Option<String>,
+    /// Name of a `healthcheck` section.
+    pub healthcheck: Option<String>,
     /// `pool-conn-name EXPR`: identifies reusable connections.
     pub pool_conn_name: Option<Arc<Expr>>,
     pub hash_key: Option<String>,
@@ -1234,6 +1243,17 @@ pub struct TraceFilter {
     /// `max-fwd`: 0 for no limit.
     pub max_forward_bytes: usize,
     pub hexdump: bool,
+}
+
+/// What the health checks of a backend's servers are, or those of a `healthcheck` section.
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "each field is the option of the same name")]
+pub struct Checks {
+    pub httpchk: Option<HttpCheck>,
+    /// `option tcp-check`; with steps it starts with a connection, without any it is a connection only.
+    pub tcpchk: Option<Vec<TcpCheckStep>>,
+    /// Checks by other protocols: `ssl-hello-chk`, `mysql-check`, ...
+    pub other_check: Option<OtherCheck>,
 }
 
 /// `option httpchk` with its `http-check` lines.  The steps are complete: they start with a connection (after set-var),

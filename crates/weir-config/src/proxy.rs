@@ -61,6 +61,8 @@ pub(crate) struct ProxyDraft<'a> {
     last_stage: usize,
     pub(crate) stats: stats::StatsDraft,
     pub(crate) checks: checks::ChecksDraft,
+    /// A `healthcheck` section has its `type`.
+    pub(crate) typed: bool,
     /// Where the last `filter-sequence` line has its list.
     pub(crate) filter_sequence_pos: Pos,
 }
@@ -119,6 +121,7 @@ impl<'a> ProxyDraft<'a> {
             last_stage: 0,
             stats: stats::StatsDraft::default(),
             checks: checks::ChecksDraft::default(),
+            typed: false,
             filter_sequence_pos: Pos::default(),
         }
     }
@@ -981,6 +984,9 @@ pub(crate) fn dynamic_server(words: &[Word], global: &Global, shared: &Shared<'_
     let mut scope = Scope::new(shared, "");
     draft.words(&mut args, &mut scope, global)?;
     let mut server = draft.finish(global);
+    if server.healthcheck.is_some() {
+        return fail(name.pos, "'healthcheck' for a server added at run time is not implemented yet");
+    }
     server.name = name.as_str().into();
     server.pos = name.pos;
     Ok(server)

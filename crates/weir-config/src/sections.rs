@@ -892,5 +892,4 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Format at a stage",
         How::NotYet,
     ),
-    entry("type", Places::HEALTHCHECK, "<type>", "Kind of check", How::NotYet),
 ];

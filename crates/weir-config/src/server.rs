@@ -131,6 +131,7 @@ impl ServerDraft {
             resolvers: None,
             socks4: None,
             guid: None,
+            healthcheck: None,
             pool_conn_name: None,
             hash_key: None,
             named_by_rules: false,
@@ -660,7 +661,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("healthcheck", "<name>", "Health check section to use", How::NotYet),
+    entry(
+        "healthcheck",
+        "<name>",
+        "Health check section to use",
+        How::Server(|d, a| {
+            d.server.healthcheck = Some(a.text("the name of a healthcheck section")?);
+            Ok(())
+        }),
+    ),
     entry(
         "id",
         "<value>",
