@@ -10,7 +10,9 @@ use weir_rules::{Diagnostic, Expr, LogFormat, Place, Scope, Shared, Word};
 use crate::args::{Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, How, Keyword, Places, keyword};
-use crate::model::{CloseSpread, Global, SslBind, UnixBind, Verify};
+use crate::model::{
+    CloseSpread, CpuAffinity, CpuKind, CpuNumbers, CpuPolicy, Cpus, Global, SslBind, UnixBind, Verify,
+};
 use crate::proxy::logging;
 use crate::status_set::StatusSet;
 use crate::tls;
@@ -106,6 +108,87 @@ fn cpu_map(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
         map_thread(&mut draft.global, group, thread, set);
     }
     Ok(())
+}
+
+/// `cpu-set [reset] [only-KIND SET | drop-KIND SET]...`
+fn cpu_set(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
+    let kinds = [
+        ("cpu", CpuKind::Cpu),
+        ("node", CpuKind::Node),
+        ("cluster", CpuKind::Cluster),
+        ("core", CpuKind::Core),
+        ("thread", CpuKind::Thread),
+    ];
+    args.peek()
+        .map_or_else(|| fail(args.pos(), "a directive such as 'only-cpu 0-3' was expected"), |_| Ok(()))?;
+    while let Some(word) = args.next() {
+        let text = word.as_str();
+        if text == "reset" {
+            draft.global.cpus = Cpus { reset: true, sets: Vec::new(), ..draft.global.cpus.clone() };
+            continue;
+        }
+        let parts = text.split_once('-').filter(|(verb, _)| matches!(*verb, "only" | "drop"));
+        let kind = parts.and_then(|(_, name)| kinds.iter().find(|(known, _)| *known == name));
+        let (Some((verb, _)), Some((_, kind))) = (parts, kind) else {
+            let known = kinds.iter().flat_map(|(kind, _)| [format!("only-{kind}"), format!("drop-{kind}")]);
+            let known: Vec<String> = known.collect();
+            return Err(vec![Diagnostic::unknown("directive", word, known.iter().map(String::as_str))]);
+        };
+        let set = args.value_of(word, "numbers such as 0-3")?;
+        let mut numbers = Vec::new();
+        for part in set.as_str().split(',') {
+            match number_set(part, 0, MOST_CPUS - 1) {
+                Some(range) => numbers.extend(range),
+                None => return fail(set.pos, format!("'{part}' is not a set such as 0-3")),
+            }
+        }
+        draft.global.cpus.sets.push(CpuNumbers { kind: *kind, only: verb == "only", numbers });
+    }
+    Ok(())
+}
+
+/// `cpu-policy POLICY [threads-per-core 1|auto]`
+fn cpu_policy(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
+    let known = [
+        ("none", CpuPolicy::None),
+        ("efficiency", CpuPolicy::Efficiency),
+        ("first-usable-node", CpuPolicy::FirstUsableNode),
+        ("group-by-ccx", CpuPolicy::GroupByCcx(1)),
+        ("group-by-2-ccx", CpuPolicy::GroupByCcx(2)),
+        ("group-by-3-ccx", CpuPolicy::GroupByCcx(3)),
+        ("group-by-4-ccx", CpuPolicy::GroupByCcx(4)),
+        ("group-by-cluster", CpuPolicy::GroupByCluster(1)),
+        ("group-by-2-clusters", CpuPolicy::GroupByCluster(2)),
+        ("group-by-3-clusters", CpuPolicy::GroupByCluster(3)),
+        ("group-by-4-clusters", CpuPolicy::GroupByCluster(4)),
+        ("performance", CpuPolicy::Performance),
+        ("resource", CpuPolicy::Resource),
+    ];
+    draft.global.cpus.policy = Some(choice(args.need("a policy such as performance")?, "policy", &known)?);
+    if let Some(word) = args.next() {
+        choice(word, "word", &[("threads-per-core", ())])?;
+        draft.global.cpus.one_thread_per_core =
+            choice(args.value_of(word, "1 or auto")?, "value", &[("1", true), ("auto", false)])?;
+    }
+    args.end()
+}
+
+/// `cpu-affinity AFFINITY`
+fn cpu_affinity(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
+    let known = [
+        ("auto", CpuAffinity::Auto),
+        ("per-ccx", CpuAffinity::PerCcx),
+        ("per-core", CpuAffinity::PerCore),
+        ("per-group", CpuAffinity::PerGroup),
+        ("per-thread", CpuAffinity::PerThread),
+    ];
+    let affinity = choice(args.need("an affinity such as per-core")?, "affinity", &known)?;
+    draft.global.cpus.affinity = affinity;
+    if let Some(word) = args.next().filter(|_| affinity == CpuAffinity::PerGroup) {
+        // Groups are not split: their threads share all of their CPUs, which is both.
+        choice(word, "value", &[("auto", ()), ("loose", ())])?;
+    }
+    args.end()
 }
 
 /// Stores the CPUs of a thread; groups and threads that do not exist are ignored.
@@ -414,10 +497,20 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Secret that nodes share",
         How::NoEffect("only QUIC derives keys from it, and there is no QUIC"),
     ),
-    entry("cpu-affinity", "<affinity>", "How threads are placed in a group's CPUs", How::NotYet),
+    entry(
+        "cpu-affinity",
+        "<affinity>",
+        "How threads are placed in a group's CPUs",
+        How::Global(cpu_affinity),
+    ),
     entry("cpu-map", "[auto:]<threads> <cpus>...", "CPUs that threads run on", How::Global(cpu_map)),
-    entry("cpu-policy", "<policy>", "How CPUs are chosen", How::NotYet),
-    entry("cpu-set", "<directives>", "CPUs that may be chosen", How::NotYet),
+    entry(
+        "cpu-policy",
+        "<policy> [threads-per-core <1|auto>]",
+        "How CPUs are chosen",
+        How::Global(cpu_policy),
+    ),
+    entry("cpu-set", "<directive>...", "CPUs that may be chosen", How::Global(cpu_set)),
     entry(
         "crt-base",
         "<dir>",

@@ -203,6 +203,8 @@ pub struct Global {
     pub nbthread: Option<usize>,
     /// CPU sets by thread (`cpu-map auto:1/1-2 0-1`), index = thread.
     pub cpu_map: Vec<Vec<usize>>,
+    /// `cpu-set`, `cpu-policy` and `cpu-affinity`, which count where `cpu-map` does not.
+    pub cpus: Cpus,
     pub maxconn: Option<usize>,
     pub ulimit_n: Option<u64>,
     pub maxconnrate: u32,
@@ -286,6 +288,67 @@ pub struct Global {
     pub reject_privileged_ports_tcp: bool,
     /// `expose-experimental-directives`
     pub expose_experimental_directives: bool,
+}
+
+/// How threads are placed on CPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cpus {
+    /// `cpu-set reset`: what the process inherited does not count.
+    pub reset: bool,
+    /// The other words of `cpu-set`.
+    pub sets: Vec<CpuNumbers>,
+    /// `cpu-policy`
+    pub policy: Option<CpuPolicy>,
+    /// `cpu-policy ... threads-per-core 1`
+    pub one_thread_per_core: bool,
+    /// `cpu-affinity`
+    pub affinity: CpuAffinity,
+}
+
+/// `only-KIND SET` or `drop-KIND SET` of `cpu-set`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the words of the directive")]
+pub struct CpuNumbers {
+    pub kind: CpuKind,
+    pub only: bool,
+    pub numbers: Vec<usize>,
+}
+
+/// What a `cpu-set` counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the words of the directive")]
+pub enum CpuKind {
+    Cpu,
+    Node,
+    Cluster,
+    Core,
+    Thread,
+}
+
+/// `cpu-policy`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the keyword's values")]
+pub enum CpuPolicy {
+    None,
+    Efficiency,
+    FirstUsableNode,
+    /// With so many of them in a group.
+    GroupByCcx(usize),
+    GroupByCluster(usize),
+    Performance,
+    Resource,
+}
+
+/// `cpu-affinity`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the keyword's values")]
+pub enum CpuAffinity {
+    #[default]
+    Auto,
+    PerCcx,
+    PerCore,
+    PerGroup,
+    PerThread,
 }
 
 /// `close-spread-time`: when a soft stop closes the connections of clients.

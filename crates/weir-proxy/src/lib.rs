@@ -109,6 +109,8 @@ mod worker;
 
 mod closing;
 
+mod cpus;
+
 mod environment;
 
 // Beside the traffic.

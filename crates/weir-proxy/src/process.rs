@@ -26,7 +26,7 @@ use crate::saved_state::SavedStates;
 use crate::server_tls::Acceptor;
 use crate::state::Shared;
 use crate::worker::Worker;
-use crate::{accept, check, peers, process_vars, resolve, reverse, server_tls, sessions, takeover};
+use crate::{accept, check, cpus, peers, process_vars, resolve, reverse, server_tls, sessions, takeover};
 
 /// What a client of the runtime socket may do, and how it is answered.
 #[derive(Clone, Debug, Default)]
@@ -122,6 +122,8 @@ const PURGE_INTERVAL: Duration = Duration::from_secs(1);
 struct Plan {
     shared: Arc<Shared>,
     services: Arc<dyn Services>,
+    /// Where each thread may run; anywhere without any.
+    cpus: Vec<Vec<usize>>,
 }
 
 impl Process {
@@ -134,10 +136,8 @@ impl Process {
         listening: Vec<Listening>,
         services: Arc<dyn Services>,
     ) -> Result<Prepared, StartError> {
-        let available = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let most = config.global.thread_hard_limit.unwrap_or(usize::MAX);
-        let threads = config.global.nbthread.unwrap_or(available).clamp(1, most.max(1));
-        let shared = Shared::new(Arc::clone(&config), threads, hostname());
+        let cpus = cpus::plan(&config.global);
+        let shared = Shared::new(Arc::clone(&config), cpus.len(), hostname());
         let saved = SavedStates::read(&shared);
         namespaces(&shared).map_err(StartError::Servers)?;
         resolve::at_start(&shared, &saved).map_err(StartError::Servers)?;
@@ -147,7 +147,7 @@ impl Process {
         process_vars::set_at_start(&shared);
         let listening = with_tls(&shared, listening)?;
         let datagrams = forwarder::bind_all(&config).map_err(StartError::Sockets)?;
-        Ok(Prepared { plan: Arc::new(Plan { shared, services }), listening, datagrams })
+        Ok(Prepared { plan: Arc::new(Plan { shared, services, cpus }), listening, datagrams })
     }
 
     /// Loads everything that a start would load, without a socket.
@@ -278,7 +278,7 @@ impl<'a> BindLines<'a> {
 
 /// A worker thread, from its event loop's start to its end.
 fn run_thread(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thread: usize) {
-    pin_thread(&plan.shared.config, thread);
+    pin_thread(&plan.cpus[thread]);
     let (parks, unparks) = (Arc::clone(&plan.shared), Arc::clone(&plan.shared));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -295,8 +295,10 @@ fn run_thread(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thre
     local.block_on(&runtime, serve(plan, listening, datagrams, thread));
 }
 
-fn pin_thread(config: &Config, thread: usize) {
-    let Some(cpus) = config.global.cpu_map.get(thread).filter(|cpus| !cpus.is_empty()) else { return };
+fn pin_thread(cpus: &[usize]) {
+    if cpus.is_empty() {
+        return;
+    }
     let mut set = rustix::thread::CpuSet::new();
     for cpu in cpus.iter().filter(|cpu| **cpu < rustix::thread::CpuSet::MAX_CPU) {
         set.set(*cpu);
