@@ -37,9 +37,10 @@ pub(crate) fn parse(args: &mut Args<'_>, global: &Global) -> Parsed<Vec<Bind>> {
     let mut found = expand(addresses, global.unix_bind.prefix.as_deref().unwrap_or_default())?;
     draft.words(args)?;
     let prototype = draft.finish();
-    for bind in &mut found {
+    for (index, bind) in found.iter_mut().enumerate() {
         *bind = Bind {
             addr: bind.addr.clone(),
+            guid: prototype.guid.as_ref().map(|prefix| format!("{prefix}-{index}")),
             datagram: bind.datagram || prototype.datagram,
             ..prototype.clone()
         };
@@ -107,6 +108,7 @@ fn empty(addr: BindAddr, pos: Pos) -> Bind {
         pos,
         ssl: None,
         accept_proxy: false,
+        guid: None,
         accept_netscaler_cip: None,
         proto: None,
         maxconn: 0,
@@ -427,7 +429,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "guid-prefix",
         "<string>",
         "Start of the listeners' identifiers",
-        How::NoEffect("identifiers of listeners only matter for stats-file"),
+        How::Bind(|d, a| {
+            d.bind.guid = Some(a.text("the start of an identifier")?);
+            Ok(())
+        }),
     ),
     entry(
         "id",

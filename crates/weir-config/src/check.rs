@@ -31,6 +31,7 @@ impl Checker<'_> {
         self.tracking();
         self.resolvers();
         self.namespaces();
+        self.guids();
         self.references(references);
         self.global_logs();
         self.certificates();
@@ -225,6 +226,26 @@ impl Checker<'_> {
             {
                 let message = format!("unable to find the healthcheck section '{name}'");
                 problems.push(Diagnostic::error(server.pos, message));
+            }
+        }
+        self.found.extend(problems);
+    }
+
+    /// A GUID names one object of the whole configuration.
+    fn guids(&mut self) {
+        let mut seen: HashSet<&str> = HashSet::new();
+        let mut problems = Vec::new();
+        for proxy in self.proxies.iter() {
+            let own = proxy.guid.iter().map(|guid| (guid, proxy.pos));
+            let binds = proxy.binds.iter().filter_map(|bind| Some((bind.guid.as_ref()?, bind.pos)));
+            let servers = proxy.servers.iter().filter_map(|server| Some((server.guid.as_ref()?, server.pos)));
+            for (guid, pos) in own.chain(binds).chain(servers) {
+                // Commas part the columns of a stats-file.
+                if !guid.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',') {
+                    problems.push(Diagnostic::error(pos, format!("'{guid}' is no GUID")));
+                } else if !seen.insert(guid) {
+                    problems.push(Diagnostic::error(pos, format!("the GUID '{guid}' is used twice")));
+                }
             }
         }
         self.found.extend(problems);

@@ -1033,7 +1033,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Processes that serve stats sockets",
         How::Removed("there is one process"),
     ),
-    entry("stats-file", "<file>", "Counters to start with", How::NotYet),
+    entry(
+        "stats-file",
+        "<file>",
+        "Counters to start with",
+        How::Global(|d, a| {
+            d.global.stats_file = path(a)?;
+            Ok(())
+        }),
+    ),
     entry(
         "strict-limits",
         "",

@@ -237,6 +237,7 @@ pub struct Global {
     pub hard_stop_after: Option<Duration>,
     pub grace: Option<Duration>,
     pub close_spread_time: CloseSpread,
+    pub stats_file: Option<PathBuf>,
     pub spread_checks_percent: u32,
     pub max_spread_checks: Option<Duration>,
     pub ssl_server_verify_none: bool,
@@ -499,6 +500,8 @@ pub struct Proxy {
     pub mode: Mode,
     pub disabled: bool,
     pub description: Option<String>,
+    /// Known by it over reloads (`stats-file`).
+    pub guid: Option<String>,
 
     // frontend
     pub binds: Vec<Bind>,
@@ -666,6 +669,8 @@ pub struct Bind {
     pub pos: Pos,
     pub ssl: Option<SslBind>,
     pub accept_proxy: bool,
+    /// `guid-prefix` and the socket's number on its line.
+    pub guid: Option<String>,
     /// The magic number that the header begins with.
     pub accept_netscaler_cip: Option<u32>,
     /// `proto h1|h2`: no detection.

@@ -774,7 +774,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         Places::NAMED,
         "<string>",
         "Identifier that stays the same over reloads",
-        How::NoEffect("it names the object in files that keep statistics, which are not written"),
+        How::Proxy(|d, a| {
+            d.proxy.guid = Some(a.text("an identifier")?);
+            a.end()
+        }),
     ),
     entry(
         "id",

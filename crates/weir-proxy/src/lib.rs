@@ -123,5 +123,7 @@ mod resolve;
 
 mod saved_state;
 
+pub mod stats_file;
+
 pub use process::{Process, Services, StartError, Terms};
 pub use state::Shared;

@@ -26,7 +26,9 @@ use crate::saved_state::SavedStates;
 use crate::server_tls::Acceptor;
 use crate::state::Shared;
 use crate::worker::Worker;
-use crate::{accept, check, cpus, peers, process_vars, resolve, reverse, server_tls, sessions, takeover};
+use crate::{
+    accept, check, cpus, peers, process_vars, resolve, reverse, server_tls, sessions, stats_file, takeover,
+};
 
 /// What a client of the runtime socket may do, and how it is answered.
 #[derive(Clone, Debug, Default)]
@@ -145,6 +147,7 @@ impl Process {
         check::prepare(&shared).map_err(StartError::Servers)?;
         server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
         process_vars::set_at_start(&shared);
+        stats_file::load(&shared);
         let listening = with_tls(&shared, listening)?;
         let datagrams = forwarder::bind_all(&config).map_err(StartError::Sockets)?;
         Ok(Prepared { plan: Arc::new(Plan { shared, services, cpus }), listening, datagrams })
