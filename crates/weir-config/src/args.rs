@@ -165,6 +165,14 @@ pub(crate) fn time(word: &Word, unit: Unit) -> Parsed<Duration> {
     units::time(&word.as_str(), unit).map_err(|message| vec![Diagnostic::error(word.pos, message)])
 }
 
+/// The name of a network namespace.
+pub(crate) fn namespace(word: &Word) -> Parsed<String> {
+    if *word == "*" {
+        return fail(word.pos, "taking the namespace from the client's PROXY header is not implemented yet");
+    }
+    Ok(word.as_str().into_owned())
+}
+
 /// A word as a size in bytes.
 pub(crate) fn size(word: &Word) -> Parsed<usize> {
     let bytes = units::size(&word.as_str()).map_err(|message| vec![Diagnostic::error(word.pos, message)])?;

@@ -30,6 +30,8 @@ impl Checker<'_> {
         self.modes();
         self.tracking();
         self.resolvers();
+        self.namespaces();
+        self.guids();
         self.references(references);
         self.global_logs();
         self.certificates();
@@ -212,8 +214,42 @@ impl Checker<'_> {
                     format!("unable to find required resolvers '{name}'"),
                 ));
             }
+            if let Some(name) = &server.healthcheck
+                && !self.config.healthchecks.contains_key(name)
+            {
+                let message = format!("unable to find the healthcheck section '{name}'");
+                problems.push(Diagnostic::error(server.pos, message));
+            }
         }
         self.found.extend(problems);
+    }
+
+    /// A GUID names one object of the whole configuration.
+    fn guids(&mut self) {
+        let mut seen: HashSet<&str> = HashSet::new();
+        let mut problems = Vec::new();
+        for proxy in self.proxies.iter() {
+            let own = proxy.guid.iter().map(|guid| (guid, proxy.pos));
+            let binds = proxy.binds.iter().filter_map(|bind| Some((bind.guid.as_ref()?, bind.pos)));
+            let servers = proxy.servers.iter().filter_map(|server| Some((server.guid.as_ref()?, server.pos)));
+            for (guid, pos) in own.chain(binds).chain(servers) {
+                // Commas part the columns of a stats-file.
+                if !guid.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',') {
+                    problems.push(Diagnostic::error(pos, format!("'{guid}' is no GUID")));
+                } else if !seen.insert(guid) {
+                    problems.push(Diagnostic::error(pos, format!("the GUID '{guid}' is used twice")));
+                }
+            }
+        }
+        self.found.extend(problems);
+    }
+
+    /// Datagrams of all servers leave from one socket.
+    fn namespaces(&mut self) {
+        let servers = self.proxies.iter().flat_map(|proxy| &proxy.servers);
+        let refused = servers.filter(|server| server.datagram && server.namespace.is_some());
+        let message = "'namespace' for a server that gets datagrams is not implemented yet";
+        self.found.extend(refused.map(|server| Diagnostic::error(server.pos, message)));
     }
 
     fn references(&mut self, references: &[Reference]) {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::status_set::StatusSet;
 use weir_rules::pattern::PatternFiles;
+use weir_rules::vars::VarLimits;
 use weir_rules::{Condition, Expr, LogFormat, Pos, Rule};
 
 /// A whole configuration, checked.
@@ -36,8 +37,19 @@ pub struct Config {
     pub log_forwards: Vec<LogForward>,
     /// `mailers` sections by name: mailers with their addresses.
     pub mailers: BTreeMap<String, Vec<(String, SocketAddr)>>,
+    /// `healthcheck` sections by name.
+    pub healthchecks: BTreeMap<String, Checks>,
     /// `crt-store` sections: certificates that `crt @store/name` names.
     pub crt_stores: Vec<CrtStore>,
+}
+
+impl Config {
+    /// The health checks of a server: those that its line names, or its backend's.
+    #[must_use]
+    pub fn checks<'a>(&'a self, proxy: &'a Proxy, server: &Server) -> &'a Checks {
+        let named = server.healthcheck.as_ref().and_then(|name| self.healthchecks.get(name));
+        named.unwrap_or(&proxy.checks)
+    }
 }
 
 /// `cache NAME`
@@ -133,6 +145,19 @@ pub struct LogForward {
     pub timeout_client: Option<Duration>,
     pub assume_rfc6587_ntf: bool,
     pub dont_parse_log: bool,
+    /// `option host`
+    pub host: LogHost,
+}
+
+/// What becomes of the host name in a message (`option host`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the option's values")]
+pub enum LogHost {
+    Replace,
+    #[default]
+    Fill,
+    Keep,
+    Append,
 }
 
 /// `crt-store [NAME]`
@@ -178,6 +203,8 @@ pub struct Global {
     pub nbthread: Option<usize>,
     /// CPU sets by thread (`cpu-map auto:1/1-2 0-1`), index = thread.
     pub cpu_map: Vec<Vec<usize>>,
+    /// `cpu-set`, `cpu-policy` and `cpu-affinity`, which count where `cpu-map` does not.
+    pub cpus: Cpus,
     pub maxconn: Option<usize>,
     pub ulimit_n: Option<u64>,
     pub maxconnrate: u32,
@@ -209,6 +236,8 @@ pub struct Global {
     pub stats_maxconn: usize,
     pub hard_stop_after: Option<Duration>,
     pub grace: Option<Duration>,
+    pub close_spread_time: CloseSpread,
+    pub stats_file: Option<PathBuf>,
     pub spread_checks_percent: u32,
     pub max_spread_checks: Option<Duration>,
     pub ssl_server_verify_none: bool,
@@ -262,6 +291,79 @@ pub struct Global {
     pub expose_experimental_directives: bool,
 }
 
+/// How threads are placed on CPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cpus {
+    /// `cpu-set reset`: what the process inherited does not count.
+    pub reset: bool,
+    /// The other words of `cpu-set`.
+    pub sets: Vec<CpuNumbers>,
+    /// `cpu-policy`
+    pub policy: Option<CpuPolicy>,
+    /// `cpu-policy ... threads-per-core 1`
+    pub one_thread_per_core: bool,
+    /// `cpu-affinity`
+    pub affinity: CpuAffinity,
+}
+
+/// `only-KIND SET` or `drop-KIND SET` of `cpu-set`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the words of the directive")]
+pub struct CpuNumbers {
+    pub kind: CpuKind,
+    pub only: bool,
+    pub numbers: Vec<usize>,
+}
+
+/// What a `cpu-set` counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the words of the directive")]
+pub enum CpuKind {
+    Cpu,
+    Node,
+    Cluster,
+    Core,
+    Thread,
+}
+
+/// `cpu-policy`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the keyword's values")]
+pub enum CpuPolicy {
+    None,
+    Efficiency,
+    FirstUsableNode,
+    /// With so many of them in a group.
+    GroupByCcx(usize),
+    GroupByCluster(usize),
+    Performance,
+    Resource,
+}
+
+/// `cpu-affinity`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the keyword's values")]
+pub enum CpuAffinity {
+    #[default]
+    Auto,
+    PerCcx,
+    PerCore,
+    PerGroup,
+    PerThread,
+}
+
+/// `close-spread-time`: when a soft stop closes the connections of clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CloseSpread {
+    /// Without it: with the next response, idle ones at once.
+    #[default]
+    AtOnce,
+    /// One after another in this time.
+    Over(Duration),
+    /// `infinite`: they end by themselves.
+    Never,
+}
+
 /// Value of a `set-var` (an expression) or a `set-var-fmt` (a log format) line.
 pub type StartValue = Result<Arc<Expr>, Arc<LogFormat>>;
 
@@ -270,6 +372,8 @@ pub type StartValue = Result<Arc<Expr>, Arc<LogFormat>>;
 #[allow(missing_docs, reason = "each field is the tune keyword of the same name; sizes in bytes")]
 pub struct Tune {
     pub bufsize: usize,
+    /// `tune.bufsize.large`, for `wait-for-body ... use-large-buffer`.
+    pub bufsize_large: Option<usize>,
     pub maxrewrite: usize,
     pub http_maxhdr: usize,
     pub http_logurilen: usize,
@@ -302,6 +406,12 @@ pub struct Tune {
     pub stick_counters: usize,
     pub client_sockets: SocketBuffers,
     pub server_sockets: SocketBuffers,
+    /// `tune.rcvbuf.frontend`, `tune.sndbuf.frontend`: sockets that datagrams are received on.
+    pub frontend_datagrams: SocketBuffers,
+    /// `tune.rcvbuf.backend`, `tune.sndbuf.backend`: sockets that datagrams are sent from.
+    pub backend_datagrams: SocketBuffers,
+    /// `tune.vars.*-max-size`
+    pub vars: VarLimits,
 }
 
 /// `tune.h2.fe.*` and `tune.h2.be.*`, where they say something else than `tune.h2.*`.
@@ -329,6 +439,7 @@ impl Default for Tune {
     fn default() -> Self {
         Self {
             bufsize: 16384,
+            bufsize_large: None,
             maxrewrite: 1024,
             http_maxhdr: 101,
             http_logurilen: 1024,
@@ -356,6 +467,9 @@ impl Default for Tune {
             stick_counters: 3,
             client_sockets: SocketBuffers::default(),
             server_sockets: SocketBuffers::default(),
+            frontend_datagrams: SocketBuffers::default(),
+            backend_datagrams: SocketBuffers::default(),
+            vars: VarLimits::default(),
         }
     }
 }
@@ -386,6 +500,8 @@ pub struct Proxy {
     pub mode: Mode,
     pub disabled: bool,
     pub description: Option<String>,
+    /// Known by it over reloads (`stats-file`).
+    pub guid: Option<String>,
 
     // frontend
     pub binds: Vec<Bind>,
@@ -395,6 +511,8 @@ pub struct Proxy {
     /// Index into `Config::proxies`.
     pub default_backend: Option<usize>,
     pub use_backend: Vec<UseBackend>,
+    /// When one holds, backends that are unpublished or disabled can be chosen too.
+    pub force_be_switch: Vec<Condition>,
     pub monitor_uri: Option<Vec<u8>>,
     /// `monitor fail if ...`
     pub monitor_fail: Vec<Condition>,
@@ -416,6 +534,8 @@ pub struct Proxy {
     pub redirect: Vec<Rule>,
 
     // backend
+    /// `be-unpublished`: no other proxy's rule chooses it until it is published.
+    pub unpublished: bool,
     pub servers: Vec<Server>,
     pub use_server: Vec<UseServer>,
     pub balance: Balance,
@@ -425,11 +545,7 @@ pub struct Proxy {
     pub retries: u32,
     pub retry_on: RetryOn,
     pub http_reuse: HttpReuse,
-    pub httpchk: Option<HttpCheck>,
-    /// `option tcp-check`; with steps it starts with a connection, without any it is a connection only.
-    pub tcpchk: Option<Vec<TcpCheckStep>>,
-    /// Checks by other protocols: `ssl-hello-chk`, `mysql-check`, ...
-    pub other_check: Option<OtherCheck>,
+    pub checks: Checks,
     pub source: Option<SocketAddr>,
     pub load_server_state: Option<StateOrigin>,
     pub hash_balance_factor: u32,
@@ -553,11 +669,16 @@ pub struct Bind {
     pub pos: Pos,
     pub ssl: Option<SslBind>,
     pub accept_proxy: bool,
+    /// `guid-prefix` and the socket's number on its line.
+    pub guid: Option<String>,
+    /// The magic number that the header begins with.
+    pub accept_netscaler_cip: Option<u32>,
     /// `proto h1|h2`: no detection.
     pub proto: Option<Proto>,
     pub maxconn: usize,
     pub backlog: Option<u32>,
     pub interface: Option<String>,
+    pub namespace: Option<String>,
     pub v4v6: bool,
     pub v6only: bool,
     pub transparent: bool,
@@ -748,6 +869,7 @@ pub struct Server {
     pub send_proxy: Option<SendProxy>,
     pub source: Option<SocketAddr>,
     pub interface: Option<String>,
+    pub namespace: Option<String>,
     pub slowstart: Duration,
     pub on_marked_down: Option<String>,
     pub on_marked_up: Option<String>,
@@ -768,6 +890,8 @@ pub struct Server {
     pub resolvers: Option<String>,
     pub socks4: Option<SocketAddr>,
     pub guid: Option<String>,
+    /// Name of a `healthcheck` section.
+    pub healthcheck: Option<String>,
     /// `pool-conn-name EXPR`: identifies reusable connections.
     pub pool_conn_name: Option<Arc<Expr>>,
     pub hash_key: Option<String>,
@@ -989,7 +1113,9 @@ pub struct Options {
     pub abortonclose: bool,
     pub http_buffer_request: bool,
     pub http_ignore_probes: bool,
+    pub independent_streams: bool,
     pub http_pretend_keepalive: bool,
+    pub http_use_proxy_header: bool,
     pub http_drop_request_trailers: bool,
     pub http_drop_response_trailers: bool,
     pub h1_case_adjust_bogus_client: bool,
@@ -1185,6 +1311,17 @@ pub struct TraceFilter {
     /// `max-fwd`: 0 for no limit.
     pub max_forward_bytes: usize,
     pub hexdump: bool,
+}
+
+/// What the health checks of a backend's servers are, or those of a `healthcheck` section.
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "each field is the option of the same name")]
+pub struct Checks {
+    pub httpchk: Option<HttpCheck>,
+    /// `option tcp-check`; with steps it starts with a connection, without any it is a connection only.
+    pub tcpchk: Option<Vec<TcpCheckStep>>,
+    /// Checks by other protocols: `ssl-hello-chk`, `mysql-check`, ...
+    pub other_check: Option<OtherCheck>,
 }
 
 /// `option httpchk` with its `http-check` lines.  The steps are complete: they start with a connection (after set-var),

@@ -61,6 +61,8 @@ pub(crate) struct ProxyDraft<'a> {
     last_stage: usize,
     pub(crate) stats: stats::StatsDraft,
     pub(crate) checks: checks::ChecksDraft,
+    /// A `healthcheck` section has its `type`.
+    pub(crate) typed: bool,
     /// Where the last `filter-sequence` line has its list.
     pub(crate) filter_sequence_pos: Pos,
 }
@@ -119,6 +121,7 @@ impl<'a> ProxyDraft<'a> {
             last_stage: 0,
             stats: stats::StatsDraft::default(),
             checks: checks::ChecksDraft::default(),
+            typed: false,
             filter_sequence_pos: Pos::default(),
         }
     }
@@ -165,13 +168,7 @@ impl<'a> ProxyDraft<'a> {
         match keyword.how {
             How::Proxy(parse) => parse(self, &mut args),
             How::NoEffect(_) => Ok(()),
-            How::Removed(reason) => {
-                fail_hint(words[0].pos, format!("'{}' is no longer supported", keyword.name), reason)
-            }
-            _ => Err(vec![Diagnostic::error(
-                args.keyword_pos,
-                format!("'{}' is not implemented yet", keyword.name),
-            )]),
+            _ => keyword.refused(args.keyword_pos),
         }
     }
 
@@ -635,7 +632,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             a.end()
         }),
     ),
-    entry("be-unpublished", SERVING, "", "Keeps the backend from being chosen", How::NotYet),
+    entry(
+        "be-unpublished",
+        SERVING,
+        "",
+        "Keeps the backend from being chosen",
+        How::Proxy(|d, a| {
+            d.proxy.unpublished = true;
+            a.end()
+        }),
+    ),
     entry("bind", LISTENING, "<address>[,...] [<word>...]", "Listens for clients", How::Proxy(bind_line)),
     entry(
         "capture cookie",
@@ -745,7 +751,13 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         Places::FRONTEND.or(Places::LISTEN),
         "<if|unless> <condition>",
         "Chooses unpublished backends too",
-        How::NotYet,
+        How::Proxy(|d, a| {
+            let Some(condition) = d.condition(a, Place::FrontendRequest)? else {
+                return fail(a.pos(), "'force-be-switch' requires a condition: 'if' or 'unless'");
+            };
+            d.proxy.force_be_switch.push(condition);
+            Ok(())
+        }),
     ),
     entry(
         "fullconn",
@@ -762,7 +774,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         Places::NAMED,
         "<string>",
         "Identifier that stays the same over reloads",
-        How::NoEffect("it names the object in files that keep statistics, which are not written"),
+        How::Proxy(|d, a| {
+            d.proxy.guid = Some(a.text("an identifier")?);
+            a.end()
+        }),
     ),
     entry(
         "id",
@@ -972,6 +987,9 @@ pub(crate) fn dynamic_server(words: &[Word], global: &Global, shared: &Shared<'_
     let mut scope = Scope::new(shared, "");
     draft.words(&mut args, &mut scope, global)?;
     let mut server = draft.finish(global);
+    if server.healthcheck.is_some() {
+        return fail(name.pos, "'healthcheck' for a server added at run time is not implemented yet");
+    }
     server.name = name.as_str().into();
     server.pos = name.pos;
     Ok(server)

@@ -111,6 +111,7 @@ impl ServerDraft {
             send_proxy: None,
             source: None,
             interface: None,
+            namespace: None,
             slowstart: Duration::ZERO,
             on_marked_down: None,
             on_marked_up: None,
@@ -130,6 +131,7 @@ impl ServerDraft {
             resolvers: None,
             socks4: None,
             guid: None,
+            healthcheck: None,
             pool_conn_name: None,
             hash_key: None,
             named_by_rules: false,
@@ -193,10 +195,7 @@ impl ServerDraft {
                 }
                 Ok(())
             }
-            How::Removed(reason) => {
-                fail_hint(word.pos, format!("'{}' is no longer supported", keyword.name), reason)
-            }
-            _ => Err(keywords::not_yet(word, keyword.name)),
+            _ => keyword.refused(word.pos),
         }
     }
 
@@ -662,7 +661,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("healthcheck", "<name>", "Health check section to use", How::NotYet),
+    entry(
+        "healthcheck",
+        "<name>",
+        "Health check section to use",
+        How::Server(|d, a| {
+            d.server.healthcheck = Some(a.text("the name of a healthcheck section")?);
+            Ok(())
+        }),
+    ),
     entry(
         "id",
         "<value>",
@@ -779,7 +786,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("namespace", "<name>", "Network namespace connections are made in", How::NotYet),
+    entry(
+        "namespace",
+        "<name>",
+        "Network namespace connections are made in",
+        How::Server(|d, a| {
+            d.server.namespace = Some(crate::args::namespace(a.need("the name of a network namespace")?)?);
+            Ok(())
+        }),
+    ),
     entry(
         "no-agent-check",
         "",

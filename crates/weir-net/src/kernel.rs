@@ -79,6 +79,25 @@ fn set_int(socket: BorrowedFd<'_>, level: i32, option: i32, value: i32) -> io::R
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// The number of the network namespace a socket is in, the same for all sockets of it (SO_NETNS_COOKIE).
+pub(crate) fn namespace_cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    /// asm-generic/socket.h; libc has no name for it.
+    const SO_NETNS_COOKIE: i32 = 71;
+    let mut cookie = 0u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, the size of `cookie`, which outlives the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut length,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(cookie) }
+}
+
 /// What the kernel knows about one TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpInfo {
@@ -207,5 +226,9 @@ mod tests {
         set_max_segment(listener.as_fd(), 1200).unwrap();
         set_bind_address_no_port(listener.as_fd()).unwrap();
         set_save_syn(listener.as_fd(), 1).unwrap();
+        // Kernels before 5.14 do not tell it.
+        if let Ok(cookie) = namespace_cookie(listener.as_fd()) {
+            assert!(cookie > 0);
+        }
     }
 }

@@ -593,6 +593,7 @@ pub(crate) fn socket_options(worker: &Worker, server: &ServerState) -> ConnectOp
     ConnectOptions {
         source: config.source.or(proxy.source),
         interface: config.interface.clone().or_else(|| proxy.source_interface.clone()),
+        namespace: server.namespace.clone(),
         fast_open: config.tfo,
         user_timeout: config.tcp_ut,
         congestion: config.congestion.clone(),

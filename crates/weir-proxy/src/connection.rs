@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use weir_config::model::{Bind, Mode, Proto, Proxy};
 use weir_http::h1::ParseOptions;
-use weir_http::{Request, proxy_protocol};
+use weir_http::{Request, netscaler, proxy_protocol};
 use weir_net::connect::KeepAlive;
 use weir_net::listen::Accepted;
 use weir_net::timers::{ClockHeld, Deadline, now_ms};
@@ -236,11 +236,21 @@ async fn prepare(
         entry.count(worker, Counter::RequestErrors);
         return None;
     }
+    if let Some(magic) = entry.bind.accept_netscaler_cip {
+        let header = receive_header(&mut edge, &mut deadline, |bytes| netscaler::parse(bytes, magic)).await;
+        let Some((src, dst)) = header else {
+            entry.count(worker, Counter::RequestErrors);
+            return None;
+        };
+        session.src.set(Some(src));
+        session.dst.set(Some(dst));
+    }
+    let told = session.proxy_header || entry.bind.accept_netscaler_cip.is_some();
     // What a rule set stays the connection's; the PROXY header's addresses are the session's then.
-    if ruled.0 != accepted.0 && session.proxy_header {
+    if ruled.0 != accepted.0 && told {
         session.override_with(session.src.replace(ruled.0), None);
     }
-    if ruled.1 != accepted.1 && session.proxy_header {
+    if ruled.1 != accepted.1 && told {
         session.override_with(None, session.dst.replace(ruled.1));
     }
     if let Some(acceptor) = &entry.tls {
@@ -373,9 +383,27 @@ async fn with_deadline<T>(deadline: &mut Deadline, future: impl Future<Output = 
 
 /// Receives the PROXY protocol's header into the session; false when it is missing or wrong.
 async fn receive_proxy_header(edge: &mut H1Edge, session: &mut Session, deadline: &mut Deadline) -> bool {
-    let header = poll_fn(|cx| {
+    let Some(header) = receive_header(edge, deadline, proxy_protocol::parse).await else { return false };
+    session.proxy_header = true;
+    if header.command == proxy_protocol::Command::Proxy
+        && let Some((src, dst)) = header.addresses.ip()
+    {
+        session.src.set(Some(src));
+        session.dst.set(Some(dst));
+    }
+    session.proxy_tlvs = header.tlvs().map(|(kind, value)| (kind, value.into())).collect();
+    true
+}
+
+/// Receives what stands before the first data; `None` when it is not there.
+async fn receive_header<T, E>(
+    edge: &mut H1Edge,
+    deadline: &mut Deadline,
+    parse: impl Fn(&[u8]) -> Result<Option<(T, usize)>, E>,
+) -> Option<T> {
+    poll_fn(|cx| {
         loop {
-            match proxy_protocol::parse(edge.input.unread()) {
+            match parse(edge.input.unread()) {
                 Ok(Some((header, used))) => {
                     edge.input.consume(used);
                     return Poll::Ready(Some(header));
@@ -392,17 +420,7 @@ async fn receive_proxy_header(edge: &mut H1Edge, session: &mut Session, deadline
             }
         }
     })
-    .await;
-    let Some(header) = header else { return false };
-    session.proxy_header = true;
-    if header.command == proxy_protocol::Command::Proxy
-        && let Some((src, dst)) = header.addresses.ip()
-    {
-        session.src.set(Some(src));
-        session.dst.set(Some(dst));
-    }
-    session.proxy_tlvs = header.tlvs().map(|(kind, value)| (kind, value.into())).collect();
-    true
+    .await
 }
 
 /// The session of a connection that began in another version of HTTP, or in TCP mode.

@@ -83,7 +83,7 @@ async fn answer(x: &mut Exchange, reply: Reply) {
     if x.in_backend {
         x.count_back(Counters::of_status(response.status), 1);
     }
-    let stopping = x.worker.shared.is_stopping();
+    let stopping = x.worker.is_closing(x.client_id);
     let body_left = !x.upload.is_done() && !body_was_received(x);
     if let Edge::H1(client) = &mut x.client {
         // A body nobody will read cannot be told from the next request: close, unless it is there already.

@@ -107,6 +107,10 @@ pub mod load;
 
 mod worker;
 
+mod closing;
+
+mod cpus;
+
 mod environment;
 
 // Beside the traffic.
@@ -118,6 +122,8 @@ pub mod process_vars;
 mod resolve;
 
 mod saved_state;
+
+pub mod stats_file;
 
 pub use process::{Process, Services, StartError, Terms};
 pub use state::Shared;

@@ -296,7 +296,11 @@ async fn call(group: &Group, server: &Arc<ServerState>, name: &str) -> io::Resul
     let address = address.ok_or(io::ErrorKind::AddrNotAvailable)?;
     let hello = format!("{VERSION_LINE}\n{name}\n{} {} 1\n", group.local, group.shared.pid);
     let call = async {
-        let options = ConnectOptions { source: server.config.source, ..ConnectOptions::default() };
+        let options = ConnectOptions {
+            source: server.config.source,
+            namespace: server.namespace.clone(),
+            ..ConnectOptions::default()
+        };
         let mut stream = connect(&address, &options).await?;
         if server.config.ssl.is_some() {
             server_tls::connect(&mut stream, server, None, None).await?;

@@ -199,10 +199,11 @@ pub(crate) async fn stopped(x: &mut Exchange, proxy: &Proxy, flow: Flow, phase: 
 
 async fn wait(x: &mut Exchange, proxy: &Proxy, what: WaitFor) -> Result<(), Stop> {
     match what {
-        WaitFor::Body { time_ms, at_least } => {
+        WaitFor::Body { time_ms, at_least, large } => {
             let time = Duration::from_millis(u64::from(time_ms));
             let enough = if at_least == 0 { usize::MAX } else { at_least };
-            wait_for_body(x, Some(time), enough).await
+            let limit = body_limit(&x.worker.config().global.tune, large);
+            receive_body(x, Some(time), enough, limit).await
         }
         WaitFor::Pause { time_ms } => {
             pause(x, Duration::from_millis(u64::from(time_ms))).await;
@@ -231,6 +232,11 @@ async fn pause(x: &mut Exchange, time: Duration) {
     .await;
 }
 
+/// What is kept of a body that rules wait for.
+pub(crate) fn body_limit(tune: &Tune, large: bool) -> usize {
+    tune.bufsize_large.filter(|_| large).map_or(tune.bufsize, |size| size.max(tune.bufsize))
+}
+
 /// Receives body bytes into the transaction until it is complete, `at_least` bytes are there, a buffer is
 /// full, or the time is over.
 pub(crate) async fn wait_for_body(
@@ -238,10 +244,20 @@ pub(crate) async fn wait_for_body(
     time: Option<Duration>,
     at_least: usize,
 ) -> Result<(), Stop> {
+    let limit = body_limit(&x.worker.config().global.tune, false);
+    receive_body(x, time, at_least, limit).await
+}
+
+/// The same with a buffer of this size.
+async fn receive_body(
+    x: &mut Exchange,
+    time: Option<Duration>,
+    at_least: usize,
+    limit: usize,
+) -> Result<(), Stop> {
     if x.tunnel {
         return Ok(());
     }
-    let limit = x.worker.config().global.tune.bufsize;
     x.deadline.arm(time);
     x.client.ask_for_body();
     let outcome = poll_fn(|cx| {
@@ -256,7 +272,7 @@ pub(crate) async fn wait_for_body(
                 Ok(Body::Data) => {
                     let body = &mut x.txn.request_body;
                     x.client.with_data(|data| {
-                        let taken = data.len().min(limit - body.len());
+                        let taken = data.len().min(limit.saturating_sub(body.len()));
                         body.extend_from_slice(&data[..taken]);
                         (taken, ())
                     });

@@ -132,6 +132,8 @@ pub enum WaitFor {
         time_ms: u32,
         /// Enough bytes; `usize::MAX` for all.
         at_least: usize,
+        /// The body may be as long as `tune.bufsize.large` (`use-large-buffer`).
+        large: bool,
     },
     /// `wait-for-handshake`
     Handshake,

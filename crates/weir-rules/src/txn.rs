@@ -11,10 +11,7 @@ use std::sync::Arc;
 use weir_http::{Request, Response};
 
 use crate::expr::Value;
-use crate::vars::Effects;
-
-/// Scope of a variable: `proc.x`, `sess.x`, `txn.x`, `req.x`, `res.x` (and `check.x`).
-pub type Vars = Vec<(Box<[u8]>, Value<'static>)>;
+use crate::vars::{Effects, VarAccount, Vars};
 
 /// Facts of the TLS layer of a connection, read by the `ssl_fc_*`, `ssl_c_*`, `ssl_bc_*` fetches.
 pub trait TlsFacts {
@@ -345,9 +342,9 @@ impl Txn {
             response: None,
             response_body: Vec::new(),
             response_body_complete: false,
-            vars: Vec::new(),
-            req_vars: Vec::new(),
-            res_vars: Vec::new(),
+            vars: Vars::default(),
+            req_vars: Vars::default(),
+            res_vars: Vars::default(),
             backend: None,
             server: None,
             server_id: 0,
@@ -508,6 +505,10 @@ pub trait Environment {
     fn proc_var(&self, name: &[u8]) -> Option<Value<'static>>;
     /// Writes or unsets a `proc.` variable.
     fn set_proc_var(&self, name: &[u8], value: Option<Value<'static>>);
+    /// What the variables of the process take, where it is limited (`tune.vars.*`).
+    fn var_account(&self) -> Option<&Arc<VarAccount>> {
+        None
+    }
     /// The stick tables, by index.
     fn table(&self, index: usize) -> Option<Rc<dyn StickTable>>;
     /// Index of the table of a proxy or table section.

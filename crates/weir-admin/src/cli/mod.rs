@@ -37,7 +37,7 @@ mod tables;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use connection::serve;
+pub(crate) use connection::{answers, serve};
 pub(crate) use patterns::Versions;
 
 use std::pin::Pin;

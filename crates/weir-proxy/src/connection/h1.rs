@@ -109,7 +109,7 @@ impl Client<'_> {
             if let Poll::Ready(ready) = edge.poll_idle(cx) {
                 return Poll::Ready(if ready.is_ok() { Idle::Arrived } else { Idle::Closed });
             }
-            if self.worker.shared.is_stopping() && !is_new {
+            if self.worker.is_closing(self.client_id) && !is_new {
                 if !stop_seen {
                     stop_seen = true;
                     self.deadline.set_after(STOP_GRACE);

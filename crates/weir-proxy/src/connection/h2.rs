@@ -48,7 +48,7 @@ pub(super) async fn streams(client: &mut Client<'_>, shared: Rc<H2Shared>, socke
                 return driven;
             }
             note_glitches(worker, &client.session, shared.core.borrow().glitches());
-            if worker.shared.is_stopping() && !told_stop {
+            if worker.is_closing(client.client_id) && !told_stop {
                 told_stop = true;
                 shared.core.borrow_mut().go_away(true);
                 continue;

@@ -41,6 +41,8 @@ pub(crate) struct H1Edge {
     pub(crate) peer_version: Version,
     /// Method of the request in progress: decides whether its response has a body.
     method: Method,
+    /// The request in progress says with Proxy-Connection whether the connection lives on, and so does its response.
+    proxied: bool,
     /// The client waits for `100 Continue` before it sends the body.
     pub(crate) expect_continue: bool,
     /// `100 Continue` was sent from here.
@@ -92,6 +94,7 @@ impl H1Edge {
             keep_alive: true,
             peer_version: Version::Http11,
             method: Method::Get,
+            proxied: false,
             expect_continue: false,
             continue_sent: false,
             close_delimited: false,
@@ -168,6 +171,7 @@ impl H1Edge {
         self.expect_continue = head.expect_continue;
         self.peer_version = request.version;
         self.method = request.method;
+        self.proxied = request.proxied;
         self.head_sent = false;
         self.sending = Sending::Nothing;
         Ok(Some(head))
@@ -348,7 +352,7 @@ impl H1Edge {
         upgrade: bool,
     ) {
         let case = self.adjust_case.then_some(&self.worker.case_map);
-        let options = WriteOptions { framing, connection, upgrade, case };
+        let options = WriteOptions { framing, connection, proxied: self.proxied, upgrade, case };
         self.output.claim(&mut self.worker.buffers.borrow_mut());
         h1::write_response(response, self.output.tail(), options);
     }
@@ -365,6 +369,7 @@ impl H1Edge {
             Framing::Chunked => Sending::Chunked,
         };
         self.method = request.method;
+        self.proxied = request.proxied;
         let keep_alive = self.keep_alive || self.pretend_keep_alive;
         let connection = match (keep_alive, request.version == Version::Http10) {
             (true, false) => Connection::Implied,
@@ -373,7 +378,7 @@ impl H1Edge {
         };
         let upgrade = !request.protocol.is_empty();
         let case = self.adjust_case.then_some(&self.worker.case_map);
-        let options = WriteOptions { framing, connection, upgrade, case };
+        let options = WriteOptions { framing, connection, proxied: self.proxied, upgrade, case };
         self.output.claim(&mut self.worker.buffers.borrow_mut());
         h1::write_request(request, self.output.tail(), options);
         self.head_sent = true;
@@ -388,8 +393,11 @@ impl H1Edge {
     ) -> Poll<Result<(), EdgeError>> {
         loop {
             if !self.input.is_empty() {
-                let accept_unsafe = self.accept_unsafe;
-                let options = ParseOptions { accept_unsafe, ..*self.worker.response_options() };
+                let options = ParseOptions {
+                    accept_unsafe: self.accept_unsafe,
+                    use_proxy_connection: self.proxied,
+                    ..*self.worker.response_options()
+                };
                 let parsed = h1::parse_response(self.input.unread(), response, self.method, &options);
                 if let Some(head) = parsed.map_err(EdgeError::Protocol)? {
                     self.input.consume(head.len);

@@ -247,6 +247,7 @@ fn of_ring(server: &ServerState) -> ConnectOptions {
     ConnectOptions {
         source: config.source,
         interface: config.interface.clone(),
+        namespace: server.namespace.clone(),
         user_timeout: config.tcp_ut,
         ..ConnectOptions::default()
     }
@@ -279,7 +280,7 @@ async fn send(stream: &mut Stream, server: &ServerState, line: &[u8]) -> std::io
 async fn distribute(worker: Rc<Worker>) {
     let shared = Arc::clone(&worker.shared);
     let chooser = Chooser { shared: Arc::clone(&shared), env: Rc::clone(&worker.env) };
-    let mut datagrams = Datagrams::default();
+    let mut datagrams = Datagrams::new(&shared.config);
     let mut streams: BTreeMap<(usize, usize), mpsc::Sender<Vec<u8>>> = BTreeMap::new();
     loop {
         let next = shared.logs.waiting().pop_front();

@@ -181,6 +181,7 @@ fn parse_service(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
 struct WaitForBody {
     time_ms: u32,
     at_least: usize,
+    large: bool,
 }
 
 impl Action for WaitForBody {
@@ -192,7 +193,8 @@ impl Action for WaitForBody {
         if complete || have >= self.at_least {
             return Step::Next;
         }
-        Step::Wait(WaitFor::Body { time_ms: self.time_ms, at_least: self.at_least })
+        let &Self { time_ms, at_least, large } = self;
+        Step::Wait(WaitFor::Body { time_ms, at_least, large })
     }
 }
 
@@ -203,7 +205,7 @@ fn time(word: &crate::Word) -> Result<u32, Vec<Diagnostic>> {
 }
 
 fn parse_body(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
-    let (mut time_ms, mut at_least) = (None, 0);
+    let (mut time_ms, mut at_least, mut large) = (None, 0, false);
     while let Some(word) = words.peek() {
         match word.text.as_slice() {
             b"time" => {
@@ -220,13 +222,14 @@ fn parse_body(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
             }
             b"use-large-buffer" => {
                 words.next();
+                large = true;
             }
             _ => break,
         }
     }
     let missing = || vec![Diagnostic::error(words.pos, "'wait-for-body' needs 'time' and a duration")];
     let at_least = if at_least == 0 { usize::MAX } else { at_least };
-    Ok(Box::new(WaitForBody { time_ms: time_ms.ok_or_else(missing)?, at_least }))
+    Ok(Box::new(WaitForBody { time_ms: time_ms.ok_or_else(missing)?, at_least, large }))
 }
 
 #[derive(Debug)]
