@@ -83,6 +83,8 @@ mod server_tls;
 
 pub mod certificates;
 
+pub mod ocsp;
+
 // State.
 
 pub mod counters;

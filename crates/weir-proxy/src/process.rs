@@ -25,7 +25,7 @@ use crate::saved_state::SavedStates;
 use crate::server_tls::Acceptor;
 use crate::state::Shared;
 use crate::worker::Worker;
-use crate::{accept, check, peers, process_vars, resolve, reverse, server_tls, sessions, takeover};
+use crate::{accept, check, ocsp, peers, process_vars, resolve, reverse, server_tls, sessions, takeover};
 
 /// What a client of the runtime socket may do, and how it is answered.
 #[derive(Clone, Debug, Default)]
@@ -246,7 +246,10 @@ impl<'a> BindLines<'a> {
         }
         match Acceptor::new(config, ssl, &self.certificates.store) {
             Ok(new) => {
-                self.certificates.register(new.server());
+                if let Err(found) = self.certificates.register(new.server()) {
+                    self.errors.push(found);
+                    return None;
+                }
                 let new = Arc::new(new);
                 self.known.insert(same, Arc::clone(&new));
                 Some(new)
@@ -299,6 +302,8 @@ async fn serve(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thr
     if thread == 0 {
         worker.peers.replace(peers::start(&worker));
         hub::start(&worker);
+        shared.certificates.plan_updates();
+        tokio::task::spawn_local(ocsp::run(Rc::clone(&worker)));
     }
     for datagram in datagrams {
         tokio::task::spawn_local(forwarder::receive(Rc::clone(&worker), datagram));

@@ -69,6 +69,7 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
         line: LineOptions {
             algorithms: algorithms(
                 [&ssl.ciphers, &ssl.ciphersuites, &ssl.curves],
+                [&ssl.sigalgs, &ssl.client_sigalgs],
                 [&ssl.min_ver, &ssl.max_ver],
             ),
             alpn,
@@ -92,6 +93,7 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
         session_lifetime_s: u32::try_from(tune.ssl_lifetime.as_secs()).ok(),
         cached_sessions: Some(tune.ssl_cachesize),
         max_record_bytes: max_record(tune),
+        ocsp_update: ssl.ocsp_update.unwrap_or(config.global.ocsp_update.mode),
         ..ServerOptions::default()
     })
 }
@@ -114,6 +116,7 @@ fn extra_files(global: &Global) -> ExtraFiles {
         bundle: wanted("bundle"),
         key: wanted("key"),
         ocsp: wanted("ocsp"),
+        issuer: wanted("issuer"),
         replace_extension: global.ssl_load_extra_del_ext,
         skip_self_issued: global.ssl_skip_self_issued_ca,
     }
@@ -137,17 +140,25 @@ fn ignored(keyword: &str, list: Option<&str>) -> Result<IgnoreErrors, String> {
 /// # Errors
 /// The first file that cannot be used.
 pub(crate) fn describe(config: &Config, store: &CertificateStore) -> Result<(), String> {
+    if let Some(folder) = &config.global.issuers_chain_path {
+        store.load_chains(folder).map_err(|error| error.to_string())?;
+    }
     for section in &config.crt_stores {
         for load in &section.loads {
-            let named = NamedFiles { key: load.key.clone(), ocsp: load.ocsp.clone() };
-            let loaded = load_files(&load.crt, extra_files(&config.global), &named)
+            let named = NamedFiles {
+                key: load.key.clone(),
+                ocsp: load.ocsp.clone(),
+                issuer: load.issuer.clone(),
+            };
+            let loaded = load_files(&load.crt, extra_files(&config.global), &named, store.chains())
                 .map_err(|error| error.to_string())?;
             let name = if section.name.is_empty() && load.alias.is_none() {
                 load.crt.to_string_lossy().into_owned()
             } else {
                 load.reference(section)
             };
-            store.insert(name, loaded);
+            let certificate = store.insert(name, loaded);
+            load.ocsp_update.into_iter().for_each(|on| certificate.declare_ocsp_update(on));
         }
     }
     Ok(())
@@ -159,9 +170,10 @@ fn ticket_keys(path: &Path) -> Result<TicketKeys, String> {
     TicketKeys::from_text(&text).map_err(at)
 }
 
-/// Versions, cipher suites and groups as written.
+/// Versions, cipher suites, groups and signatures as written.
 fn algorithms(
     [ciphers, ciphersuites, curves]: [&Option<String>; 3],
+    [sigalgs, client_sigalgs]: [&Option<String>; 2],
     [min, max]: [&Option<String>; 2],
 ) -> Algorithms {
     let version = |name: &Option<String>| name.as_deref().and_then(Version::parse).unwrap_or_default();
@@ -169,6 +181,8 @@ fn algorithms(
         ciphers: ciphers.clone(),
         ciphersuites: ciphersuites.clone(),
         curves: curves.clone(),
+        sigalgs: sigalgs.clone(),
+        client_sigalgs: client_sigalgs.clone(),
         min_version: version(min),
         max_version: version(max),
         without: Vec::new(),
@@ -273,7 +287,11 @@ fn client(
         }
     };
     let options = ClientOptions {
-        algorithms: algorithms([&ssl.ciphers, &ssl.ciphersuites, &ssl.curves], [&ssl.min_ver, &ssl.max_ver]),
+        algorithms: algorithms(
+            [&ssl.ciphers, &ssl.ciphersuites, &ssl.curves],
+            [&ssl.sigalgs, &ssl.client_sigalgs],
+            [&ssl.min_ver, &ssl.max_ver],
+        ),
         verify: ssl.verify != Some(model::Verify::None),
         ca_file: ssl.ca_file.clone(),
         crl_file: ssl.crl_file.clone(),

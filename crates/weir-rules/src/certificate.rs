@@ -35,15 +35,30 @@ pub fn subject(der: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(&name(der, false, None, None, false)?).into_owned())
 }
 
+/// A time in seconds since 1970 as certificates' times are written.
+#[must_use]
+pub fn readable_date(timestamp: i64) -> String {
+    let text = crate::convert::date::format(timestamp, 0, b"%b %e %H:%M:%S %Y GMT", 0);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// A name in DER as `C = DE, CN = x`.
+#[must_use]
+pub fn name_in_line(der: &[u8]) -> Option<String> {
+    let (_, name) = x509_parser::x509::X509Name::from_der(der).ok()?;
+    let parts = name.iter_attributes().map(|attribute| {
+        let oid = attribute.attr_type().to_id_string();
+        let kind = short_name(&oid).map_or(oid, str::to_owned);
+        format!("{kind} = {}", attribute.as_str().unwrap_or_default())
+    });
+    Some(parts.collect::<Vec<_>>().join(", "))
+}
+
 /// What people want to know of a certificate, a line for each fact (`show ssl cert`).
 #[must_use]
 pub fn description(der: &[u8]) -> Option<String> {
     let certificate = parse(der)?;
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02X}")).collect::<String>();
-    let date = |timestamp: i64| {
-        let text = crate::convert::date::format(timestamp, 0, b"%b %e %H:%M:%S %Y GMT", 0);
-        String::from_utf8_lossy(&text).into_owned()
-    };
     let validity = certificate.validity();
     let issuer = String::from_utf8_lossy(&name(der, true, None, None, false)?).into_owned();
     let fingerprint = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY, der);
@@ -51,8 +66,8 @@ pub fn description(der: &[u8]) -> Option<String> {
         "Serial: {}\nnotBefore: {}\nnotAfter: {}\nSubject Alternative Name: {}\nAlgorithm: {}\nSHA1 FingerPrint: {}\n\
          Subject: {}\nIssuer: {issuer}\n",
         hex(&serial(der)?),
-        date(validity.not_before.timestamp()),
-        date(validity.not_after.timestamp()),
+        readable_date(validity.not_before.timestamp()),
+        readable_date(validity.not_after.timestamp()),
         san(&certificate).unwrap_or_default(),
         key_kind(der).unwrap_or_default(),
         hex(fingerprint.as_ref()),

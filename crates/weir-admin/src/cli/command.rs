@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use weir_config::model::AdminLevel::{self, Admin, Operator, User};
 
 use super::{
-    Answer, Mode, Request, Session, SeverityOutput, certificates, dynamic, frontend, limits, patterns,
+    Answer, Mode, Request, Session, SeverityOutput, certificates, dynamic, frontend, limits, ocsp, patterns,
 };
 use super::{process, reports, server, session, sessions, tables};
 
@@ -87,6 +87,7 @@ const COMMANDS: &[Command] = &[
     command(&["set", "server"], "<bk>/<srv> [opts]", Admin, server::set, "change a server's state, weight or address"),
     command(&["set", "severity-output"], "[none|number|string]", User, session::severity_output, "show the severity of messages"),
     command(&["set", "ssl", "cert"], "<certfile> <payload>", Admin, certificates::set, "change a certificate"),
+    command(&["set", "ssl", "ocsp-response"], "<response|payload>", Admin, ocsp::set, "change an OCSP response"),
     command(&["set", "table"], "<table> key <k> [data.* <v>]*", User, tables::set, "create or change an entry of a stick table"),
     command(&["set", "timeout"], "[cli] <delay>", User, session::timeout, "change how long this connection may be silent"),
     command(&["set", "var"], "<name> [expr|fmt] <value>", Operator, process::set_var, "set a variable of the process"),
@@ -110,6 +111,8 @@ const COMMANDS: &[Command] = &[
     command(&["show", "servers", "state"], "[<backend>]", User, reports::server_states, "show the servers' states"),
     command(&["show", "sess"], "[<id>]", Operator, sessions::show, "list the sessions"),
     command(&["show", "ssl", "cert"], "[<certfile>]", Operator, certificates::show, "list the certificates, or show one"),
+    command(&["show", "ssl", "ocsp-response"], "[[text|base64] <id|certfile>]", Operator, ocsp::show, "list the OCSP responses, or show one"),
+    command(&["show", "ssl", "ocsp-updates"], "", Operator, ocsp::show_updates, "show when OCSP responses are fetched"),
     command(&["show", "ssl", "crt-list"], "[-n] [<list>]", Operator, certificates::show_lists, "list the crt-lists, or the lines of one"),
     command(&["show", "startup-logs"], "", User, process::nothing, "show what was said at start"),
     command(&["show", "stat"], "[desc|json|no-maint|typed|up]*", User, reports::statistics, "show the statistics"),
@@ -119,6 +122,7 @@ const COMMANDS: &[Command] = &[
     command(&["shutdown", "frontend"], "<frontend>", Admin, frontend::shutdown, "stop a frontend for good"),
     command(&["shutdown", "session"], "<id>", Admin, sessions::shutdown, "end a session"),
     command(&["shutdown", "sessions", "server"], "<bk>/<srv>", Admin, sessions::shutdown_on_server, "end the sessions on a server"),
+    command(&["update", "ssl", "ocsp-response"], "<certfile>", Admin, ocsp::update, "fetch an OCSP response now"),
     command(&["user"], "", User, session::user, "lower the rights of this connection to user"),
     command(&["wait"], "<delay> [<condition>]", User, dynamic::wait, "wait, or until a condition holds"),
     command(&["help"], "[<command>]", User, help, "list the commands, or some of them"),

@@ -20,6 +20,8 @@ mod frontend;
 
 mod limits;
 
+mod ocsp;
+
 mod patterns;
 
 mod process;

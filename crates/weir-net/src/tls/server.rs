@@ -21,7 +21,7 @@ use super::hello;
 use super::info::KeepSecrets;
 use super::sni::{Entry, ListLine, Resolver, SniTable};
 use super::tickets::{TicketKeys, Ticketer};
-use super::verify::{self, Leniency, Verify};
+use super::verify::{self, Leniency, Terms, Verify};
 
 /// Tickets sent after a TLS 1.3 handshake, as OpenSSL does.
 const TICKETS_A_HANDSHAKE: usize = 2;
@@ -80,6 +80,8 @@ pub struct ServerOptions {
     pub cached_sessions: Option<usize>,
     /// The longest record's plaintext in bytes (`tune.ssl.hard-maxrecord`).
     pub max_record_bytes: Option<usize>,
+    /// Fetch OCSP responses of certificates whose line does not say it (`ocsp-update.mode`).
+    pub ocsp_update: bool,
     /// Keep the hello messages with the connection's facts (`tune.ssl.capture-buffer-size`, randoms, session id).
     pub keep_hello: bool,
     /// Keep the secrets with the connection's facts (`tune.ssl.keylog`).
@@ -171,6 +173,7 @@ impl TlsServer {
             let is_default = matches!(source, CertificateSource::DefaultCrt(_));
             for certificate in store.load(path, options.extra_files)? {
                 entries.push(Entry {
+                    ocsp_update: options.updates_ocsp(&certificate, None),
                     certificate,
                     filters: Vec::new(),
                     is_default,
@@ -178,6 +181,10 @@ impl TlsServer {
                     line: None,
                 });
             }
+        }
+        for entry in &entries {
+            let current = entry.certificate.current();
+            warnings.extend(current.remark().map(|remark| format!("'{}': {remark}", entry.certificate.name())));
         }
         if entries.is_empty() && !options.strict_sni {
             return Err(TlsConfigError("no certificate is given: add 'crt' (or 'strict-sni')".to_owned()));
@@ -241,10 +248,12 @@ impl TlsServer {
     pub fn list_lines(&self, list: &Path) -> Result<Vec<(CrtListLine, String)>, TlsConfigError> {
         let text = read_file(list)?;
         let lines = crt_list::parse(&String::from_utf8_lossy(&text))?;
-        let name = |line: &CrtListLine| {
-            from_base(self.options.certificate_base.as_deref(), &line.file).to_string_lossy().into_owned()
-        };
-        Ok(lines.into_iter().map(|line| (line.clone(), name(&line))).collect())
+        Ok(lines.into_iter().map(|line| (line.clone(), self.certificate_name(&line))).collect())
+    }
+
+    /// The name of the certificate of a crt-list's line.
+    pub fn certificate_name(&self, line: &CrtListLine) -> String {
+        from_base(self.options.certificate_base.as_deref(), &line.file).to_string_lossy().into_owned()
     }
 
     /// Uses one more line of a crt-list.
@@ -254,9 +263,29 @@ impl TlsServer {
         line: &CrtListLine,
         certificate: Arc<Certificate>,
     ) -> Result<(), TlsConfigError> {
-        let (own, _) = line_options(line, &self.options)?;
+        let words = line_options(line, &self.options)?;
         let place = ListLine { list: list.to_path_buf(), number: line.number };
-        self.add_entry(certificate, own.as_ref(), line.filters.clone(), Some(place))
+        let entry = Entry {
+            ocsp_update: self.options.updates_ocsp(&certificate, words.ocsp_update),
+            certificate,
+            filters: line.filters.clone(),
+            is_default: false,
+            configuration: 0,
+            line: Some(place),
+        };
+        self.add_entry(entry, words.own.as_ref())
+    }
+
+    /// Whether a line of a crt-list would have the OCSP response of a certificate fetched.
+    pub fn would_update_ocsp(&self, line: &CrtListLine, certificate: &Certificate) -> Result<bool, String> {
+        let words = line_options(line, &self.options)?;
+        Ok(self.options.updates_ocsp(certificate, words.ocsp_update))
+    }
+
+    /// The certificates in use, each with whether its OCSP response is to be fetched.
+    pub fn ocsp_updates(&self) -> Vec<(Arc<Certificate>, bool)> {
+        let table = self.table.load();
+        table.entries().iter().map(|entry| (Arc::clone(&entry.certificate), entry.ocsp_update)).collect()
     }
 
     /// Whether clients that name no known host get this line's certificate.
@@ -283,16 +312,13 @@ impl TlsServer {
         line: Option<&LineOptions>,
         filters: Vec<SniFilter>,
     ) -> Result<(), TlsConfigError> {
-        self.add_entry(certificate, line, filters, None)
+        let ocsp_update = self.options.updates_ocsp(&certificate, None);
+        let entry =
+            Entry { certificate, filters, is_default: false, configuration: 0, line: None, ocsp_update };
+        self.add_entry(entry, line)
     }
 
-    fn add_entry(
-        &self,
-        certificate: Arc<Certificate>,
-        line: Option<&LineOptions>,
-        filters: Vec<SniFilter>,
-        place: Option<ListLine>,
-    ) -> Result<(), TlsConfigError> {
+    fn add_entry(&self, entry: Entry, line: Option<&LineOptions>) -> Result<(), TlsConfigError> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let configuration = match line {
             None => 0,
@@ -305,7 +331,7 @@ impl TlsServer {
             }
         };
         let mut entries = self.table.load().entries().to_vec();
-        entries.push(Entry { certificate, filters, is_default: false, configuration, line: place });
+        entries.push(Entry { configuration, ..entry });
         self.table.store(Arc::new(SniTable::new(entries, self.options.strict_sni)));
         Ok(())
     }
@@ -350,8 +376,8 @@ fn read_crt_list(
     for line in crt_list::parse(&String::from_utf8_lossy(&text)).map_err(fail)? {
         let fail =
             |reason: String| TlsConfigError(format!("'{}' line {}: {reason}", path.display(), line.number));
-        let (own, named) = line_options(&line, options).map_err(fail)?;
-        let configuration = match own {
+        let words = line_options(&line, options).map_err(fail)?;
+        let configuration = match words.own {
             None => 0,
             Some(own) => match lines.iter().position(|known| *known == own) {
                 Some(known) => known,
@@ -362,13 +388,14 @@ fn read_crt_list(
             },
         };
         let file = from_base(options.certificate_base.as_deref(), &line.file);
-        let certificates = if named == NamedFiles::default() {
+        let certificates = if words.files == NamedFiles::default() {
             store.load(&file, options.extra_files)
         } else {
-            store.load_file(&file, options.extra_files, &named).map(|certificate| vec![certificate])
+            store.load_file(&file, options.extra_files, &words.files).map(|certificate| vec![certificate])
         };
         for certificate in certificates.map_err(|error| fail(error.to_string()))? {
             entries.push(Entry {
+                ocsp_update: options.updates_ocsp(&certificate, words.ocsp_update),
                 certificate,
                 filters: line.filters.clone(),
                 is_default: false,
@@ -380,15 +407,20 @@ fn read_crt_list(
     Ok(())
 }
 
-/// The options of a crt-list line on top of the bind line's; none when it has no options about TLS.
-pub fn line_options(
-    line: &CrtListLine,
-    bind: &ServerOptions,
-) -> Result<(Option<LineOptions>, NamedFiles), String> {
+/// What the words of a crt-list line say.
+#[derive(Debug, Default)]
+struct LineWords {
+    /// Its options on top of the bind line's; none when it has no options about TLS.
+    own: Option<LineOptions>,
+    files: NamedFiles,
+    ocsp_update: Option<bool>,
+}
+
+fn line_options(line: &CrtListLine, bind: &ServerOptions) -> Result<LineWords, String> {
     let authority = |file: &str| from_base(bind.authority_base.as_deref(), Path::new(file));
     let certificate = |file: &str| from_base(bind.certificate_base.as_deref(), Path::new(file));
     let mut own = bind.line.clone();
-    let mut named = NamedFiles::default();
+    let mut found = LineWords::default();
     let mut changed = false;
     let mut words = line.options.iter().map(String::as_str);
     while let Some(keyword) = words.next() {
@@ -407,6 +439,8 @@ pub fn line_options(
                 let curve = argument()?.to_owned();
                 own.algorithms.curves.get_or_insert(curve);
             }
+            "sigalgs" => own.algorithms.sigalgs = Some(argument()?.to_owned()),
+            "client-sigalgs" => own.algorithms.client_sigalgs = Some(argument()?.to_owned()),
             "no-ca-names" => own.no_ca_names = true,
             "ssl-min-ver" => own.algorithms.min_version = parse_version(argument()?)?,
             "ssl-max-ver" => own.algorithms.max_version = parse_version(argument()?)?,
@@ -418,22 +452,31 @@ pub fn line_options(
                     other => return Err(format!("'verify {other}': expected none, optional or required")),
                 }
             }
-            "key" => named.key = Some(certificate(argument()?)),
-            "ocsp" => named.ocsp = Some(certificate(argument()?)),
-            // Signatures follow from the key, and NPN is long gone: accepted without effect, as are files that
-            // only matter for OCSP updates and certificate transparency.
-            "sigalgs" | "client-sigalgs" | "npn" | "issuer" | "sctl" | "crt" => {
+            "key" => found.files.key = Some(certificate(argument()?)),
+            "ocsp" => found.files.ocsp = Some(certificate(argument()?)),
+            "issuer" => found.files.issuer = Some(certificate(argument()?)),
+            // NPN is long gone: accepted without effect, as are lists of certificate transparency.
+            "npn" | "sctl" | "crt" => {
                 argument()?;
             }
             "ocsp-update" => match argument()? {
-                "off" => {}
-                _ => return Err("'ocsp-update on' is not implemented yet".to_owned()),
+                "on" => found.ocsp_update = Some(true),
+                "off" => found.ocsp_update = Some(false),
+                other => return Err(format!("'ocsp-update {other}': expected on or off")),
             },
             "allow-0rtt" => return Err("'allow-0rtt' is not implemented yet".to_owned()),
             other => return Err(format!("'{other}' is not an option of a crt-list line")),
         }
     }
-    Ok((changed.then_some(own), named))
+    found.own = changed.then_some(own);
+    Ok(found)
+}
+
+impl ServerOptions {
+    /// Whether the OCSP response of a certificate is fetched: its line says it, or its crt-store, or `global`.
+    fn updates_ocsp(&self, certificate: &Certificate, line: Option<bool>) -> bool {
+        line.or(certificate.declared_ocsp_update()).unwrap_or(self.ocsp_update)
+    }
 }
 
 fn parse_version(name: &str) -> Result<Version, String> {
@@ -454,6 +497,8 @@ impl Configuration {
     ) -> Result<Self, TlsConfigError> {
         let provider = Arc::new(line.algorithms.provider(warnings)?);
         let versions = line.algorithms.versions(warnings)?;
+        let own_schemes = line.algorithms.schemes(warnings)?;
+        let client_schemes = line.algorithms.client_schemes(warnings)?.or_else(|| own_schemes.clone());
         let mut context = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
         let verifier = match line.verify {
             Verify::None => WebPkiClientVerifier::no_client_auth(),
@@ -481,8 +526,7 @@ impl Configuration {
                     line.verify == Verify::Required,
                     authorities,
                     revocations,
-                    line.leniency.clone(),
-                    names_sent,
+                    Terms { leniency: line.leniency.clone(), names_sent, schemes: client_schemes },
                 )?
             }
         };
@@ -490,7 +534,7 @@ impl Configuration {
             .with_protocol_versions(&versions)
             .map_err(|error| error.to_string())?
             .with_client_cert_verifier(verifier)
-            .with_cert_resolver(Arc::new(Resolver(Arc::clone(table))));
+            .with_cert_resolver(Arc::new(Resolver { table: Arc::clone(table), schemes: own_schemes }));
         config.ignore_client_order = !options.prefer_client_ciphers;
         config.alpn_protocols = line.alpn.clone();
         config.session_storage = sessions(options);

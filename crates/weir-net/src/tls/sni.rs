@@ -14,6 +14,7 @@ use rustls::{CipherSuite, SignatureScheme};
 use super::certificate::{Certificate, Loaded};
 use super::crt_list::SniFilter;
 use super::info;
+use super::signing;
 
 /// A line of a crt-list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub(crate) struct Entry {
     pub(crate) configuration: usize,
     /// Where it stands, when it is from a crt-list.
     pub(crate) line: Option<ListLine>,
+    /// Its OCSP response is fetched.
+    pub(crate) ocsp_update: bool,
 }
 
 /// The names of one bind line.
@@ -151,26 +154,31 @@ impl SniTable {
 
 /// Answers rustls' question for a certificate from the table in use at that moment.
 #[derive(Debug)]
-pub(crate) struct Resolver(pub(crate) Arc<ArcSwap<SniTable>>);
+pub(crate) struct Resolver {
+    pub(crate) table: Arc<ArcSwap<SniTable>>,
+    /// The only signatures to make (`sigalgs`).
+    pub(crate) schemes: Option<Vec<SignatureScheme>>,
+}
 
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         if let Some(name) = hello.server_name() {
             info::note_server_name(name);
         }
-        let table = self.0.load();
-        let schemes = hello.signature_schemes();
+        let table = self.table.load();
+        let restricted = self.schemes.as_ref().map(|own| signing::both(own, hello.signature_schemes()));
+        let schemes = restricted.as_deref().unwrap_or_else(|| hello.signature_schemes());
         let ecdsa_suite = offers_ecdsa(hello.cipher_suites());
         let entry = table.choose(hello.server_name(), |loaded| {
-            (loaded.is_rsa() || ecdsa_suite) && suits_client(loaded, schemes)
+            (loaded.is_rsa() || ecdsa_suite) && loaded.suits(schemes)
         })?;
         info::note_certificate(Arc::clone(&entry.certificate));
-        Some(Arc::clone(&entry.certificate.current.load().key))
+        let loaded = entry.certificate.current.load();
+        Some(match &self.schemes {
+            None => Arc::clone(loaded.stapled_key()),
+            Some(own) => signing::restricted(loaded.stapled_key(), own),
+        })
     }
-}
-
-fn suits_client(loaded: &Loaded, schemes: &[SignatureScheme]) -> bool {
-    loaded.suits(schemes)
 }
 
 /// Whether a certificate with an ECDSA key can be used: TLS 1.3's suites leave the key open, those of TLS 1.2
@@ -197,13 +205,14 @@ mod tests {
 
     fn entry(store: &CertificateStore, name: &str, names: &[&str], rsa: bool, filters: &[&str]) -> Entry {
         let (certificate, key) = self_signed(names, rsa);
-        let loaded = Loaded::from_pem(certificate.as_bytes(), Some(key.as_bytes()), None).unwrap();
+        let loaded = Loaded::from_pem(format!("{certificate}{key}").as_bytes()).unwrap();
         Entry {
             certificate: store.insert(name.to_owned(), loaded),
             filters: filters.iter().map(|filter| SniFilter::parse(filter)).collect(),
             is_default: false,
             configuration: 0,
             line: None,
+            ocsp_update: false,
         }
     }
 
