@@ -1,7 +1,7 @@
 //! TLS on both sides: settings from the configuration, handshakes, what rules may know of them.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -93,9 +93,20 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
         session_lifetime_s: u32::try_from(tune.ssl_lifetime.as_secs()).ok(),
         cached_sessions: Some(tune.ssl_cachesize),
         max_record_bytes: max_record(tune),
+        generate_with: signing_authority(ssl)?,
+        generated_kept: Some(tune.ssl_ctx_cache_size),
         ocsp_update: ssl.ocsp_update.unwrap_or(config.global.ocsp_update.mode),
         ..ServerOptions::default()
     })
+}
+
+/// `generate-certificates` and `ca-sign-file`
+fn signing_authority(ssl: &SslBind) -> Result<Option<PathBuf>, String> {
+    match (ssl.generate_certificates, &ssl.ca_sign_file) {
+        (false, _) => Ok(None),
+        (true, Some(file)) => Ok(Some(file.clone())),
+        (true, None) => Err("'generate-certificates' needs a 'ca-sign-file'".to_owned()),
+    }
 }
 
 /// `tune.ssl.hard-maxrecord`

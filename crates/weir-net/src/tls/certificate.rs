@@ -111,7 +111,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    fn new(name: String, loaded: Loaded) -> Self {
+    pub(crate) fn new(name: String, loaded: Loaded) -> Self {
         Self { name, current: ArcSwap::from_pointee(loaded), ocsp_update: OnceLock::new() }
     }
 
@@ -229,7 +229,8 @@ impl Loaded {
         Ok(stays.unwrap_or(Self { ocsp: Ocsp::Awaited, ..new }))
     }
 
-    fn assemble(
+    /// A chain with its key; the issuer may be beside it or in `chains`.
+    pub(crate) fn assemble(
         mut chain: Vec<CertificateDer<'static>>,
         key: Arc<dyn SigningKey>,
         issuers: &[CertificateDer<'static>],

@@ -1,7 +1,7 @@
 //! TLS for clients and to servers.
 //!
-//! Configuration: `server` and `client` with `algorithms`, `certificate`, `crt_list`, `sni`, `verify`, `ocsp`
-//! and `tickets`. Connections: `hello`, `session` and `record`. What is known afterwards: `info` and `facts`.
+//! Configuration: `server` and `client` with `algorithms`, `certificate`, `crt_list`, `sni`, `verify`, `ocsp`,
+//! `generate` and `tickets`. Connections: `hello`, `session` and `record`. What is known afterwards: `info` and `facts`.
 
 pub mod server;
 
@@ -14,6 +14,8 @@ pub mod certificate;
 pub mod crt_list;
 
 pub mod ocsp;
+
+mod generate;
 
 mod signing;
 

@@ -17,6 +17,7 @@ use rustls::server::{
 use super::algorithms::{Algorithms, Version};
 use super::certificate::{Certificate, CertificateStore, ExtraFiles, NamedFiles, read_file};
 use super::crt_list::{self, CrtListLine, SniFilter};
+use super::generate::Generator;
 use super::hello;
 use super::info::KeepSecrets;
 use super::sni::{Entry, ListLine, Resolver, SniTable};
@@ -31,6 +32,9 @@ const DEFAULT_LIFETIME_S: u32 = 300;
 
 /// Sessions kept for clients without tickets when nothing else is said (`tune.ssl.cachesize`).
 const DEFAULT_CACHED_SESSIONS: usize = 20_000;
+
+/// Generated certificates kept when nothing else is said (`tune.ssl.ssl-ctx-cache-size`).
+const DEFAULT_GENERATED_KEPT: usize = 1000;
 
 /// Where certificates come from, in the order of the bind line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +84,10 @@ pub struct ServerOptions {
     pub cached_sessions: Option<usize>,
     /// The longest record's plaintext in bytes (`tune.ssl.hard-maxrecord`).
     pub max_record_bytes: Option<usize>,
+    /// The authority that signs certificates for names that there is none for (`generate-certificates`).
+    pub generate_with: Option<PathBuf>,
+    /// How many of those are kept; the default when none.
+    pub generated_kept: Option<usize>,
     /// Fetch OCSP responses of certificates whose line does not say it (`ocsp-update.mode`).
     pub ocsp_update: bool,
     /// Keep the hello messages with the connection's facts (`tune.ssl.capture-buffer-size`, randoms, session id).
@@ -140,6 +148,7 @@ pub struct TlsServer {
     /// The bind line's own first, then those of crt-list lines with options; never empty.
     configurations: ArcSwap<Vec<Configuration>>,
     options: ServerOptions,
+    generator: Option<Arc<Generator>>,
     /// Held while certificates are added or removed.
     writer: Mutex<()>,
 }
@@ -186,18 +195,22 @@ impl TlsServer {
             let current = entry.certificate.current();
             warnings.extend(current.remark().map(|remark| format!("'{}': {remark}", entry.certificate.name())));
         }
-        if entries.is_empty() && !options.strict_sni {
+        if entries.is_empty() && !options.strict_sni && options.generate_with.is_none() {
             return Err(TlsConfigError("no certificate is given: add 'crt' (or 'strict-sni')".to_owned()));
         }
         let table = Arc::new(ArcSwap::from_pointee(SniTable::new(entries, options.strict_sni)));
+        let kept = options.generated_kept.unwrap_or(DEFAULT_GENERATED_KEPT);
+        let generate = |file: &PathBuf| Generator::load(file, kept).map(Arc::new);
+        let generator = options.generate_with.as_ref().map(generate).transpose()?;
         let configurations = lines
             .iter()
-            .map(|line| Configuration::new(line, options, &table, &mut warnings))
+            .map(|line| Configuration::new(line, options, &table, generator.as_ref(), &mut warnings))
             .collect::<Result<Vec<_>, _>>()?;
         let server = Self {
             table,
             configurations: ArcSwap::from_pointee(configurations),
             options: options.clone(),
+            generator,
             writer: Mutex::new(()),
         };
         Ok((Arc::new(server), warnings))
@@ -324,7 +337,15 @@ impl TlsServer {
             None => 0,
             Some(line) => {
                 let mut configurations = self.configurations.load().to_vec();
-                configurations.push(Configuration::new(line, &self.options, &self.table, &mut Vec::new())?);
+                let generator = self.generator.as_ref();
+                let mut warnings = Vec::new();
+                configurations.push(Configuration::new(
+                    line,
+                    &self.options,
+                    &self.table,
+                    generator,
+                    &mut warnings,
+                )?);
                 let index = configurations.len() - 1;
                 self.configurations.store(Arc::new(configurations));
                 index
@@ -493,6 +514,7 @@ impl Configuration {
         line: &LineOptions,
         options: &ServerOptions,
         table: &Arc<ArcSwap<SniTable>>,
+        generator: Option<&Arc<Generator>>,
         warnings: &mut Vec<String>,
     ) -> Result<Self, TlsConfigError> {
         let provider = Arc::new(line.algorithms.provider(warnings)?);
@@ -534,7 +556,11 @@ impl Configuration {
             .with_protocol_versions(&versions)
             .map_err(|error| error.to_string())?
             .with_client_cert_verifier(verifier)
-            .with_cert_resolver(Arc::new(Resolver { table: Arc::clone(table), schemes: own_schemes }));
+            .with_cert_resolver(Arc::new(Resolver {
+                table: Arc::clone(table),
+                schemes: own_schemes,
+                generator: generator.cloned(),
+            }));
         config.ignore_client_order = !options.prefer_client_ciphers;
         config.alpn_protocols = line.alpn.clone();
         config.session_storage = sessions(options);

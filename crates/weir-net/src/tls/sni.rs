@@ -13,6 +13,7 @@ use rustls::{CipherSuite, SignatureScheme};
 
 use super::certificate::{Certificate, Loaded};
 use super::crt_list::SniFilter;
+use super::generate::Generator;
 use super::info;
 use super::signing;
 
@@ -91,18 +92,24 @@ impl SniTable {
     /// RSA, and what was declared first over the rest.
     pub(crate) fn choose(&self, name: Option<&str>, suits: impl Fn(&Loaded) -> bool) -> Option<&Entry> {
         let exact = name.and_then(|name| self.exact.get(name)).map_or(&[][..], Vec::as_slice);
-        let suffix = name.and_then(|name| name.find('.').and_then(|dot| name.get(dot..)));
-        let wildcards = suffix.and_then(|suffix| self.wildcards.get(suffix)).map_or(&[][..], Vec::as_slice);
-        let wildcards: Vec<usize> = wildcards
-            .iter()
-            .copied()
-            .filter(|index| !self.excludes(*index, name.unwrap_or_default()))
-            .collect();
+        let wildcards = name.map_or_else(Vec::new, |name| self.wildcards_for(name));
         let defaults = if self.strict { &[][..] } else { &self.defaults };
         let groups = [exact, &wildcards, defaults];
         let chosen = groups.iter().find_map(|group| self.best(group, &suits));
         // None suits: the handshake will fail, and says why with the certificate that was meant.
         chosen.or_else(|| groups.iter().find_map(|group| self.entries.get(*group.first()?)))
+    }
+
+    /// Certificates with a wildcard for a name.
+    fn wildcards_for(&self, name: &str) -> Vec<usize> {
+        let suffix = name.find('.').and_then(|dot| name.get(dot..));
+        let wildcards = suffix.and_then(|suffix| self.wildcards.get(suffix)).map_or(&[][..], Vec::as_slice);
+        wildcards.iter().copied().filter(|index| !self.excludes(*index, name)).collect()
+    }
+
+    /// Whether a certificate other than the default is for a name in lower case.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.exact.contains_key(name) || !self.wildcards_for(name).is_empty()
     }
 
     fn best(&self, group: &[usize], suits: impl Fn(&Loaded) -> bool) -> Option<&Entry> {
@@ -158,6 +165,8 @@ pub(crate) struct Resolver {
     pub(crate) table: Arc<ArcSwap<SniTable>>,
     /// The only signatures to make (`sigalgs`).
     pub(crate) schemes: Option<Vec<SignatureScheme>>,
+    /// Makes certificates for names that there is none for.
+    pub(crate) generator: Option<Arc<Generator>>,
 }
 
 impl ResolvesServerCert for Resolver {
@@ -169,11 +178,19 @@ impl ResolvesServerCert for Resolver {
         let restricted = self.schemes.as_ref().map(|own| signing::both(own, hello.signature_schemes()));
         let schemes = restricted.as_deref().unwrap_or_else(|| hello.signature_schemes());
         let ecdsa_suite = offers_ecdsa(hello.cipher_suites());
-        let entry = table.choose(hello.server_name(), |loaded| {
-            (loaded.is_rsa() || ecdsa_suite) && loaded.suits(schemes)
-        })?;
-        info::note_certificate(Arc::clone(&entry.certificate));
-        let loaded = entry.certificate.current.load();
+        let suits = |loaded: &Loaded| (loaded.is_rsa() || ecdsa_suite) && loaded.suits(schemes);
+        let name = hello.server_name();
+        let made = name.filter(|name| !table.knows(name)).and_then(|name| {
+            // A client without ECDSA gets the default certificate.
+            let made = self.generator.as_ref()?.certificate(name)?;
+            suits(&made.current.load()).then_some(made)
+        });
+        let certificate = match made {
+            Some(made) => made,
+            None => Arc::clone(&table.choose(name, suits)?.certificate),
+        };
+        info::note_certificate(Arc::clone(&certificate));
+        let loaded = certificate.current.load();
         Some(match &self.schemes {
             None => Arc::clone(loaded.stapled_key()),
             Some(own) => signing::restricted(loaded.stapled_key(), own),
