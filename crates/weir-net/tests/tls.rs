@@ -444,7 +444,7 @@ fn certificates_change_at_run_time() {
     assert!(!works("a.example"));
     assert!(server.remove(certificate.name()));
     assert!(!works("b.example"));
-    server.add(certificate, None, Vec::new()).unwrap();
+    server.add(certificate, None, Vec::new(), &store).unwrap();
     assert!(works("b.example"));
 }
 

@@ -15,6 +15,7 @@ use weir_net::tls::ocsp::{CertificateId, Response};
 use weir_net::tls::server::TlsServer;
 
 use crate::ocsp::Updates;
+use crate::trust::TrustChange;
 
 /// Most certificates made at run time and not filled yet.
 const MAX_EMPTY: usize = 1024;
@@ -38,6 +39,10 @@ pub struct Certificates {
     lists: Mutex<BTreeMap<PathBuf, Vec<ListEntry>>>,
     /// When OCSP responses are fetched.
     pub updates: Updates,
+    /// The change of a file of authorities.
+    pub authorities: TrustChange,
+    /// The change of a file of revocation lists.
+    pub revocations: TrustChange,
     /// `ocsp-update.*`
     ocsp_times: OcspUpdate,
 }
@@ -218,7 +223,7 @@ impl Certificates {
         let certificate = certificate.ok_or_else(|| fail(format!("certificate '{name}' does not exist!")))?;
         self.check_update(path, &line, &certificate).map_err(fail)?;
         for server in self.serving(path) {
-            if let Err(error) = server.add_line(path, &line, Arc::clone(&certificate)) {
+            if let Err(error) = server.add_line(path, &line, Arc::clone(&certificate), &self.store) {
                 self.serving(path).iter().for_each(|server| server.remove_line(path, number));
                 return Err(fail(error.to_string()));
             }
@@ -284,6 +289,17 @@ impl Certificates {
     /// The bind lines that use a list.
     fn serving(&self, list: &Path) -> Vec<Arc<TlsServer>> {
         locked(&self.servers).iter().filter(|server| server.lists().any(|own| own == list)).cloned().collect()
+    }
+
+    /// Whether a bind line verifies clients with a file.
+    pub(crate) fn trusts_by(&self, file: &Path) -> bool {
+        locked(&self.servers).iter().any(|server| server.trusts_by(file))
+    }
+
+    /// A file of authorities or revocation lists is another one.
+    pub(crate) fn rebuild(&self, file: &Path) -> Result<(), String> {
+        let servers = locked(&self.servers).clone();
+        servers.iter().try_for_each(|server| server.rebuild(file, &self.store)).map_err(|error| error.to_string())
     }
 
     /// Whether a bind line serves with it.
@@ -463,6 +479,6 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     memchr::memmem::find(text, part).is_some()
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

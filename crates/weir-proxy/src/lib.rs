@@ -85,6 +85,8 @@ pub mod certificates;
 
 pub mod ocsp;
 
+pub mod trust;
+
 // State.
 
 pub mod counters;

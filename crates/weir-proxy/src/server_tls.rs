@@ -207,39 +207,98 @@ fn algorithms(
 pub(crate) fn prepare_servers(shared: &Shared) -> Result<(), Vec<String>> {
     let store = &shared.certificates.store;
     describe(&shared.config, store).map_err(|error| vec![error])?;
+    let errors: Vec<String> = each_server(shared, |ssl, server| {
+        let made = client(ssl, server, store, &shared.config.global)?;
+        server.tls.store(Some(made));
+        Ok(())
+    });
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// Does something with every server that has TLS; returns a sentence for each that it failed with.
+fn each_server(
+    shared: &Shared,
+    mut act: impl FnMut(&SslServer, &ServerState) -> Result<(), String>,
+) -> Vec<String> {
     let mut errors = Vec::new();
     for (proxy, config) in shared.proxies.iter().zip(&shared.config.proxies) {
         for server in proxy.servers.load().iter() {
             let Some(ssl) = settings_of(server, config) else { continue };
-            match client(ssl, server, store, &shared.config.global) {
-                Ok(client) => server.tls.store(Some(client)),
-                Err(error) => {
-                    errors.push(format!("server '{}/{}': {error}", config.name, server.config.name));
-                }
+            if let Err(error) = act(ssl, server) {
+                errors.push(format!("server '{}/{}': {error}", config.name, server.config.name));
             }
         }
     }
     for remotes in &shared.peers {
         for peer in &remotes.peers {
             let Some(ssl) = &peer.config.ssl else { continue };
-            match client(ssl, peer, store, &shared.config.global) {
-                Ok(client) => peer.tls.store(Some(client)),
-                Err(error) => {
-                    errors.push(format!("peer '{}/{}': {error}", remotes.section, peer.config.name));
-                }
+            if let Err(error) = act(ssl, peer) {
+                errors.push(format!("peer '{}/{}': {error}", remotes.section, peer.config.name));
             }
         }
     }
     for (name, ring) in shared.logs.rings() {
         for server in &ring.servers {
             let Some(ssl) = &server.config.ssl else { continue };
-            match client(ssl, server, store, &shared.config.global) {
-                Ok(client) => server.tls.store(Some(client)),
-                Err(error) => errors.push(format!("ring '{name}', server '{}': {error}", server.config.name)),
+            if let Err(error) = act(ssl, server) {
+                errors.push(format!("ring '{name}', server '{}': {error}", server.config.name));
             }
         }
     }
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    errors
+}
+
+impl Shared {
+    /// Whether a server has TLS settings like this.
+    pub(crate) fn any_server_tls(&self, fits: impl Fn(&SslServer) -> bool) -> bool {
+        let mut found = false;
+        each_server(self, |ssl, _| {
+            found |= fits(ssl);
+            Ok(())
+        });
+        found
+    }
+
+    /// Prepares TLS anew for servers whose files changed: their connections from now on are others.
+    pub(crate) fn renew_servers(&self, concerned: impl Fn(&SslServer) -> bool) -> Result<(), String> {
+        let errors = each_server(self, |ssl, server| {
+            if !concerned(ssl) || server.tls.load().is_none() {
+                return Ok(());
+            }
+            let made = client(ssl, server, &self.certificates.store, &self.config.global)?;
+            server.tls.store(Some(made));
+            server.generation.fetch_add(1, Relaxed);
+            Ok(())
+        });
+        if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
+    }
+
+    /// Whether a bind or server line uses a certificate.
+    #[must_use]
+    pub fn uses_certificate(&self, certificate: &Arc<Certificate>) -> bool {
+        let names = |ssl: &SslServer| ssl.crt.as_ref().is_some_and(|crt| crt.as_os_str() == certificate.name());
+        self.certificates.is_used(certificate) || self.any_server_tls(names)
+    }
+
+    /// `commit ssl cert`: the next handshakes of clients and with servers use the new content.
+    ///
+    /// # Errors
+    /// Nothing is prepared for it, or what is prepared does not fit together; it stays prepared then.
+    pub fn commit_certificate(&self, name: &str) -> Result<(), String> {
+        self.certificates.commit(name)?;
+        self.renew_servers(|ssl| ssl.crt.as_ref().is_some_and(|crt| crt.as_os_str() == name))
+    }
+
+    /// `del ssl cert`
+    ///
+    /// # Errors
+    /// It does not exist or is in use.
+    pub fn delete_certificate(&self, name: &str) -> Result<(), String> {
+        if self.any_server_tls(|ssl| ssl.crt.as_ref().is_some_and(|crt| crt.as_os_str() == name)) {
+            return Err(format!("Can't remove the certificate: certificate '{name}' in use, can't be deleted!"));
+        }
+        self.certificates.delete(name)
+    }
 }
 
 impl Shared {
@@ -313,7 +372,9 @@ fn client(
         no_tickets: ssl.no_tls_tickets,
         max_record_bytes: max_record(&global.tune),
     };
-    TlsClient::new(&options).map(|(client, _not_supported)| client).map_err(|error| error.to_string())
+    TlsClient::with_store(&options, store)
+        .map(|(client, _not_supported)| client)
+        .map_err(|error| error.to_string())
 }
 
 /// Shakes hands with a server.

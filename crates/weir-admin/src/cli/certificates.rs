@@ -41,7 +41,7 @@ pub(crate) fn show(session: &mut Session, request: &Request) -> Answer {
     let Some(known) = certificates.store.find(name) else {
         return Answer::error(NOT_FOUND);
     };
-    let status = if certificates.is_used(&known) { "Used" } else { "Unused" };
+    let status = if session.shared.uses_certificate(&known) { "Used" } else { "Unused" };
     Answer::Data(format!("Filename: {name}\nStatus: {status}\n{}", details(&known.current())))
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn set(session: &mut Session, request: &Request) -> Answer {
 /// `commit ssl cert <name>`
 pub(crate) fn commit(session: &mut Session, request: &Request) -> Answer {
     let name = request.word(3);
-    match session.shared.certificates.commit(name) {
+    match session.shared.commit_certificate(name) {
         Ok(()) => Answer::Data(format!("Committing {name}.\nSuccess!\n")),
         Err(reason) => Answer::error(reason),
     }
@@ -120,7 +120,7 @@ pub(crate) fn abort(session: &mut Session, request: &Request) -> Answer {
 /// `del ssl cert <name>`
 pub(crate) fn delete(session: &mut Session, request: &Request) -> Answer {
     let name = request.word(3);
-    said(session.shared.certificates.delete(name), || format!("Certificate '{name}' deleted!"))
+    said(session.shared.delete_certificate(name), || format!("Certificate '{name}' deleted!"))
 }
 
 /// `show ssl crt-list [-n] [<list>]`

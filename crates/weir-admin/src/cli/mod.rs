@@ -36,6 +36,8 @@ mod sessions;
 
 mod tables;
 
+mod trust;
+
 #[cfg(test)]
 pub(crate) mod tests;
 

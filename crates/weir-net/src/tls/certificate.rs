@@ -10,13 +10,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime};
 use rustls::sign::{CertifiedKey, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::ocsp::{self, CertificateId, Response};
 use super::path;
+use super::trust_files::TrustFiles;
 
 /// Suffixes of the files of a bundle, one for each type of key.
 const BUNDLE_SUFFIXES: [&str; 3] = ["rsa", "ecdsa", "dsa"];
@@ -449,6 +450,10 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 pub struct CertificateStore {
     certificates: Mutex<BTreeMap<String, Arc<Certificate>>>,
     chains: OnceLock<Vec<IssuerChain>>,
+    /// Files of authorities.
+    pub authorities: TrustFiles<CertificateDer<'static>>,
+    /// Files of revocation lists.
+    pub revocations: TrustFiles<CertificateRevocationListDer<'static>>,
 }
 
 /// The certificates above some certificate, the issuer of that one first; never empty.

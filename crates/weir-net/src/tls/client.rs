@@ -16,7 +16,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, SignatureScheme};
 
 use super::algorithms::Algorithms;
-use super::certificate::Certificate;
+use super::certificate::{Certificate, CertificateStore};
 use super::record::MAX_PLAINTEXT_BYTES;
 use super::server::TlsConfigError;
 use super::session::Session;
@@ -61,10 +61,18 @@ pub struct TlsClient {
 impl TlsClient {
     /// Reads all files of a server line. Returns what was asked for in vain too.
     pub fn new(options: &ClientOptions) -> Result<(Arc<Self>, Vec<String>), TlsConfigError> {
+        Self::with_store(options, &CertificateStore::default())
+    }
+
+    /// The same with files of authorities that may be known already, and may have been replaced.
+    pub fn with_store(
+        options: &ClientOptions,
+        store: &CertificateStore,
+    ) -> Result<(Arc<Self>, Vec<String>), TlsConfigError> {
         let mut warnings = Vec::new();
         let provider = Arc::new(options.algorithms.provider(&mut warnings)?);
         let versions = options.algorithms.versions(&mut warnings)?;
-        let trust = options.verify.then(|| trust(options)).transpose()?;
+        let trust = options.verify.then(|| trust(options, store)).transpose()?;
         let schemes = options.algorithms.schemes(&mut warnings)?;
         let own_schemes = options.algorithms.client_schemes(&mut warnings)?;
         let verifier = ServerVerifier::new(&provider, trust, options.verify_host.clone(), schemes)?;
@@ -121,11 +129,13 @@ impl TlsClient {
 
 fn trust(
     options: &ClientOptions,
+    store: &CertificateStore,
 ) -> Result<(RootCertStore, Vec<rustls::pki_types::CertificateRevocationListDer<'static>>), TlsConfigError> {
     let system = PathBuf::from("@system-ca");
-    let authorities = verify::load_authorities(options.ca_file.as_ref().unwrap_or(&system))?;
+    let file = options.ca_file.as_ref().unwrap_or(&system);
+    let authorities = verify::load_authorities(file, &store.authorities)?;
     let revocations = match &options.crl_file {
-        Some(file) => verify::load_revocations(file)?,
+        Some(file) => store.revocations.load(file)?.to_vec(),
         None => Vec::new(),
     };
     Ok((authorities, revocations))

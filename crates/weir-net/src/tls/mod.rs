@@ -1,7 +1,8 @@
 //! TLS for clients and to servers.
 //!
 //! Configuration: `server` and `client` with `algorithms`, `certificate`, `crt_list`, `sni`, `verify`, `ocsp`,
-//! `generate` and `tickets`. Connections: `hello`, `session` and `record`. What is known afterwards: `info` and `facts`.
+//! `generate`,
+//! `trust_files` and `tickets`. Connections: `hello`, `session` and `record`. What is known afterwards: `info` and `facts`.
 
 pub mod server;
 
@@ -22,6 +23,8 @@ mod signing;
 mod sni;
 
 pub mod verify;
+
+pub mod trust_files;
 
 pub mod tickets;
 

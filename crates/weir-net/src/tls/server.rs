@@ -117,6 +117,13 @@ pub struct LineOptions {
     pub no_ca_names: bool,
 }
 
+impl LineOptions {
+    fn names(&self, file: &Path) -> bool {
+        let files = [&self.ca_file, &self.ca_verify_file, &self.crl_file];
+        files.into_iter().flatten().any(|own| own == file)
+    }
+}
+
 /// Why a bind line's TLS cannot be set up.
 #[derive(Debug)]
 pub struct TlsConfigError(pub String);
@@ -151,6 +158,14 @@ pub struct TlsServer {
     generator: Option<Arc<Generator>>,
     /// Held while certificates are added or removed.
     writer: Mutex<()>,
+}
+
+/// What a configuration is made of beside its line's options.
+struct Surroundings<'a> {
+    options: &'a ServerOptions,
+    table: &'a Arc<ArcSwap<SniTable>>,
+    generator: Option<&'a Arc<Generator>>,
+    store: &'a CertificateStore,
 }
 
 /// One way to talk to a client.
@@ -204,7 +219,7 @@ impl TlsServer {
         let generator = options.generate_with.as_ref().map(generate).transpose()?;
         let configurations = lines
             .iter()
-            .map(|line| Configuration::new(line, options, &table, generator.as_ref(), &mut warnings))
+            .map(|line| Configuration::new(line, &Surroundings { options, table: &table, generator: generator.as_ref(), store }, &mut warnings))
             .collect::<Result<Vec<_>, _>>()?;
         let server = Self {
             table,
@@ -218,11 +233,12 @@ impl TlsServer {
 
     /// The configuration for a client's hello.
     pub(crate) fn config_for(&self, client_hello: &[u8]) -> Arc<ServerConfig> {
+        // The table first: a line that is in it has its configuration.
+        let table = self.table.load();
         let configurations = self.configurations.load();
         let mut index = 0;
         if configurations.len() > 1 {
             let name = hello::server_name(client_hello);
-            let table = self.table.load();
             index = table.choose(name.as_deref(), |_| true).map_or(0, |entry| entry.configuration);
         }
         let configuration = configurations.get(index).unwrap_or(&configurations[0]);
@@ -275,6 +291,7 @@ impl TlsServer {
         list: &Path,
         line: &CrtListLine,
         certificate: Arc<Certificate>,
+        store: &CertificateStore,
     ) -> Result<(), TlsConfigError> {
         let words = line_options(line, &self.options)?;
         let place = ListLine { list: list.to_path_buf(), number: line.number };
@@ -286,7 +303,7 @@ impl TlsServer {
             configuration: 0,
             line: Some(place),
         };
-        self.add_entry(entry, words.own.as_ref())
+        self.add_entry(entry, words.own.as_ref(), store)
     }
 
     /// Whether a line of a crt-list would have the OCSP response of a certificate fetched.
@@ -324,28 +341,56 @@ impl TlsServer {
         certificate: Arc<Certificate>,
         line: Option<&LineOptions>,
         filters: Vec<SniFilter>,
+        store: &CertificateStore,
     ) -> Result<(), TlsConfigError> {
         let ocsp_update = self.options.updates_ocsp(&certificate, None);
         let entry =
             Entry { certificate, filters, is_default: false, configuration: 0, line: None, ocsp_update };
-        self.add_entry(entry, line)
+        self.add_entry(entry, line, store)
     }
 
-    fn add_entry(&self, entry: Entry, line: Option<&LineOptions>) -> Result<(), TlsConfigError> {
+    fn surroundings<'a>(&'a self, store: &'a CertificateStore) -> Surroundings<'a> {
+        Surroundings { options: &self.options, table: &self.table, generator: self.generator.as_ref(), store }
+    }
+
+    /// Whether clients' certificates are verified with a file of authorities or revocation lists.
+    pub fn trusts_by(&self, file: &Path) -> bool {
+        let configurations = self.configurations.load();
+        configurations.iter().enumerate().any(|(index, known)| self.is_in_use(index) && known.line.names(file))
+    }
+
+    /// Whether a configuration is the bind line's own or that of a line which is still there.
+    fn is_in_use(&self, configuration: usize) -> bool {
+        let table = self.table.load();
+        configuration == 0 || table.entries().iter().any(|entry| entry.configuration == configuration)
+    }
+
+    /// Reads files of authorities and revocation lists again, after one was replaced. New connections need new
+    /// handshakes.
+    pub fn rebuild(&self, file: &Path, store: &CertificateStore) -> Result<(), TlsConfigError> {
+        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut configurations = self.configurations.load().to_vec();
+        for (index, known) in configurations.iter_mut().enumerate() {
+            if self.is_in_use(index) && known.line.names(file) {
+                *known = Configuration::new(&known.line, &self.surroundings(store), &mut Vec::new())?;
+            }
+        }
+        self.configurations.store(Arc::new(configurations));
+        Ok(())
+    }
+
+    fn add_entry(
+        &self,
+        entry: Entry,
+        line: Option<&LineOptions>,
+        store: &CertificateStore,
+    ) -> Result<(), TlsConfigError> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let configuration = match line {
             None => 0,
             Some(line) => {
                 let mut configurations = self.configurations.load().to_vec();
-                let generator = self.generator.as_ref();
-                let mut warnings = Vec::new();
-                configurations.push(Configuration::new(
-                    line,
-                    &self.options,
-                    &self.table,
-                    generator,
-                    &mut warnings,
-                )?);
+                configurations.push(Configuration::new(line, &self.surroundings(store), &mut Vec::new())?);
                 let index = configurations.len() - 1;
                 self.configurations.store(Arc::new(configurations));
                 index
@@ -512,11 +557,10 @@ pub fn parse_alpn(list: &str) -> Vec<Vec<u8>> {
 impl Configuration {
     fn new(
         line: &LineOptions,
-        options: &ServerOptions,
-        table: &Arc<ArcSwap<SniTable>>,
-        generator: Option<&Arc<Generator>>,
+        around: &Surroundings<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<Self, TlsConfigError> {
+        let Surroundings { options, table, generator, store } = around;
         let provider = Arc::new(line.algorithms.provider(warnings)?);
         let versions = line.algorithms.versions(warnings)?;
         let own_schemes = line.algorithms.schemes(warnings)?;
@@ -527,22 +571,23 @@ impl Configuration {
             Verify::Optional | Verify::Required => {
                 let file = line.ca_file.as_ref().or(line.ca_verify_file.as_ref());
                 let file = file.ok_or_else(|| "'verify' needs a 'ca-file'".to_owned())?;
-                let mut authorities = verify::load_authorities(file)?;
+                let mut authorities = verify::load_authorities(file, &store.authorities)?;
                 let names_sent = match &line.ca_file {
                     Some(_) if !line.no_ca_names => authorities.subjects(),
                     _ => Vec::new(),
                 };
                 if let (Some(_), Some(more)) = (&line.ca_file, &line.ca_verify_file) {
-                    authorities.extend(verify::load_authorities(more)?.roots);
+                    authorities.extend(verify::load_authorities(more, &store.authorities)?.roots);
                 }
                 let revocations = match &line.crl_file {
-                    Some(file) => verify::load_revocations(file)?,
+                    Some(file) => store.revocations.load(file)?.to_vec(),
                     None => Vec::new(),
                 };
                 context.update(format!("{:?}", line.verify).as_bytes());
                 for root in &authorities.roots {
                     context.update(root.subject_public_key_info.as_ref());
                 }
+                revocations.iter().for_each(|list| context.update(list.as_ref()));
                 verify::client_verifier(
                     &provider,
                     line.verify == Verify::Required,

@@ -23,6 +23,7 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 use super::certificate::{CertificateError, read_certificates, read_file};
 use super::info;
 use super::path::{self, Objection, Purpose, Trust};
+use super::trust_files::TrustFiles;
 
 /// Stands for the system's own list of authorities.
 const SYSTEM_AUTHORITIES: &str = "@system-ca";
@@ -89,19 +90,28 @@ impl IgnoreErrors {
     }
 }
 
-/// Reads the authorities of a `ca-file`: a file, a folder, or the system's.
-pub(crate) fn load_authorities(path: &Path) -> Result<RootCertStore, CertificateError> {
+/// The authorities of a `ca-file`.
+pub(crate) fn load_authorities(
+    path: &Path,
+    known: &TrustFiles<CertificateDer<'static>>,
+) -> Result<RootCertStore, CertificateError> {
     let mut roots = RootCertStore::empty();
-    for file in authority_files(path)? {
-        let certificates =
-            read_certificates(&read_file(&file)?).map_err(|reason| CertificateError::new(&file, reason))?;
-        // Lists of authorities hold old certificates that are of no use to anybody: they are skipped.
-        roots.add_parsable_certificates(certificates);
-    }
+    // Lists of authorities hold old certificates that are of no use to anybody: they are skipped.
+    roots.add_parsable_certificates(known.load(path)?.iter().cloned());
     if roots.is_empty() {
         return Err(CertificateError::new(path, "there is no usable certificate of an authority in it"));
     }
     Ok(roots)
+}
+
+/// Reads the certificates of a `ca-file`: a file, a folder, or the system's.
+pub(crate) fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+    let mut certificates = Vec::new();
+    for file in authority_files(path)? {
+        let read = read_certificates(&read_file(&file)?);
+        certificates.extend(read.map_err(|reason| CertificateError::new(&file, reason))?);
+    }
+    Ok(certificates)
 }
 
 fn authority_files(path: &Path) -> Result<Vec<PathBuf>, CertificateError> {
@@ -131,7 +141,7 @@ fn authority_files(path: &Path) -> Result<Vec<PathBuf>, CertificateError> {
 }
 
 /// Reads the lists of a `crl-file`.
-pub(crate) fn load_revocations(
+pub(crate) fn read_revocations(
     path: &Path,
 ) -> Result<Vec<CertificateRevocationListDer<'static>>, CertificateError> {
     let pem = read_file(path)?;
@@ -441,8 +451,9 @@ mod tests {
 
     #[test]
     fn the_systems_authorities_can_be_missing_but_not_broken() {
-        let loaded = load_authorities(Path::new(SYSTEM_AUTHORITIES));
+        let known = TrustFiles::default();
+        let loaded = load_authorities(Path::new(SYSTEM_AUTHORITIES), &known);
         assert!(loaded.is_ok() || loaded.unwrap_err().reason.contains("authorities"));
-        assert!(load_authorities(Path::new("/nonexistent")).is_err());
+        assert!(load_authorities(Path::new("/nonexistent"), &known).is_err());
     }
 }
