@@ -299,7 +299,10 @@ impl Certificates {
     /// A file of authorities or revocation lists is another one.
     pub(crate) fn rebuild(&self, file: &Path) -> Result<(), String> {
         let servers = locked(&self.servers).clone();
-        servers.iter().try_for_each(|server| server.rebuild(file, &self.store)).map_err(|error| error.to_string())
+        servers
+            .iter()
+            .try_for_each(|server| server.rebuild(file, &self.store))
+            .map_err(|error| error.to_string())
     }
 
     /// Whether a bind line serves with it.
@@ -375,7 +378,11 @@ impl Certificates {
             (Some(pem), _) if !contains(pem, b"-----BEGIN CERTIFICATE-----") => {
                 Some("there is no certificate in it")
             }
-            _ if pending.issuer.as_ref().is_some_and(|issuer| !contains(issuer, b"-----BEGIN CERTIFICATE-----")) => {
+            _ if pending
+                .issuer
+                .as_ref()
+                .is_some_and(|issuer| !contains(issuer, b"-----BEGIN CERTIFICATE-----")) =>
+            {
                 Some("there is no certificate of an issuer in it")
             }
             (_, Some(key)) if !contains(key, b"PRIVATE KEY-----") => Some("there is no private key in it"),

@@ -104,11 +104,10 @@ impl Updates {
         for certificate in certificates.iter().filter(|_| !times.disable) {
             let loaded = certificate.current();
             let (Some(id), Some(_)) = (loaded.ocsp_id(), loaded.ocsp_uri()) else { continue };
-            if !planned.contains_key(&id) {
-                let known = before.remove(&id);
-                let update = known.unwrap_or_else(|| first_update(certificate, &loaded, &id, times));
-                planned.insert(id, update);
-            }
+            let known = before.remove(&id);
+            planned
+                .entry(id.clone())
+                .or_insert_with(|| known.unwrap_or_else(|| first_update(certificate, &loaded, &id, times)));
         }
         drop(planned);
         self.changed.notify_one();
@@ -142,7 +141,12 @@ impl Updates {
 }
 
 /// Manual, `ocsp-update`: a response that is there waits at least `mindelay`, one that is missing is fetched at once.
-fn first_update(certificate: &Certificate, loaded: &Loaded, id: &CertificateId, times: &OcspUpdate) -> Update {
+fn first_update(
+    certificate: &Certificate,
+    loaded: &Loaded,
+    id: &CertificateId,
+    times: &OcspUpdate,
+) -> Update {
     let now = now_s();
     let expires = loaded.ocsp_response().map(|response| next_update(response, id));
     Update {
@@ -297,7 +301,9 @@ mod tests {
         check(Outcome::HttpError, (1, 0), 300);
         check(Outcome::HttpError, (2, 0), 600);
         check(Outcome::CheckFailure, (3, 0), 1200);
-        (4..40).for_each(|n| drop(updates.record(&id, Outcome::HttpError, None, &times).filter(|c| c.0 == n)));
+        for failures in 4..40 {
+            assert_eq!(updates.record(&id, Outcome::HttpError, None, &times), Some((failures, 0)));
+        }
         check(Outcome::HttpError, (40, 0), 3600);
         check(Outcome::Successful, (40, 1), 300);
         check(Outcome::HttpError, (41, 1), 300);

@@ -156,11 +156,8 @@ pub(crate) fn describe(config: &Config, store: &CertificateStore) -> Result<(), 
     }
     for section in &config.crt_stores {
         for load in &section.loads {
-            let named = NamedFiles {
-                key: load.key.clone(),
-                ocsp: load.ocsp.clone(),
-                issuer: load.issuer.clone(),
-            };
+            let named =
+                NamedFiles { key: load.key.clone(), ocsp: load.ocsp.clone(), issuer: load.issuer.clone() };
             let loaded = load_files(&load.crt, extra_files(&config.global), &named, store.chains())
                 .map_err(|error| error.to_string())?;
             let name = if section.name.is_empty() && load.alias.is_none() {
@@ -276,7 +273,8 @@ impl Shared {
     /// Whether a bind or server line uses a certificate.
     #[must_use]
     pub fn uses_certificate(&self, certificate: &Arc<Certificate>) -> bool {
-        let names = |ssl: &SslServer| ssl.crt.as_ref().is_some_and(|crt| crt.as_os_str() == certificate.name());
+        let names =
+            |ssl: &SslServer| ssl.crt.as_ref().is_some_and(|crt| crt.as_os_str() == certificate.name());
         self.certificates.is_used(certificate) || self.any_server_tls(names)
     }
 
@@ -295,7 +293,9 @@ impl Shared {
     /// It does not exist or is in use.
     pub fn delete_certificate(&self, name: &str) -> Result<(), String> {
         if self.any_server_tls(|ssl| ssl.crt.as_ref().is_some_and(|crt| crt.as_os_str() == name)) {
-            return Err(format!("Can't remove the certificate: certificate '{name}' in use, can't be deleted!"));
+            return Err(format!(
+                "Can't remove the certificate: certificate '{name}' in use, can't be deleted!"
+            ));
         }
         self.certificates.delete(name)
     }

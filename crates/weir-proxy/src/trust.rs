@@ -79,7 +79,9 @@ impl TrustChange {
             ));
         }
         if let Some((other, _)) = change.current.as_ref().filter(|(known, _)| known != name) {
-            return Err(format!("The ongoing transaction is about '{other}' but you are trying to set '{name}'"));
+            return Err(format!(
+                "The ongoing transaction is about '{other}' but you are trying to set '{name}'"
+            ));
         }
         let read = T::read_text(text).map_err(|reason| format!("{reason}\nCan't update {name}!"))?;
         if read.is_empty() {
@@ -103,9 +105,9 @@ impl TrustChange {
         let mut change = locked(&self.0);
         match &change.current {
             None => Err("No ongoing transaction!".to_owned()),
-            Some((other, _)) if other != name => {
-                Err(format!("The ongoing transaction is about '{other}' but you are trying to abort '{name}'"))
-            }
+            Some((other, _)) if other != name => Err(format!(
+                "The ongoing transaction is about '{other}' but you are trying to abort '{name}'"
+            )),
             Some(_) => {
                 change.current = None;
                 Ok(())
@@ -127,7 +129,9 @@ impl TrustChange {
         let mut change = locked(&self.0);
         let (other, text) = change.current.as_ref().ok_or("No ongoing transaction!")?;
         if other != name {
-            return Err(format!("The ongoing transaction is about '{other}' but you are trying to commit '{name}'"));
+            return Err(format!(
+                "The ongoing transaction is about '{other}' but you are trying to commit '{name}'"
+            ));
         }
         let before = files.set(name, T::read_text(text)?);
         if let Err(reason) = shared.trust_changed(Path::new(name)) {

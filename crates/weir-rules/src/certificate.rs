@@ -51,7 +51,7 @@ pub fn list_description(der: &[u8]) -> Option<String> {
     let mut text = format!(
         "Version {}\nSignature Algorithm: {}\nIssuer: {}\nLast Update: {}\nNext Update: {}\n",
         list.version().map_or(1, |version| version.0 + 1),
-        algorithm(&oid).map_or(oid.clone(), str::to_owned),
+        algorithm(&oid).map_or_else(|| oid.clone(), str::to_owned),
         String::from_utf8_lossy(&issuer),
         readable_date(list.last_update().timestamp()),
         list.next_update().map_or_else(|| "NONE".to_owned(), |next| readable_date(next.timestamp())),

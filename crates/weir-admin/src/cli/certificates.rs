@@ -53,7 +53,8 @@ const NOT_FOUND: &str = "Can't display the certificate: Not found or the certifi
 /// `show ssl cert *<name>`: what the change in preparation would make of it.
 fn show_prepared(session: &Session, name: &str) -> Answer {
     let certificates = &session.shared.certificates;
-    let of = name.strip_suffix(OCSP).filter(|of| certificates.changing().is_some_and(|changing| changing == **of));
+    let of =
+        name.strip_suffix(OCSP).filter(|of| certificates.changing().is_some_and(|changing| changing == **of));
     match certificates.prepared(of.unwrap_or(name)) {
         Ok(loaded) if of.is_some() => response_of(&loaded),
         Ok(loaded) => Answer::Data(format!("Filename: *{name}\nStatus: Unused\n{}", details(&loaded))),

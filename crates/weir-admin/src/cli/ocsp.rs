@@ -33,7 +33,9 @@ pub(crate) fn show(session: &mut Session, request: &Request) -> Answer {
     }
 }
 
-fn list(found: &std::collections::BTreeMap<CertificateId, Arc<weir_net::tls::certificate::Certificate>>) -> String {
+fn list(
+    found: &std::collections::BTreeMap<CertificateId, Arc<weir_net::tls::certificate::Certificate>>,
+) -> String {
     let mut text = "# Certificate IDs\n".to_owned();
     for (id, certificate) in found {
         // Writing to memory cannot fail.
@@ -128,9 +130,10 @@ fn answers(basic: &Basic) -> String {
 
 /// `show ssl ocsp-updates`
 pub(crate) fn show_updates(session: &mut Session, _: &Request) -> Answer {
-    let mut text = "OCSP Certid | Path | Next Update | Last Update | Successes | Failures | Last Update Status | \
+    let mut text =
+        "OCSP Certid | Path | Next Update | Last Update | Successes | Failures | Last Update Status | \
                     Last Update Status (str)\n"
-        .to_owned();
+            .to_owned();
     for (id, update) in session.shared.certificates.updates.planned() {
         let date = |seconds: u64| {
             let time = i64::try_from(seconds).ok().and_then(|s| jiff::Timestamp::from_second(s).ok());

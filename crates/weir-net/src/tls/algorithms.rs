@@ -308,11 +308,13 @@ fn select_schemes(
     // OpenSSL 3.3 also has '?' before algorithms that need not be known.
     let names = list.split(':').filter(|name| !name.is_empty());
     for (name, optional) in names.map(|name| (name.trim_start_matches('?'), name.starts_with('?'))) {
-        let is_named = |known: &&str| known.eq_ignore_ascii_case(name);
-        match SCHEMES.iter().find(|(_, names)| names.iter().any(|known| is_named(&known))) {
+        let is_named = |known: &str| known.eq_ignore_ascii_case(name);
+        match SCHEMES.iter().find(|(_, names)| names.iter().any(|known| is_named(known))) {
             Some((scheme, _)) if selected.contains(scheme) => {}
             Some((scheme, _)) => selected.push(*scheme),
-            None if optional || UNSUPPORTED_SCHEMES.iter().any(|known| is_named(&known)) => unsupported.push(name),
+            None if optional || UNSUPPORTED_SCHEMES.iter().any(|known| is_named(known)) => {
+                unsupported.push(name);
+            }
             None => {
                 return Err(format!(
                     "'{keyword} {list}': '{name}' is no signature algorithm; supported are {}",

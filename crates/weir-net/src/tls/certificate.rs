@@ -50,8 +50,14 @@ pub struct ExtraFiles {
 
 impl ExtraFiles {
     /// `ssl-load-extra-files all`, the default.
-    pub const ALL: Self =
-        Self { bundle: true, key: true, ocsp: true, issuer: true, replace_extension: false, skip_self_issued: false };
+    pub const ALL: Self = Self {
+        bundle: true,
+        key: true,
+        ocsp: true,
+        issuer: true,
+        replace_extension: false,
+        skip_self_issued: false,
+    };
     /// `ssl-load-extra-files none`.
     pub const NONE: Self = Self { bundle: false, key: false, ocsp: false, issuer: false, ..Self::ALL };
 
@@ -241,7 +247,8 @@ impl Loaded {
         let names = names_of(first)?;
         let is_above = |issuer: &&CertificateDer<'static>| path::names_issuer(first, issuer);
         let above = chains.iter().find(|above| above.first().is_some_and(|first| is_above(&first)));
-        let issuer = chain.iter().skip(1).chain(issuers).chain(above.into_iter().flatten()).find(is_above).cloned();
+        let issuer =
+            chain.iter().skip(1).chain(issuers).chain(above.into_iter().flatten()).find(is_above).cloned();
         if let (1, Some(above)) = (chain.len(), above) {
             chain.extend_from_slice(above);
         }
@@ -464,8 +471,8 @@ impl CertificateStore {
     pub fn load_chains(&self, folder: &Path) -> Result<(), CertificateError> {
         let mut chains = Vec::new();
         for file in files_of(folder)? {
-            let chain =
-                read_certificates(&read_file(&file)?).map_err(|reason| CertificateError::new(&file, reason))?;
+            let chain = read_certificates(&read_file(&file)?)
+                .map_err(|reason| CertificateError::new(&file, reason))?;
             if !chain.is_empty() {
                 chains.push(chain);
             }
@@ -564,8 +571,7 @@ pub fn load_files(
     let key = beside(&named.key, extra.key && !contains_key(&pem), "key")?;
     let ocsp = beside(&named.ocsp, extra.ocsp, "ocsp")?;
     let issuer = beside(&named.issuer, extra.issuer, "issuer")?;
-    let parts =
-        Parts { pem: &pem, key: key.as_deref(), ocsp: ocsp.as_deref(), issuer: issuer.as_deref() };
+    let parts = Parts { pem: &pem, key: key.as_deref(), ocsp: ocsp.as_deref(), issuer: issuer.as_deref() };
     let loaded = Loaded::new(&parts, chains);
     let sent = |loaded: Loaded| if extra.skip_self_issued { loaded.without_self_issued() } else { loaded };
     loaded.map(sent).map_err(|reason| {

@@ -70,7 +70,9 @@ impl AuthorityKey {
         let fail = |error: rcgen::Error| format!("the key to sign with cannot be used: {error}");
         let pair = KeyPair::try_from(key).map_err(fail)?;
         let p384 = match pair.is_compatible(&PKCS_ECDSA_P384_SHA384) {
-            true => EcdsaKeyPair::from_private_key_der(&ECDSA_P384_SHA384_ASN1_SIGNING, key.secret_der()).ok(),
+            true => {
+                EcdsaKeyPair::from_private_key_der(&ECDSA_P384_SHA384_ASN1_SIGNING, key.secret_der()).ok()
+            }
             false => None,
         };
         Ok(Self { pair, p384 })
@@ -122,8 +124,10 @@ impl Generator {
     }
 
     fn new(pem: &[u8], most_kept: usize) -> Result<Self, String> {
-        let authority =
-            read_certificates(pem)?.into_iter().next().ok_or("there is no certificate of an authority in it")?;
+        let authority = read_certificates(pem)?
+            .into_iter()
+            .next()
+            .ok_or("there is no certificate of an authority in it")?;
         let key = PrivateKeyDer::from_pem_slice(pem)
             .map_err(|error| format!("the key to sign with cannot be read: {error}"))?;
         let signing = AuthorityKey::new(&key)?;
@@ -141,7 +145,8 @@ impl Generator {
         let expires_s = u64::try_from(parsed.validity().not_after.timestamp()).unwrap_or(0);
         let key_pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(wrong)?;
         let key = PrivateKeyDer::try_from(key_pair.serialize_der())?;
-        let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&key).map_err(|error| error.to_string())?;
+        let key =
+            rustls::crypto::aws_lc_rs::sign::any_supported_type(&key).map_err(|error| error.to_string())?;
         let kept = Mutex::default();
         let generator = Self { issuer, authority, subject, expires_s, key_pair, key, kept, most_kept };
         // What is made has to lead to the authority: its name is written anew, and its key must be the right one.

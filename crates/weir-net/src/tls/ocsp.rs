@@ -238,8 +238,7 @@ impl Response {
     /// Whether the issuer of a certificate or someone it appointed signed this (RFC 6960 section 4.2.2.2).
     #[must_use]
     pub fn is_signed_for(&self, issuer: &[u8], now: UnixTime) -> bool {
-        let algorithms =
-            rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms;
+        let algorithms = rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms;
         let Some(basic) = &self.basic else { return false };
         let appointed = basic
             .certificates
@@ -254,8 +253,7 @@ impl Response {
 /// Whether an issuer lets the holder of a certificate sign responses.
 fn is_appointed(signer: &[u8], issuer: &[u8], now: UnixTime, algorithms: &WebPkiSupportedAlgorithms) -> bool {
     let Ok((_, parsed)) = X509Certificate::from_der(signer) else { return false };
-    let signs_responses =
-        matches!(parsed.extended_key_usage(), Ok(Some(usage)) if usage.value.ocsp_signing);
+    let signs_responses = matches!(parsed.extended_key_usage(), Ok(Some(usage)) if usage.value.ocsp_signing);
     let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
     let validity = parsed.validity();
     let is_valid = validity.not_before.timestamp() <= now && now <= validity.not_after.timestamp();
@@ -488,7 +486,10 @@ mod tests {
         check(&[single(&id, GOOD, EARLIER, Some(EARLIER))], Err("expired"));
         check(&[single(&other, GOOD, EARLIER, Some(LATER))], Err("another certificate"));
         check(&[], Err("0 certificates"));
-        check(&[single(&id, GOOD, EARLIER, None), single(&other, GOOD, EARLIER, None)], Err("2 certificates"));
+        check(
+            &[single(&id, GOOD, EARLIER, None), single(&other, GOOD, EARLIER, None)],
+            Err("2 certificates"),
+        );
         let refused = Response::parse(&tagged(0x30, &tagged(10, &[6]))).unwrap();
         assert!(refused.answer(&id, NOW).unwrap_err().contains("status 6"));
     }
@@ -501,7 +502,11 @@ mod tests {
             let singles = [single(&world.id(), GOOD, EARLIER, None)];
             let der = world.response(&singles, by_authority);
             let response = Response::parse(&der).unwrap();
-            assert_eq!(response.is_signed_for(world.authority.der(), now), expected, "{appointed} {by_authority}");
+            assert_eq!(
+                response.is_signed_for(world.authority.der(), now),
+                expected,
+                "{appointed} {by_authority}"
+            );
             assert!(!response.is_signed_for(World::new(true).authority.der(), now), "a namesake's key");
             // A response that was changed on the way.
             let mut forged = der;

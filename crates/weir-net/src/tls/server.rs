@@ -208,7 +208,8 @@ impl TlsServer {
         }
         for entry in &entries {
             let current = entry.certificate.current();
-            warnings.extend(current.remark().map(|remark| format!("'{}': {remark}", entry.certificate.name())));
+            warnings
+                .extend(current.remark().map(|remark| format!("'{}': {remark}", entry.certificate.name())));
         }
         if entries.is_empty() && !options.strict_sni && options.generate_with.is_none() {
             return Err(TlsConfigError("no certificate is given: add 'crt' (or 'strict-sni')".to_owned()));
@@ -219,7 +220,13 @@ impl TlsServer {
         let generator = options.generate_with.as_ref().map(generate).transpose()?;
         let configurations = lines
             .iter()
-            .map(|line| Configuration::new(line, &Surroundings { options, table: &table, generator: generator.as_ref(), store }, &mut warnings))
+            .map(|line| {
+                Configuration::new(
+                    line,
+                    &Surroundings { options, table: &table, generator: generator.as_ref(), store },
+                    &mut warnings,
+                )
+            })
             .collect::<Result<Vec<_>, _>>()?;
         let server = Self {
             table,
@@ -356,7 +363,10 @@ impl TlsServer {
     /// Whether clients' certificates are verified with a file of authorities or revocation lists.
     pub fn trusts_by(&self, file: &Path) -> bool {
         let configurations = self.configurations.load();
-        configurations.iter().enumerate().any(|(index, known)| self.is_in_use(index) && known.line.names(file))
+        configurations
+            .iter()
+            .enumerate()
+            .any(|(index, known)| self.is_in_use(index) && known.line.names(file))
     }
 
     /// Whether a configuration is the bind line's own or that of a line which is still there.
@@ -541,7 +551,7 @@ fn line_options(line: &CrtListLine, bind: &ServerOptions) -> Result<LineWords, S
 impl ServerOptions {
     /// Whether the OCSP response of a certificate is fetched: its line says it, or its crt-store, or `global`.
     fn updates_ocsp(&self, certificate: &Certificate, line: Option<bool>) -> bool {
-        line.or(certificate.declared_ocsp_update()).unwrap_or(self.ocsp_update)
+        line.or_else(|| certificate.declared_ocsp_update()).unwrap_or(self.ocsp_update)
     }
 }
 
@@ -608,9 +618,17 @@ impl Configuration {
             }));
         config.ignore_client_order = !options.prefer_client_ciphers;
         config.alpn_protocols = line.alpn.clone();
-        config.session_storage = sessions(options);
-        config.ticketer = ticketer(options, context.finish().as_ref())?;
-        config.send_tls13_tickets = TICKETS_A_HANDSHAKE;
+        // A resumed session does not know which objections were let pass (`ssl_c_verify`), so that these clients
+        // are verified each time.
+        if line.verify != Verify::None && line.leniency != Leniency::default() {
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.ticketer = Arc::new(NoTickets);
+            config.send_tls13_tickets = 0;
+        } else {
+            config.session_storage = sessions(options);
+            config.ticketer = ticketer(options, context.finish().as_ref())?;
+            config.send_tls13_tickets = TICKETS_A_HANDSHAKE;
+        }
         // The record layer of this crate takes the keys over after the handshake.
         config.enable_secret_extraction = true;
         if options.keep_secrets {

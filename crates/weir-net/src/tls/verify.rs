@@ -15,8 +15,8 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, ServerName
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
-    CertificateError as Refusal, DigitallySignedStruct, DistinguishedName, Error, PeerMisbehaved, RootCertStore,
-    SignatureScheme,
+    CertificateError as Refusal, DigitallySignedStruct, DistinguishedName, Error, PeerMisbehaved,
+    RootCertStore, SignatureScheme,
 };
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 

@@ -49,7 +49,8 @@ impl<'a> Place<'a> {
         if authority.is_empty() || authority.contains(['@', '?', '#']) {
             return None;
         }
-        let port_at = authority.rfind(':').filter(|at| !authority.get(*at..).unwrap_or_default().contains(']'));
+        let port_at =
+            authority.rfind(':').filter(|at| !authority.get(*at..).unwrap_or_default().contains(']'));
         let (host, port) = match port_at {
             Some(at) => (authority.get(..at)?, authority.get(at + 1..)?.parse().ok()?),
             None => (authority, 80),
