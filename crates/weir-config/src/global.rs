@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use weir_rules::{Diagnostic, Expr, LogFormat, Place, Scope, Shared, Word};
 
+use crate::address::{self, Host, Port};
 use crate::args::{Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, How, Keyword, Places, keyword};
@@ -16,6 +17,7 @@ use crate::model::{
 use crate::proxy::logging;
 use crate::status_set::StatusSet;
 use crate::tls;
+use crate::tune::ocsp_delay;
 use crate::units::Unit;
 
 /// Most threads.
@@ -57,6 +59,22 @@ fn text(args: &mut Args<'_>) -> Parsed<Option<String>> {
     let text = args.text("an argument")?;
     args.end()?;
     Ok(Some(text))
+}
+
+/// The address of an HTTP proxy, with port 80 unless it says another.
+fn http_proxy(word: &Word) -> Parsed<(String, u16)> {
+    let parsed =
+        address::parse(&word.as_str()).map_err(|message| vec![Diagnostic::error(word.pos, message)])?;
+    let port = match parsed.port {
+        Port::Fixed(port) => port,
+        Port::Absent => 80,
+        Port::Offset(_) | Port::Range(..) => return fail(word.pos, "one port is expected"),
+    };
+    match &parsed.host {
+        Host::Ip(ip) => Ok((ip.to_string(), port)),
+        Host::Name(name) => Ok((name.clone(), port)),
+        _ => fail(word.pos, "the address or name of an HTTP proxy is expected"),
+    }
 }
 
 fn last<T>(value: T, args: &Args<'_>) -> Parsed<T> {
@@ -701,7 +719,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     )
     .negatable(),
-    entry("issuers-chain-path", "<dir>", "Folder of certificates of authorities", How::NotYet),
+    entry(
+        "issuers-chain-path",
+        "<dir>",
+        "Folder of certificates of authorities",
+        How::Global(|d, a| {
+            d.global.issuers_chain_path = Some(a.text("a folder")?.into());
+            a.end()
+        }),
+    ),
     entry("jwt.decrypt_alg_list", "<algs>", "Key algorithms allowed for encrypted tokens", How::NotYet),
     entry("jwt.decrypt_enc_list", "<algs>", "Content algorithms allowed for encrypted tokens", How::NotYet),
     entry(
@@ -813,28 +839,39 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "ocsp-update.disable",
         "<on|off>",
         "Turns OCSP updates off",
-        How::NoEffect("OCSP answers are never fetched"),
+        How::Global(|d, a| {
+            d.global.ocsp_update.disable = a.switch()?;
+            a.end()
+        }),
     ),
-    entry("ocsp-update.httpproxy", "<addr>", "Proxy for OCSP updates", How::NotYet),
+    entry(
+        "ocsp-update.httpproxy",
+        "<addr>",
+        "Proxy for OCSP updates",
+        How::Global(|d, a| {
+            d.global.ocsp_update.httpproxy = Some(http_proxy(a.need("an address")?)?);
+            a.end()
+        }),
+    ),
     entry(
         "ocsp-update.maxdelay",
         "<number>",
         "Longest time between OCSP updates, seconds",
-        How::NoEffect("OCSP answers are never fetched"),
+        How::Global(|d, a| ocsp_delay(a, &mut d.global.ocsp_update.maxdelay)),
     ),
     entry(
         "ocsp-update.mindelay",
         "<number>",
         "Shortest time between OCSP updates, seconds",
-        How::NoEffect("OCSP answers are never fetched"),
+        How::Global(|d, a| ocsp_delay(a, &mut d.global.ocsp_update.mindelay)),
     ),
     entry(
         "ocsp-update.mode",
         "<on|off>",
         "Default of ocsp-update",
-        How::Global(|_, a| match a.peek() {
-            Some(word) if a.switch()? => Err(keywords::not_yet(word, "ocsp-update.mode on")),
-            _ => a.end(),
+        How::Global(|d, a| {
+            d.global.ocsp_update.mode = a.switch()?;
+            a.end()
         }),
     ),
     entry(
@@ -901,7 +938,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "ssl-default-bind-client-sigalgs",
         "<sigalgs>",
         "Signature algorithms of client certificates",
-        How::NotYet,
+        How::Global(|d, a| {
+            d.global.ssl_default_bind.client_sigalgs = text(a)?;
+            Ok(())
+        }),
     ),
     entry(
         "ssl-default-bind-curves",
@@ -918,7 +958,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "TLS options of bind lines",
         How::Global(ssl_bind_options),
     ),
-    entry("ssl-default-bind-sigalgs", "<sigalgs>", "Signature algorithms of bind lines", How::NotYet),
+    entry(
+        "ssl-default-bind-sigalgs",
+        "<sigalgs>",
+        "Signature algorithms of bind lines",
+        How::Global(|d, a| {
+            d.global.ssl_default_bind.sigalgs = text(a)?;
+            Ok(())
+        }),
+    ),
     entry(
         "ssl-default-server-ciphers",
         "<ciphers>",
@@ -941,7 +989,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "ssl-default-server-client-sigalgs",
         "<sigalgs>",
         "Signature algorithms for our certificates",
-        How::NotYet,
+        How::Global(|d, a| {
+            d.global.ssl_default_server.client_sigalgs = text(a)?;
+            Ok(())
+        }),
     ),
     entry(
         "ssl-default-server-curves",
@@ -958,7 +1009,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "TLS options of server lines",
         How::Global(ssl_server_options),
     ),
-    entry("ssl-default-server-sigalgs", "<sigalgs>", "Signature algorithms of server lines", How::NotYet),
+    entry(
+        "ssl-default-server-sigalgs",
+        "<sigalgs>",
+        "Signature algorithms of server lines",
+        How::Global(|d, a| {
+            d.global.ssl_default_server.sigalgs = text(a)?;
+            Ok(())
+        }),
+    ),
     entry(
         "ssl-dh-param-file",
         "<file>",

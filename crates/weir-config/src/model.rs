@@ -181,6 +181,7 @@ pub struct CrtLoad {
     pub alias: Option<String>,
     pub ocsp: Option<PathBuf>,
     pub issuer: Option<PathBuf>,
+    pub ocsp_update: Option<bool>,
 }
 
 impl CrtLoad {
@@ -245,6 +246,8 @@ pub struct Global {
     pub ssl_default_server: SslServer,
     pub ca_base: Option<PathBuf>,
     pub crt_base: Option<PathBuf>,
+    pub issuers_chain_path: Option<PathBuf>,
+    pub ocsp_update: OcspUpdate,
     pub tune: Tune,
     /// `proc.` variables set by `set-var` (an expression) and `set-var-fmt` (a log format).
     pub set_vars: Vec<(Vec<u8>, StartValue)>,
@@ -402,6 +405,7 @@ pub struct Tune {
     pub idle_pool_shared: bool,
     /// Longest record's plaintext, always; 0 for no limit.
     pub ssl_hard_maxrecord: usize,
+    pub ssl_ctx_cache_size: usize,
     pub cli_max_payload_size: Option<usize>,
     pub stick_counters: usize,
     pub client_sockets: SocketBuffers,
@@ -463,6 +467,7 @@ impl Default for Tune {
             ssl_lifetime: Duration::from_secs(300),
             idle_pool_shared: true,
             ssl_hard_maxrecord: 0,
+            ssl_ctx_cache_size: 1000,
             cli_max_payload_size: None,
             stick_counters: 3,
             client_sockets: SocketBuffers::default(),
@@ -778,6 +783,47 @@ pub struct SslBind {
     pub ca_ignore_err: Option<String>,
     pub prefer_client_ciphers: bool,
     pub no_ca_names: bool,
+    pub sigalgs: Option<String>,
+    pub client_sigalgs: Option<String>,
+    pub generate_certificates: bool,
+    pub ca_sign_file: Option<PathBuf>,
+    pub ocsp_update: Option<bool>,
+    /// The frontend's own certificates (`ssl-f-use`), as lines of a crt-list.
+    pub frontend_list: Option<Arc<FrontendList>>,
+}
+
+/// Certificates that a frontend names for all its bind lines with TLS.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FrontendList {
+    /// What commands call it: `@` and the frontend's name.
+    pub name: String,
+    /// Words of each `ssl-f-use` line, the certificate's file first.
+    pub lines: Vec<Vec<String>>,
+}
+
+/// `ocsp-update.*`
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each field is the keyword of the same name")]
+pub struct OcspUpdate {
+    pub disable: bool,
+    /// Default for certificates whose line does not say it.
+    pub mode: bool,
+    pub mindelay: Duration,
+    pub maxdelay: Duration,
+    /// Host and port.
+    pub httpproxy: Option<(String, u16)>,
+}
+
+impl Default for OcspUpdate {
+    fn default() -> Self {
+        Self {
+            disable: false,
+            mode: false,
+            mindelay: Duration::from_secs(300),
+            maxdelay: Duration::from_secs(3600),
+            httpproxy: None,
+        }
+    }
 }
 
 /// `verify none|optional|required`
@@ -804,6 +850,8 @@ pub struct SslServer {
     pub ciphers: Option<String>,
     pub ciphersuites: Option<String>,
     pub curves: Option<String>,
+    pub sigalgs: Option<String>,
+    pub client_sigalgs: Option<String>,
     pub no_ssl_reuse: bool,
     pub no_tls_tickets: bool,
     /// `sni-auto` was turned off (`no-sni-auto`).

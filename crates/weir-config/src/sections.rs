@@ -320,9 +320,7 @@ fn load(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
             }
             b"ocsp-update" => {
                 let value = a.value_of(word, "on or off")?;
-                if choice(value, "value", &[("on", true), ("off", false)])? {
-                    return Err(keywords::not_yet(value, "ocsp-update on"));
-                }
+                load.ocsp_update = Some(choice(value, "value", &[("on", true), ("off", false)])?);
             }
             b"acme" | b"domains" | b"ips" => {
                 return Err(keywords::not_yet(word, &format!("load ... {}", word.as_str())));

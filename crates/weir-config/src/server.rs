@@ -561,7 +561,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("client-sigalgs", "<sigalgs>", "Signature algorithms for our certificate", How::NotYet),
+    entry(
+        "client-sigalgs",
+        "<sigalgs>",
+        "Signature algorithms for our certificate",
+        How::Server(|d, a| {
+            d.ssl().client_sigalgs = Some(a.text("signature algorithms")?);
+            Ok(())
+        }),
+    ),
     entry(
         "cookie",
         "<value>",
@@ -1116,7 +1124,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     ),
     entry("shard", "<shard>", "Part of the stick tables this peer gets", How::NotYet),
-    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", How::NotYet),
+    entry(
+        "sigalgs",
+        "<sigalgs>",
+        "Signature algorithms accepted",
+        How::Server(|d, a| {
+            d.ssl().sigalgs = Some(a.text("signature algorithms")?);
+            Ok(())
+        }),
+    ),
     entry(
         "slowstart",
         "<time>",

@@ -83,6 +83,10 @@ mod server_tls;
 
 pub mod certificates;
 
+pub mod ocsp;
+
+pub mod trust;
+
 // State.
 
 pub mod counters;

@@ -27,7 +27,8 @@ use crate::server_tls::Acceptor;
 use crate::state::Shared;
 use crate::worker::Worker;
 use crate::{
-    accept, check, cpus, peers, process_vars, resolve, reverse, server_tls, sessions, stats_file, takeover,
+    accept, check, cpus, ocsp, peers, process_vars, resolve, reverse, server_tls, sessions, stats_file,
+    takeover,
 };
 
 /// What a client of the runtime socket may do, and how it is answered.
@@ -262,7 +263,10 @@ impl<'a> BindLines<'a> {
         }
         match Acceptor::new(config, ssl, &self.certificates.store) {
             Ok(new) => {
-                self.certificates.register(new.server());
+                if let Err(found) = self.certificates.register(new.server()) {
+                    self.errors.push(found);
+                    return None;
+                }
                 let new = Arc::new(new);
                 self.known.insert(same, Arc::clone(&new));
                 Some(new)
@@ -317,6 +321,8 @@ async fn serve(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thr
     if thread == 0 {
         worker.peers.replace(peers::start(&worker));
         hub::start(&worker);
+        shared.certificates.plan_updates();
+        tokio::task::spawn_local(ocsp::run(Rc::clone(&worker)));
     }
     for datagram in datagrams {
         tokio::task::spawn_local(forwarder::receive(Rc::clone(&worker), datagram));

@@ -790,7 +790,7 @@ impl Shared {
             config.proxies.iter().enumerate().map(|(at, p)| ProxyState::new(at, p, threads, max)).collect();
         Arc::new(Self {
             proxies,
-            certificates: Certificates::default(),
+            certificates: Certificates::new(&config.global.ocsp_update),
             tables: StickTables::new(&config),
             logs: Arc::new(LogHub::new(&config, threads)),
             caches: Caches::new(&config),

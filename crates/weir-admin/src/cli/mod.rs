@@ -20,6 +20,8 @@ mod frontend;
 
 mod limits;
 
+mod ocsp;
+
 mod patterns;
 
 mod process;
@@ -33,6 +35,8 @@ mod session;
 mod sessions;
 
 mod tables;
+
+mod trust;
 
 #[cfg(test)]
 pub(crate) mod tests;
