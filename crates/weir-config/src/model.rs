@@ -551,7 +551,7 @@ pub struct Proxy {
     pub retry_on: RetryOn,
     pub http_reuse: HttpReuse,
     pub checks: Checks,
-    pub source: Option<SocketAddr>,
+    pub source: Source,
     pub load_server_state: Option<StateOrigin>,
     pub hash_balance_factor: u32,
 
@@ -593,8 +593,30 @@ pub struct Proxy {
     pub external_check_path: Option<String>,
     /// `dynamic-cookie-key`
     pub dynamic_cookie_key: Option<Vec<u8>>,
-    /// `source ... usesrc` and `source ... interface` of the proxy.
-    pub source_interface: Option<String>,
+}
+
+/// Where connections to a server come from (`source`); what is not said, the system chooses.
+#[derive(Debug, Clone, Default)]
+pub struct Source {
+    /// The address; port 0 where the system chooses one.
+    pub address: Option<SocketAddr>,
+    /// An address that need not be this machine's (`usesrc`).
+    pub foreign: Option<ForeignSource>,
+    /// The interface they leave by.
+    pub interface: Option<String>,
+}
+
+/// `source ... usesrc`
+#[derive(Debug, Clone)]
+pub enum ForeignSource {
+    /// This one.
+    Address(SocketAddr),
+    /// The client's address and port.
+    Client,
+    /// The client's address.
+    ClientIp,
+    /// An address that a request's field has: `hdr_ip(NAME[,OCCURRENCE])`.
+    Field(Arc<Expr>),
 }
 
 /// `load-server-state-from-file`
@@ -915,8 +937,7 @@ pub struct Server {
     pub alpn: Option<Vec<Vec<u8>>>,
     pub proto: Option<Proto>,
     pub send_proxy: Option<SendProxy>,
-    pub source: Option<SocketAddr>,
-    pub interface: Option<String>,
+    pub source: Source,
     pub namespace: Option<String>,
     pub slowstart: Duration,
     pub on_marked_down: Option<String>,

@@ -515,9 +515,7 @@ fn persist_condition(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed<Conditi
 
 fn source(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let word = a.need("an address")?;
-    let (source, interface) = server::source_words(word, a)?;
-    d.proxy.source = source;
-    d.proxy.source_interface = interface;
+    d.proxy.source = d.at(Place::BackendRequest, |d| server::source_words(word, a, &mut d.scope))?;
     a.end()
 }
 

@@ -10,7 +10,8 @@ use crate::address::{self, Address, Host, Port, Transport};
 use crate::args::{self, Args, Parsed, choice, fail, fail_hint};
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
 use crate::model::{
-    AgentCheck, Check, Global, LogFraming, PortMap, Proto, SendProxy, Server, ServerAddr, SslServer, Verify,
+    AgentCheck, Check, ForeignSource, Global, LogFraming, PortMap, Proto, SendProxy, Server, ServerAddr,
+    Source, SslServer, Verify,
 };
 use crate::tls;
 use crate::units::Unit;
@@ -109,8 +110,7 @@ impl ServerDraft {
             alpn: None,
             proto: None,
             send_proxy: None,
-            source: None,
-            interface: None,
+            source: Source::default(),
             namespace: None,
             slowstart: Duration::ZERO,
             on_marked_down: None,
@@ -335,32 +335,56 @@ fn proxy_options(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed 
     Ok(())
 }
 
-/// `source ADDR[:PORT] [interface NAME]`
+/// `source ADDR[:PORT] [usesrc FOREIGN] [interface NAME]`
 fn source(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed {
     let word = a.need("an address")?;
-    let (source, interface) = source_words(word, a.args)?;
+    let mut source = source_words(word, a.args, a.scope)?;
+    source.interface = source.interface.or_else(|| d.server.source.interface.take());
     d.server.source = source;
-    d.server.interface = interface.or_else(|| d.server.interface.take());
     Ok(())
 }
 
 /// The address a connection comes from and the interface it leaves by.
-pub(crate) fn source_words(word: &Word, args: &mut Args<'_>) -> Parsed<(Option<SocketAddr>, Option<String>)> {
+pub(crate) fn source_words(word: &Word, args: &mut Args<'_>, scope: &mut Scope<'_>) -> Parsed<Source> {
+    let address = source_address(word)?;
+    let mut foreign = None;
+    if let Some(usesrc) = args.peek().filter(|next| **next == "usesrc") {
+        args.skip(1);
+        let who = args.value_of(usesrc, "'client', 'clientip', 'hdr_ip(NAME)' or an address")?;
+        foreign = Some(foreign_source(who, scope)?);
+    }
+    let interface = if args.take("interface") { Some(args.text("an interface's name")?) } else { None };
+    let address = (!address.ip().is_unspecified() || address.port() != 0).then_some(address);
+    Ok(Source { address, foreign, interface })
+}
+
+fn source_address(word: &Word) -> Parsed<SocketAddr> {
     let address = parse_address(word)?;
     let port = match address.port {
         Port::Absent => 0,
         Port::Fixed(port) => port,
         _ => return Err(keywords::not_yet(word, "source with a range of ports")),
     };
-    let Some(ip) = address.ip() else {
-        return fail(word.pos, format!("'{}' is not an IP address", word.as_str()));
-    };
-    let source = (!ip.is_unspecified() || port != 0).then(|| SocketAddr::new(ip, port));
-    if let Some(usesrc) = args.peek().filter(|next| **next == "usesrc") {
-        return Err(keywords::not_yet(usesrc, "source ... usesrc"));
+    match address.ip() {
+        Some(ip) => Ok(SocketAddr::new(ip, port)),
+        None => fail(word.pos, format!("'{}' is not an IP address", word.as_str())),
     }
-    let interface = if args.take("interface") { Some(args.text("an interface's name")?) } else { None };
-    Ok((source, interface))
+}
+
+/// What stands behind `usesrc` (manual, keyword `source`).
+fn foreign_source(word: &Word, scope: &mut Scope<'_>) -> Parsed<ForeignSource> {
+    match word.text.as_slice() {
+        b"client" => return Ok(ForeignSource::Client),
+        b"clientip" => return Ok(ForeignSource::ClientIp),
+        _ => {}
+    }
+    if !word.text.starts_with(b"hdr_ip(") {
+        return source_address(word).map(ForeignSource::Address);
+    }
+    // The last address is the default, as it is for the fetch of that name.
+    let fetch = Word { text: [b"req.", word.text.as_slice()].concat(), pos: word.pos };
+    let (expr, _) = Expr::parse(std::slice::from_ref(&fetch), scope)?;
+    Ok(ForeignSource::Field(Arc::new(expr)))
 }
 
 fn alpn(a: &mut ServerArgs<'_, '_, '_>) -> Parsed<Option<Vec<Vec<u8>>>> {
