@@ -268,12 +268,12 @@ fn insert_inside<const SIZE: usize, const TWO: bool, const LEAST: usize>(
 fn insert_tail<const SIZE: usize, const TWO: bool, const LEAST: usize>(arena: &mut Arena, end: usize) {
     let place = (end - 2) as u16;
     let (word, last) = (arena.word_after::<0>(place), arena.word_after::<1>(place));
-    insert::<SIZE, LEAST>(arena, word, end - 2);
-    insert::<SIZE, LEAST>(arena, last, end - 1);
     if TWO {
         insert_long::<SIZE>(arena, word, end - 2);
         insert_long::<SIZE>(arena, last, end - 1);
     }
+    insert::<SIZE, LEAST>(arena, word, end - 2);
+    insert::<SIZE, LEAST>(arena, last, end - 1);
 }
 
 #[cfg(test)]
