@@ -472,7 +472,7 @@ fn established(
         edge.keep_alive = options.keep_alive == KeepAlive::KeepAlive;
         edge.pretend_keep_alive = options.http_pretend_keepalive;
     }
-    x.txn.session.last_server.set(Some((x.back, server.config.id)));
+    x.txn.session.last_server.set(u32::try_from(x.back).ok().map(|back| (back, server.config.id)));
     server.count(thread, Counter::Sessions, 1);
     server.rate.hit(now_ms());
     server.last_session_ms.store(now_ms(), Relaxed);

@@ -6,25 +6,17 @@ use std::task::Poll;
 
 use weir_http::{Request, h1};
 use weir_net::timers::now_ms;
-use weir_rules::{Flow, Session, action};
+use weir_rules::{Flow, action};
 
-use crate::connection::Entry;
+use crate::connection::Client;
 use crate::edge::{Edge, H1Edge};
 use crate::exchange::{Exchange, Stop};
-use crate::worker::Worker;
 use crate::{connect, finish, forward, response_inspection, response_rules, route};
 
 /// Serves a connection in TCP mode.
-pub(crate) async fn serve(
-    worker: &Rc<Worker>,
-    entry: &Rc<Entry>,
-    session: Rc<Session>,
-    mut edge: Box<H1Edge>,
-    client_id: u64,
-) {
-    debug_assert_eq!(entry.front, session.frontend.index);
+pub(crate) async fn serve(client: &Client<'_>, mut edge: Box<H1Edge>) {
     edge.start_tunnel();
-    let mut x = Exchange::new(worker, &session, Edge::H1(edge), Request::default(), client_id, now_ms());
+    let mut x = client.exchange(Edge::H1(edge), Request::default(), now_ms());
     x.tunnel = true;
     x.upload.start_tunnel();
     let watch = x.place.watch();

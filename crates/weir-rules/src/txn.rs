@@ -43,10 +43,9 @@ pub struct Session {
     pub src: Cell<Option<SocketAddr>>,
     /// Address the client connected to.
     pub dst: Cell<Option<SocketAddr>>,
-    /// Addresses set by `tcp-request session` rules: over the connection's, under the transaction's.
-    pub session_src: Cell<Option<SocketAddr>>,
-    /// The same for the destination.
-    pub session_dst: Cell<Option<SocketAddr>>,
+    /// Addresses set by `tcp-request session` rules: over the connection's, under the transaction's.  There is a
+    /// session for each idle client, and few have any.
+    pub overrides: RefCell<Option<Box<Overrides>>>,
     /// Name and number of the frontend.
     pub frontend: ProxyName,
     /// Name of the bind line (`name`), empty without.
@@ -56,7 +55,7 @@ pub struct Session {
     /// TLS facts when the client came over TLS.
     pub tls: Option<Rc<dyn TlsFacts>>,
     /// TLVs of the PROXY protocol v2 header, (type, value).
-    pub proxy_tlvs: Vec<(u8, Box<[u8]>)>,
+    pub proxy_tlvs: Box<[(u8, Box<[u8]>)]>,
     /// A PROXY protocol header was received.
     pub proxy_header: bool,
     /// Major HTTP version of the client's edge: 1, 2; 0 in TCP mode.
@@ -74,7 +73,7 @@ pub struct Session {
     /// Requests started on this connection.
     pub requests: Cell<u64>,
     /// Backend and number of the server that the last request went to (`option prefer-last-server`).
-    pub last_server: Cell<Option<(usize, u32)>>,
+    pub last_server: Cell<Option<(u32, u32)>>,
     /// The server this connection is given to instead of being served (`attach-srv`).
     pub attach: RefCell<Option<Box<AttachServer>>>,
     /// Log level override, nice, mark and tos set by rules are stored by the action's module.
@@ -88,13 +87,12 @@ impl Session {
         Self {
             src: Cell::new(None),
             dst: Cell::new(None),
-            session_src: Cell::new(None),
-            session_dst: Cell::new(None),
+            overrides: RefCell::default(),
             frontend,
             listener_name,
             listener_id: 0,
             tls: None,
-            proxy_tlvs: Vec::new(),
+            proxy_tlvs: Box::default(),
             proxy_header: false,
             http_major: 0,
             socket: Cell::new(None),
@@ -107,6 +105,29 @@ impl Session {
             attach: RefCell::default(),
             log_level: Cell::new(None),
         }
+    }
+}
+
+/// Addresses that stand in for the connection's.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Overrides {
+    /// The client's.
+    pub src: Option<SocketAddr>,
+    /// The one it connected to.
+    pub dst: Option<SocketAddr>,
+}
+
+impl Session {
+    /// The addresses that stand in for the connection's.
+    #[must_use]
+    pub fn overridden(&self) -> Overrides {
+        self.overrides.borrow().as_deref().copied().unwrap_or_default()
+    }
+
+    /// Sets addresses that stand in for the connection's; `None` leaves what was set.
+    pub fn override_with(&self, src: Option<SocketAddr>, dst: Option<SocketAddr>) {
+        let old = self.overridden();
+        self.overrides.replace(Some(Box::new(Overrides { src: src.or(old.src), dst: dst.or(old.dst) })));
     }
 }
 
@@ -381,7 +402,7 @@ impl Txn {
     /// The client's address as rules see it: set-src first, then the connection's.
     #[must_use]
     pub fn src(&self) -> Option<SocketAddr> {
-        self.src.or_else(|| self.session.session_src.get()).or_else(|| self.session.src.get())
+        self.src.or_else(|| self.session.overridden().src).or_else(|| self.session.src.get())
     }
 
     /// The method as received.
@@ -414,7 +435,7 @@ impl Txn {
     /// The address the client asked for: set-dst first, then the connection's.
     #[must_use]
     pub fn dst(&self) -> Option<SocketAddr> {
-        self.dst.or_else(|| self.session.session_dst.get()).or_else(|| self.session.dst.get())
+        self.dst.or_else(|| self.session.overridden().dst).or_else(|| self.session.dst.get())
     }
 }
 
