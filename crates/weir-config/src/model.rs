@@ -74,6 +74,8 @@ pub struct Peers {
     pub name: String,
     pub pos: Pos,
     pub disabled: bool,
+    /// Parts that the tables are split into; 0 for none.
+    pub shards: usize,
     /// Where the local peer listens.
     pub binds: Vec<Bind>,
     /// Name of the entry that is this process.
@@ -890,6 +892,8 @@ pub struct Server {
     pub resolvers: Option<String>,
     pub socks4: Option<SocketAddr>,
     pub guid: Option<String>,
+    /// Of a peer: the part of the stick tables that it gets, from 1; 0 for all.
+    pub shard: usize,
     /// Name of a `healthcheck` section.
     pub healthcheck: Option<String>,
     /// `pool-conn-name EXPR`: identifies reusable connections.

@@ -27,6 +27,9 @@ use crate::units::Unit;
 pub(crate) const NO_PROGRAMS: &str =
     "other programs are a service manager's business, as HAProxy found as well";
 
+/// Most parts that the tables of peers are split into.
+const MOST_SHARDS: usize = 4096;
+
 /// Port of DNS.
 const DNS_PORT: u16 = 53;
 
@@ -538,7 +541,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "A process that shares tables",
         How::Section(peer),
     ),
-    entry("shards", Places::PEERS, "<number>", "Parts that tables are split into", How::NotYet),
+    entry(
+        "shards",
+        Places::PEERS,
+        "<number>",
+        "Parts that tables are split into",
+        How::Section(|d, a| {
+            d.peers.shards = a.number(1..=MOST_SHARDS)?;
+            a.end()
+        }),
+    ),
     entry(
         "table",
         Places::PEERS,

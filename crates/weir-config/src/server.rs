@@ -131,6 +131,7 @@ impl ServerDraft {
             resolvers: None,
             socks4: None,
             guid: None,
+            shard: 0,
             healthcheck: None,
             pool_conn_name: None,
             hash_key: None,
@@ -1115,7 +1116,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("shard", "<shard>", "Part of the stick tables this peer gets", How::NotYet),
+    entry(
+        "shard",
+        "<shard>",
+        "Part of the stick tables this peer gets",
+        How::Server(|d, a| {
+            d.server.shard = a.number(0..=usize::MAX)?;
+            Ok(())
+        }),
+    ),
     entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", How::NotYet),
     entry(
         "slowstart",
