@@ -1246,6 +1246,7 @@ pub struct Stats {
     pub realm: Vec<u8>,
     pub hide_version: bool,
     pub show_legends: bool,
+    pub show_modules: bool,
     pub show_node: Option<String>,
     pub show_desc: Option<String>,
     pub scope: Vec<String>,
