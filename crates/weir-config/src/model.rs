@@ -681,6 +681,8 @@ pub struct Bind {
     pub backlog: Option<u32>,
     pub interface: Option<String>,
     pub namespace: Option<String>,
+    /// `tcp-md5sig`
+    pub md5_key: Option<String>,
     pub v4v6: bool,
     pub v6only: bool,
     pub transparent: bool,
@@ -872,6 +874,8 @@ pub struct Server {
     pub source: Option<SocketAddr>,
     pub interface: Option<String>,
     pub namespace: Option<String>,
+    /// `tcp-md5sig`
+    pub md5_key: Option<String>,
     pub slowstart: Duration,
     pub on_marked_down: Option<String>,
     pub on_marked_up: Option<String>,

@@ -112,6 +112,7 @@ impl ServerDraft {
             source: None,
             interface: None,
             namespace: None,
+            md5_key: None,
             slowstart: Duration::ZERO,
             on_marked_down: None,
             on_marked_up: None,
@@ -1211,7 +1212,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("tcp-md5sig", "<password>", "Signs TCP segments", How::NotYet),
+    entry(
+        "tcp-md5sig",
+        "<password>",
+        "Signs TCP segments",
+        How::Server(|d, a| {
+            d.server.md5_key = Some(crate::args::md5_key(a.need("a password")?)?);
+            Ok(())
+        }),
+    ),
     entry(
         "tcp-ut",
         "<delay>",

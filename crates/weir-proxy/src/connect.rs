@@ -594,6 +594,7 @@ pub(crate) fn socket_options(worker: &Worker, server: &ServerState) -> ConnectOp
         source: config.source.or(proxy.source),
         interface: config.interface.clone().or_else(|| proxy.source_interface.clone()),
         namespace: server.namespace.clone(),
+        md5_key: config.md5_key.clone(),
         fast_open: config.tfo,
         user_timeout: config.tcp_ut,
         congestion: config.congestion.clone(),

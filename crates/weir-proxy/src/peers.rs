@@ -302,6 +302,7 @@ async fn call(group: &Group, server: &Arc<ServerState>, name: &str) -> io::Resul
         let options = ConnectOptions {
             source: server.config.source,
             namespace: server.namespace.clone(),
+            md5_key: server.config.md5_key.clone(),
             ..ConnectOptions::default()
         };
         let mut stream = connect(&address, &options).await?;

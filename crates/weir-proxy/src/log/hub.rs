@@ -248,6 +248,7 @@ fn of_ring(server: &ServerState) -> ConnectOptions {
         source: config.source,
         interface: config.interface.clone(),
         namespace: server.namespace.clone(),
+        md5_key: config.md5_key.clone(),
         user_timeout: config.tcp_ut,
         ..ConnectOptions::default()
     }
