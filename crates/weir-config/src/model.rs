@@ -122,6 +122,7 @@ pub struct Nameserver {
 pub struct Ring {
     pub name: String,
     pub pos: Pos,
+    pub backing_file: Option<PathBuf>,
     pub description: Option<String>,
     pub format: LogWire,
     pub max_len: usize,

@@ -97,6 +97,7 @@ impl<'a> SectionDraft<'a> {
             ring: Ring {
                 name: name.clone(),
                 pos,
+                backing_file: None,
                 description: None,
                 format: LogWire::Local,
                 max_len: 1024,
@@ -638,7 +639,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     ),
     entry("timeout mail", Places::MAILERS, "<time>", "Longest time for sending a mail", How::NotYet),
     // ring
-    entry("backing-file", Places::RING, "<path>", "File that keeps the ring", How::NotYet),
+    entry(
+        "backing-file",
+        Places::RING,
+        "<path>",
+        "File that keeps the ring",
+        How::Section(|d, a| {
+            d.ring.backing_file = Some(PathBuf::from(a.text("a file name")?));
+            a.end()
+        }),
+    ),
     entry(
         "description",
         Places::RING,
