@@ -115,6 +115,7 @@ fn empty(addr: BindAddr, pos: Pos) -> Bind {
         backlog: None,
         interface: None,
         namespace: None,
+        md5_key: None,
         v4v6: false,
         v6only: false,
         transparent: false,
@@ -688,7 +689,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("tcp-md5sig", "<password>", "Signs TCP segments", How::NotYet),
+    entry(
+        "tcp-md5sig",
+        "<password>",
+        "Signs TCP segments",
+        How::Bind(|d, a| {
+            d.bind.md5_key = Some(crate::args::md5_key(a.need("a password")?)?);
+            Ok(())
+        }),
+    ),
     entry(
         "tcp-ss",
         "<mode>",

@@ -240,7 +240,10 @@ fn refused(section: &Section) -> Option<Diagnostic> {
     };
     let message = format!("'{}' sections are not {what}", section.kind.word());
     let error = Diagnostic::error(section.pos, message);
-    Some(reason.map_or(error.clone(), |reason| error.hint(reason)))
+    Some(match reason {
+        Some(reason) => error.hint(reason),
+        None => error,
+    })
 }
 
 /// Index of each proxy with a backend's half.

@@ -74,6 +74,8 @@ pub struct Peers {
     pub name: String,
     pub pos: Pos,
     pub disabled: bool,
+    /// Parts that the tables are split into; 0 for none.
+    pub shards: usize,
     /// Where the local peer listens.
     pub binds: Vec<Bind>,
     /// Name of the entry that is this process.
@@ -120,6 +122,7 @@ pub struct Nameserver {
 pub struct Ring {
     pub name: String,
     pub pos: Pos,
+    pub backing_file: Option<PathBuf>,
     pub description: Option<String>,
     pub format: LogWire,
     pub max_len: usize,
@@ -391,6 +394,10 @@ pub struct Tune {
     pub h2_be: H2Side,
     pub h2_max_frame_size: u32,
     pub h2_header_table_size: u32,
+    pub h1_fe_glitches_threshold: u32,
+    pub h1_be_glitches_threshold: u32,
+    /// Percent of a thread's time in use from which clients are closed that have too many.
+    pub glitches_kill_cpu_usage: u32,
     pub h2_fe_glitches_threshold: u32,
     pub h2_be_glitches_threshold: u32,
     pub h2_fe_max_total_streams: u64,
@@ -456,6 +463,9 @@ impl Default for Tune {
             h2_be: H2Side::default(),
             h2_max_frame_size: 16384,
             h2_header_table_size: 4096,
+            h1_fe_glitches_threshold: 0,
+            h1_be_glitches_threshold: 0,
+            glitches_kill_cpu_usage: 0,
             h2_fe_glitches_threshold: 0,
             h2_be_glitches_threshold: 0,
             h2_fe_max_total_streams: 0,
@@ -706,6 +716,8 @@ pub struct Bind {
     pub backlog: Option<u32>,
     pub interface: Option<String>,
     pub namespace: Option<String>,
+    /// `tcp-md5sig`
+    pub md5_key: Option<String>,
     pub v4v6: bool,
     pub v6only: bool,
     pub transparent: bool,
@@ -939,6 +951,8 @@ pub struct Server {
     pub send_proxy: Option<SendProxy>,
     pub source: Source,
     pub namespace: Option<String>,
+    /// `tcp-md5sig`
+    pub md5_key: Option<String>,
     pub slowstart: Duration,
     pub on_marked_down: Option<String>,
     pub on_marked_up: Option<String>,
@@ -959,6 +973,8 @@ pub struct Server {
     pub resolvers: Option<String>,
     pub socks4: Option<SocketAddr>,
     pub guid: Option<String>,
+    /// Of a peer: the part of the stick tables that it gets, from 1; 0 for all.
+    pub shard: usize,
     /// Name of a `healthcheck` section.
     pub healthcheck: Option<String>,
     /// `pool-conn-name EXPR`: identifies reusable connections.
@@ -1311,6 +1327,7 @@ pub struct Stats {
     pub realm: Vec<u8>,
     pub hide_version: bool,
     pub show_legends: bool,
+    pub show_modules: bool,
     pub show_node: Option<String>,
     pub show_desc: Option<String>,
     pub scope: Vec<String>,

@@ -27,6 +27,9 @@ use crate::units::Unit;
 pub(crate) const NO_PROGRAMS: &str =
     "other programs are a service manager's business, as HAProxy found as well";
 
+/// Most parts that the tables of peers are split into.
+const MOST_SHARDS: usize = 4096;
+
 /// Port of DNS.
 const DNS_PORT: u16 = 53;
 
@@ -94,6 +97,7 @@ impl<'a> SectionDraft<'a> {
             ring: Ring {
                 name: name.clone(),
                 pos,
+                backing_file: None,
                 description: None,
                 format: LogWire::Local,
                 max_len: 1024,
@@ -536,7 +540,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "A process that shares tables",
         How::Section(peer),
     ),
-    entry("shards", Places::PEERS, "<number>", "Parts that tables are split into", How::NotYet),
+    entry(
+        "shards",
+        Places::PEERS,
+        "<number>",
+        "Parts that tables are split into",
+        How::Section(|d, a| {
+            d.peers.shards = a.number(1..=MOST_SHARDS)?;
+            a.end()
+        }),
+    ),
     entry(
         "table",
         Places::PEERS,
@@ -624,7 +637,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     ),
     entry("timeout mail", Places::MAILERS, "<time>", "Longest time for sending a mail", How::NotYet),
     // ring
-    entry("backing-file", Places::RING, "<path>", "File that keeps the ring", How::NotYet),
+    entry(
+        "backing-file",
+        Places::RING,
+        "<path>",
+        "File that keeps the ring",
+        How::Section(|d, a| {
+            d.ring.backing_file = Some(PathBuf::from(a.text("a file name")?));
+            a.end()
+        }),
+    ),
     entry(
         "description",
         Places::RING,

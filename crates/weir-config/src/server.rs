@@ -112,6 +112,7 @@ impl ServerDraft {
             send_proxy: None,
             source: Source::default(),
             namespace: None,
+            md5_key: None,
             slowstart: Duration::ZERO,
             on_marked_down: None,
             on_marked_up: None,
@@ -131,6 +132,7 @@ impl ServerDraft {
             resolvers: None,
             socks4: None,
             guid: None,
+            shard: 0,
             healthcheck: None,
             pool_conn_name: None,
             hash_key: None,
@@ -1147,7 +1149,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("shard", "<shard>", "Part of the stick tables this peer gets", How::NotYet),
+    entry(
+        "shard",
+        "<shard>",
+        "Part of the stick tables this peer gets",
+        How::Server(|d, a| {
+            d.server.shard = a.number(0..=usize::MAX)?;
+            Ok(())
+        }),
+    ),
     entry(
         "sigalgs",
         "<sigalgs>",
@@ -1242,7 +1252,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("tcp-md5sig", "<password>", "Signs TCP segments", How::NotYet),
+    entry(
+        "tcp-md5sig",
+        "<password>",
+        "Signs TCP segments",
+        How::Server(|d, a| {
+            d.server.md5_key = Some(crate::args::md5_key(a.need("a password")?)?);
+            Ok(())
+        }),
+    ),
     entry(
         "tcp-ut",
         "<delay>",

@@ -12,6 +12,9 @@ const TYPE: u16 = 1;
 const TCP: u8 = 6;
 const IPV6_HEADER: usize = 40;
 
+/// The client, and what it connected to.
+pub type Ends = (SocketAddr, SocketAddr);
+
 /// What was received does not begin with such a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed;
@@ -20,7 +23,7 @@ pub struct Malformed;
 ///
 /// # Errors
 /// Another magic number, a length that does not hold both headers, or no TCP.
-pub fn parse(input: &[u8], magic: u32) -> Result<Option<((SocketAddr, SocketAddr), usize)>, Malformed> {
+pub fn parse(input: &[u8], magic: u32) -> Result<Option<(Ends, usize)>, Malformed> {
     // As much of the magic number as there is must fit, so that another protocol is refused at once.
     let magic = magic.to_be_bytes();
     let shown = input.len().min(magic.len());
@@ -52,7 +55,7 @@ fn number(bytes: &[u8]) -> usize {
 }
 
 /// Source and destination of an IP header (RFC 791 section 3.1, RFC 8200 section 3) and the TCP header behind it.
-fn addresses(headers: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
+fn addresses(headers: &[u8]) -> Option<Ends> {
     let (protocol, source, destination, tcp): (u8, IpAddr, IpAddr, _) = match headers.first()? >> 4 {
         4 => {
             let length = usize::from(headers[0] & 0x0f) * 4;

@@ -28,6 +28,8 @@ pub struct ConnectOptions {
     pub interface: Option<String>,
     /// In this network namespace.
     pub namespace: Option<Namespace>,
+    /// Key of TCP MD5 signatures (`tcp-md5sig`).
+    pub md5_key: Option<String>,
     /// TCP Fast Open: the first write travels with the SYN packet (`tfo`).
     pub fast_open: bool,
     /// Maximum segment size.
@@ -119,6 +121,9 @@ fn configure(socket: &Socket, to: SocketAddr, options: &ConnectOptions) -> io::R
     }
     if let Some(algorithm) = &options.congestion {
         socket.set_tcp_congestion(algorithm.as_bytes())?;
+    }
+    if let Some(key) = &options.md5_key {
+        kernel::set_md5_key(socket.as_fd(), to.ip(), key.as_bytes())?;
     }
     options.buffers.set(socket)?;
     if options.fast_open {

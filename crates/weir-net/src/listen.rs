@@ -127,6 +127,8 @@ pub struct ListenOptions {
     pub interface: Option<String>,
     /// In this network namespace.
     pub namespace: Option<Namespace>,
+    /// Key of TCP MD5 signatures (`tcp-md5sig`).
+    pub md5_key: Option<String>,
     /// Bind addresses that are not this machine's (`transparent`).
     pub transparent: bool,
     /// TCP Fast Open (`tfo`).
@@ -326,6 +328,9 @@ fn configure(socket: &Socket, options: &ListenOptions) -> io::Result<()> {
     }
     if let Some(mode) = options.save_syn {
         kernel::set_save_syn(socket.as_fd(), mode)?;
+    }
+    if let Some(key) = &options.md5_key {
+        kernel::set_md5_key_of_all(socket.as_fd(), socket.domain()? == Domain::IPV6, key.as_bytes())?;
     }
     options.buffers.set(socket)?;
     if options.fast_open {

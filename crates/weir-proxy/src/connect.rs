@@ -610,6 +610,7 @@ pub(crate) fn socket_options(worker: &Worker, server: &ServerState) -> ConnectOp
         source: config.source.address.or(proxy.source.address),
         interface: interface.cloned(),
         namespace: server.namespace.clone(),
+        md5_key: config.md5_key.clone(),
         fast_open: config.tfo,
         user_timeout: config.tcp_ut,
         congestion: config.congestion.clone(),

@@ -1,5 +1,6 @@
 //! A client's connection: handshakes, the choice of protocol, and one exchange after another on it.
 
+pub(crate) mod glitches;
 mod h1;
 mod h2;
 

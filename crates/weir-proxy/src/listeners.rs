@@ -103,6 +103,7 @@ pub fn options_of(bind: &Bind, global: &Global) -> ListenOptions {
     ListenOptions {
         backlog: bind.backlog,
         interface: bind.interface.clone(),
+        md5_key: bind.md5_key.clone(),
         namespace: bind.namespace.as_deref().map(Namespace::named),
         transparent: bind.transparent,
         fast_open: bind.tfo,

@@ -88,6 +88,8 @@ pub enum StartError {
     System(io::Error),
     /// A certificate, key or list cannot be used: one sentence for each.
     Tls(Vec<String>),
+    /// Files cannot be written: one sentence for each.
+    Files(Vec<String>),
     /// Servers have no address, track nobody or cannot be checked: one sentence for each.
     Servers(Vec<String>),
     /// Addresses cannot be listened on: one sentence for each.
@@ -98,7 +100,7 @@ impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::System(error) => write!(f, "cannot start the worker threads: {error}"),
-            Self::Tls(errors) | Self::Servers(errors) | Self::Sockets(errors) => {
+            Self::Tls(errors) | Self::Files(errors) | Self::Servers(errors) | Self::Sockets(errors) => {
                 f.write_str(&errors.join("\n"))
             }
         }
@@ -142,6 +144,7 @@ impl Process {
         let cpus = cpus::plan(&config.global);
         let shared = Shared::new(Arc::clone(&config), cpus.len(), hostname());
         let saved = SavedStates::read(&shared);
+        shared.logs.open_files(&config).map_err(StartError::Files)?;
         namespaces(&shared).map_err(StartError::Servers)?;
         resolve::at_start(&shared, &saved).map_err(StartError::Servers)?;
         saved.apply(&shared);

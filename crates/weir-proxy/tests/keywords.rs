@@ -241,3 +241,44 @@ fn independent_streams_give_a_silent_server_up() {
     process.hard_stop();
     process.wait();
 }
+
+#[test]
+fn a_client_may_break_rules_only_so_often() {
+    // Three quarters of the threshold end the connection with an answer, all of it without one.
+    let check = |global: &str, expected: &[bool]| {
+        let (process, address) = start(
+            global,
+            "frontend fe\n bind 127.0.0.1:0\n option accept-unsafe-violations-in-http-request\n \
+             http-request return status 200 hdr x %[fc_glitches]\n",
+        );
+        let mut client = TcpStream::connect(address).unwrap();
+        for (number, closes) in expected.iter().enumerate() {
+            client.write_all(b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            let mut head = Vec::new();
+            let mut byte = [0];
+            while !head.ends_with(b"\r\n\r\n") && client.read(&mut byte).unwrap_or(0) == 1 {
+                head.push(byte[0]);
+            }
+            let head = String::from_utf8(head).unwrap();
+            assert!(head.contains(&format!("x: {}\r\n", number + 1)), "{global} {number}: {head}");
+            assert_eq!(head.contains("connection: close"), *closes, "{global} {number}: {head}");
+        }
+        drop(client);
+        process.hard_stop();
+        process.wait();
+    };
+    check("", &[false, false, false, false]);
+    check(" tune.h1.fe.glitches-threshold 4", &[false, false, true]);
+    let (process, address) = start(
+        " tune.h1.fe.glitches-threshold 1",
+        "frontend fe\n bind 127.0.0.1:0\n option accept-unsafe-violations-in-http-request\n \
+         http-request return status 200\n",
+    );
+    let mut client = TcpStream::connect(address).unwrap();
+    client.write_all(b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let _closed = client.read_to_end(&mut answer);
+    assert!(answer.is_empty());
+    process.hard_stop();
+    process.wait();
+}

@@ -101,9 +101,9 @@ impl VarName {
     /// Each limit includes the scopes that live shorter: those of a session its transactions', and so on.
     fn has_room(&self, txn: &Txn, account: &VarAccount, value: &Value<'static>) -> bool {
         let old = self.get(txn).map_or(0, |old| bytes_of(&old));
-        let (request, response) = (txn.req_vars.bytes, txn.res_vars.bytes);
-        let transaction = txn.vars.bytes + request + response;
-        let session = txn.session.vars.borrow().bytes + transaction;
+        let (request, response) = (txn.req_vars.bytes(), txn.res_vars.bytes());
+        let transaction = txn.vars.bytes() + request + response;
+        let session = txn.session.vars.borrow().bytes() + transaction;
         let process = account.bytes.load(Relaxed);
         let limits = &account.limits;
         let levels = [
@@ -177,10 +177,8 @@ pub fn bytes_of(value: &Value<'_>) -> usize {
 #[derive(Debug, Default)]
 pub struct Vars {
     list: Vec<(Box<[u8]>, Value<'static>)>,
-    /// Bytes of the values.
-    bytes: usize,
-    /// Where they are counted until this is dropped.
-    account: Option<Arc<VarAccount>>,
+    /// Bytes of the values, where something limits them, and where they are counted until this is dropped.
+    counted: Option<Box<(usize, Arc<VarAccount>)>>,
 }
 
 impl Vars {
@@ -192,7 +190,6 @@ impl Vars {
 
     /// Sets a variable, or unsets it with `None`.
     pub fn set(&mut self, name: &[u8], value: Option<Value<'static>>, account: Option<&Arc<VarAccount>>) {
-        let before = self.bytes;
         let at = self.list.iter().position(|(known, _)| **known == *name);
         let old = at.map_or(0, |at| bytes_of(&self.list[at].1));
         let new = value.as_ref().map_or(0, bytes_of);
@@ -204,18 +201,23 @@ impl Vars {
             (None, Some(value)) if self.list.len() < MAX_VARS => self.list.push((name.into(), value)),
             (None, _) => return,
         }
-        self.bytes = before - old + new;
         if let Some(account) = account {
-            account.change(before, self.bytes);
-            self.account.get_or_insert_with(|| Arc::clone(account));
+            account.change(old, new);
+            let counted = self.counted.get_or_insert_with(|| Box::new((0, Arc::clone(account))));
+            counted.0 = counted.0 - old + new;
         }
+    }
+
+    /// Bytes of the values, as far as they are counted.
+    fn bytes(&self) -> usize {
+        self.counted.as_ref().map_or(0, |counted| counted.0)
     }
 }
 
 impl Drop for Vars {
     fn drop(&mut self) {
-        if let Some(account) = &self.account {
-            account.change(self.bytes, 0);
+        if let Some(counted) = &self.counted {
+            counted.1.change(counted.0, 0);
         }
     }
 }

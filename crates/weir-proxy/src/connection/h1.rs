@@ -10,6 +10,7 @@ use weir_http::h1::ParseError;
 use weir_http::h2::PREFACE;
 use weir_net::timers::{ClockHeld, Deadline, now_ms};
 
+use super::glitches::{self, Glitches};
 use super::{Client, LINGER, STOP_GRACE, refused};
 use crate::counters::Counter;
 use crate::edge::h2::may_be_h2;
@@ -201,7 +202,12 @@ impl Client<'_> {
                         }
                     } else {
                         match edge.parse_request(request, &self.entry.parse) {
-                            Ok(Some(_)) => return Poll::Ready(Head::Request),
+                            Ok(Some(head)) => {
+                                if head.tolerated.is_some() && self.glitch(edge) {
+                                    return Poll::Ready(Head::Closed);
+                                }
+                                return Poll::Ready(Head::Request);
+                            }
                             Ok(None) => {}
                             Err(error) => return Poll::Ready(Head::malformed(&error)),
                         }
@@ -218,6 +224,16 @@ impl Client<'_> {
             }
         })
         .await
+    }
+
+    /// Counts a violation that was tolerated; true when the connection is to be closed for it.
+    fn glitch(&self, edge: &mut H1Edge) -> bool {
+        let count = self.session.glitches.get().saturating_add(1);
+        glitches::note(self.worker, &self.session, count);
+        let threshold = self.worker.config().global.tune.h1_fe_glitches_threshold;
+        let found = Glitches { count, threshold };
+        edge.keep_alive &= !found.are_many();
+        found.are_too_many(self.worker)
     }
 
     /// Answers what is not a request.  What was read of it is nothing that may be logged or looked at.

@@ -11,6 +11,7 @@ use weir_net::Stream;
 
 use super::{Body, BodyLength, EdgeError};
 use crate::buffer::Buffer;
+use crate::connection::glitches::Glitches;
 use crate::worker::Worker;
 
 /// Bytes waiting to be sent above which no more body is taken.
@@ -43,6 +44,8 @@ pub(crate) struct H1Edge {
     method: Method,
     /// The request in progress says with Proxy-Connection whether the connection lives on, and so does its response.
     proxied: bool,
+    /// Violations of the server that were tolerated.
+    glitches: u32,
     /// The client waits for `100 Continue` before it sends the body.
     pub(crate) expect_continue: bool,
     /// `100 Continue` was sent from here.
@@ -95,6 +98,7 @@ impl H1Edge {
             peer_version: Version::Http11,
             method: Method::Get,
             proxied: false,
+            glitches: 0,
             expect_continue: false,
             continue_sent: false,
             close_delimited: false,
@@ -404,6 +408,9 @@ impl H1Edge {
                     self.start_body(head.framing);
                     self.peer_version = response.version;
                     self.insecure_framing = head.insecure_framing;
+                    self.glitches = self.glitches.saturating_add(u32::from(head.tolerated.is_some()));
+                    let threshold = self.worker.config().global.tune.h1_be_glitches_threshold;
+                    self.keep_alive &= !(Glitches { count: self.glitches, threshold }).are_many();
                     if response.status >= 200 || response.status == 101 {
                         self.keep_alive &= head.keep_alive;
                     } else {
