@@ -20,7 +20,7 @@ use super::crt_list::{self, CrtListLine, SniFilter};
 use super::generate::Generator;
 use super::hello;
 use super::info::KeepSecrets;
-use super::sni::{Entry, ListLine, Resolver, SniTable};
+use super::sni::{self, Entry, ListLine, Resolver, SniTable};
 use super::tickets::{TicketKeys, Ticketer};
 use super::verify::{self, Leniency, Terms, Verify};
 
@@ -572,6 +572,7 @@ impl Configuration {
     ) -> Result<Self, TlsConfigError> {
         let Surroundings { options, table, generator, store } = around;
         let provider = Arc::new(line.algorithms.provider(warnings)?);
+        let ecdsa_suites = sni::ecdsa_suites(&provider.cipher_suites);
         let versions = line.algorithms.versions(warnings)?;
         let own_schemes = line.algorithms.schemes(warnings)?;
         let client_schemes = line.algorithms.client_schemes(warnings)?.or_else(|| own_schemes.clone());
@@ -613,6 +614,7 @@ impl Configuration {
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::new(Resolver {
                 table: Arc::clone(table),
+                ecdsa_suites,
                 schemes: own_schemes,
                 generator: generator.cloned(),
             }));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{CipherSuite, SignatureScheme};
+use rustls::{CipherSuite, SignatureScheme, SupportedCipherSuite};
 
 use super::certificate::{Certificate, Loaded};
 use super::crt_list::SniFilter;
@@ -163,6 +163,8 @@ impl SniTable {
 #[derive(Debug)]
 pub(crate) struct Resolver {
     pub(crate) table: Arc<ArcSwap<SniTable>>,
+    /// Suites of the line that go with an ECDSA key.
+    pub(crate) ecdsa_suites: Vec<CipherSuite>,
     /// The only signatures to make (`sigalgs`).
     pub(crate) schemes: Option<Vec<SignatureScheme>>,
     /// Makes certificates for names that there is none for.
@@ -177,7 +179,7 @@ impl ResolvesServerCert for Resolver {
         let table = self.table.load();
         let restricted = self.schemes.as_ref().map(|own| signing::both(own, hello.signature_schemes()));
         let schemes = restricted.as_deref().unwrap_or_else(|| hello.signature_schemes());
-        let ecdsa_suite = offers_ecdsa(hello.cipher_suites());
+        let ecdsa_suite = hello.cipher_suites().iter().any(|suite| self.ecdsa_suites.contains(suite));
         let suits = |loaded: &Loaded| (loaded.is_rsa() || ecdsa_suite) && loaded.suits(schemes);
         let name = hello.server_name();
         let made = name.filter(|name| !table.knows(name)).and_then(|name| {
@@ -198,20 +200,16 @@ impl ResolvesServerCert for Resolver {
     }
 }
 
-/// Whether a certificate with an ECDSA key can be used: TLS 1.3's suites leave the key open, those of TLS 1.2
+/// The suites that a certificate with an ECDSA key can be used with: TLS 1.3's leave the key open, those of TLS 1.2
 /// name it.
-fn offers_ecdsa(suites: &[CipherSuite]) -> bool {
-    suites.iter().any(|suite| {
-        matches!(
-            suite,
-            CipherSuite::TLS13_AES_128_GCM_SHA256
-                | CipherSuite::TLS13_AES_256_GCM_SHA384
-                | CipherSuite::TLS13_CHACHA20_POLY1305_SHA256
-                | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
-                | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
-                | CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256
-        )
-    })
+pub(crate) fn ecdsa_suites(suites: &[SupportedCipherSuite]) -> Vec<CipherSuite> {
+    let is_for_ecdsa = |suite: &&SupportedCipherSuite| match suite {
+        SupportedCipherSuite::Tls13(_) => true,
+        SupportedCipherSuite::Tls12(suite) => suite.sign.iter().any(|scheme| {
+            matches!(scheme, SignatureScheme::ECDSA_NISTP256_SHA256 | SignatureScheme::ECDSA_NISTP384_SHA384)
+        }),
+    };
+    suites.iter().filter(is_for_ecdsa).map(SupportedCipherSuite::suite).collect()
 }
 
 #[cfg(test)]
