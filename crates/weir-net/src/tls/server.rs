@@ -20,6 +20,7 @@ use super::crt_list::{self, CrtListLine, SniFilter};
 use super::generate::Generator;
 use super::hello;
 use super::info::KeepSecrets;
+pub use super::sni::NameUse;
 use super::sni::{self, Entry, ListLine, Resolver, SniTable};
 use super::tickets::{TicketKeys, Ticketer};
 use super::verify::{self, Leniency, Terms, Verify};
@@ -424,7 +425,7 @@ impl TlsServer {
     }
 
     /// Each name (`*` for the default) and the certificate it leads to, for display.
-    pub fn names(&self) -> Vec<(String, Arc<Certificate>)> {
+    pub fn names(&self) -> Vec<NameUse> {
         self.table.load().names()
     }
 

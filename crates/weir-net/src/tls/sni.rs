@@ -137,26 +137,41 @@ impl SniTable {
     }
 
     /// Each name and the certificate it leads to, for display.
-    pub(crate) fn names(&self) -> Vec<(String, Arc<Certificate>)> {
-        let mut names: Vec<(String, Arc<Certificate>)> = Vec::new();
+    pub(crate) fn names(&self) -> Vec<NameUse> {
+        let mut names: Vec<NameUse> = Vec::new();
         for (index, entry) in self.entries.iter().enumerate() {
+            let excluded = || entry.filters.iter().filter(|filter| matches!(filter, SniFilter::Not(_)));
+            let used = |name: String, is_wildcard: bool| NameUse {
+                excluded: excluded().filter(|_| is_wildcard).map(ToString::to_string).collect(),
+                certificate: Arc::clone(&entry.certificate),
+                name,
+            };
             let of = |map: &HashMap<String, Vec<usize>>, prefix: &str| {
-                let mut found: Vec<_> = map
-                    .iter()
-                    .filter(|(_, indexes)| indexes.contains(&index))
-                    .map(|(name, _)| (format!("{prefix}{name}"), Arc::clone(&entry.certificate)))
-                    .collect();
-                found.sort_by(|(one, _), (other, _)| one.cmp(other));
+                let own = map.iter().filter(|(_, indexes)| indexes.contains(&index));
+                let mut found: Vec<_> =
+                    own.map(|(name, _)| used(format!("{prefix}{name}"), !prefix.is_empty())).collect();
+                found.sort_by(|one, other| one.name.cmp(&other.name));
                 found
             };
             names.extend(of(&self.exact, ""));
             names.extend(of(&self.wildcards, "*"));
-            if self.defaults.contains(&index) {
-                names.push(("*".to_owned(), Arc::clone(&entry.certificate)));
+            if self.defaults.contains(&index) && !self.strict {
+                names.push(used("*".to_owned(), false));
             }
         }
         names
     }
+}
+
+/// A name of a bind line.
+#[derive(Debug, Clone)]
+pub struct NameUse {
+    /// In lower case; with `*` in front for all below a suffix, or `*` alone for all that nothing else matches.
+    pub name: String,
+    /// What a client that asks for it gets.
+    pub certificate: Arc<Certificate>,
+    /// What a wildcard is not for.
+    pub excluded: Vec<String>,
 }
 
 /// Answers rustls' question for a certificate from the table in use at that moment.
