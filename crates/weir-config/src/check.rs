@@ -625,8 +625,8 @@ impl Checker<'_> {
         let mut problems = Vec::new();
         for bind in &proxy.binds {
             let Some(ssl) = &bind.ssl else { continue };
-            let certificates = !ssl.crt.is_empty() || !ssl.crt_list.is_empty() || !ssl.default_crt.is_empty();
-            if !certificates {
+            let named = [&ssl.crt, &ssl.crt_list, &ssl.default_crt].iter().any(|files| !files.is_empty());
+            if !named && ssl.frontend_list.is_none() {
                 let message = format!(
                     "no SSL certificate specified for a bind line of {} '{}'",
                     kind(proxy),

@@ -35,6 +35,8 @@ pub struct Certificates {
     pub store: CertificateStore,
     /// The bind lines with TLS.
     servers: Mutex<Vec<Arc<TlsServer>>>,
+    /// The same with what each bind line is called; lines with the same settings share a server.
+    lines: Mutex<Vec<(BindLine, Arc<TlsServer>)>>,
     change: Mutex<Change>,
     lists: Mutex<BTreeMap<PathBuf, Vec<ListEntry>>>,
     /// When OCSP responses are fetched.
@@ -45,6 +47,15 @@ pub struct Certificates {
     pub revocations: TrustChange,
     /// `ocsp-update.*`
     ocsp_times: OcspUpdate,
+}
+
+/// A bind line with TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindLine {
+    /// Whose it is.
+    pub frontend: String,
+    /// Where it stands: file and line.
+    pub place: String,
 }
 
 /// A line of a crt-list in use.
@@ -132,6 +143,20 @@ impl Certificates {
             lists.entry(list.to_path_buf()).or_insert_with(|| entries.collect());
         }
         Ok(())
+    }
+
+    /// Remembers what a bind line is called.
+    pub(crate) fn name_line(&self, line: BindLine, server: &Arc<TlsServer>) {
+        let mut lines = locked(&self.lines);
+        if !lines.iter().any(|(known, _)| *known == line) {
+            lines.push((line, Arc::clone(server)));
+        }
+    }
+
+    /// The bind lines with TLS and what they serve with.
+    #[must_use]
+    pub fn lines(&self) -> Vec<(BindLine, Arc<TlsServer>)> {
+        locked(&self.lines).clone()
     }
 
     /// Looks again which OCSP responses are to be fetched.

@@ -16,7 +16,7 @@ use weir_net::Stream;
 use weir_net::timers::now_ms;
 use weir_rules::{Reply, Txn};
 
-use crate::certificates::Certificates;
+use crate::certificates::{BindLine, Certificates};
 use crate::closing;
 use crate::connection::Entry;
 use crate::listeners::{Listening, Role};
@@ -242,6 +242,15 @@ fn with_tls(shared: &Shared, listening: Vec<Listening>) -> Result<Vec<Place>, St
     let mut done = Vec::new();
     for one in listening {
         let acceptor = one.bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
+        if let (Some(acceptor), Role::Frontend(front)) = (&acceptor, &one.role) {
+            let pos = one.bind.pos;
+            let file = config.sources.get(pos.file as usize).map_or("", AsRef::as_ref);
+            let line = BindLine {
+                frontend: config.proxies.get(*front).map_or_else(String::new, |proxy| proxy.name.to_string()),
+                place: format!("{file}:{}", pos.line),
+            };
+            shared.certificates.name_line(line, acceptor.server());
+        }
         done.push((one, acceptor));
     }
     certificates.verdict().map(|()| done)

@@ -11,6 +11,7 @@ use weir_net::Stream;
 use weir_net::tls::algorithms::{Algorithms, Version};
 use weir_net::tls::certificate::{Certificate, CertificateStore, ExtraFiles, NamedFiles, load_files};
 use weir_net::tls::client::{ClientOptions, TlsClient};
+use weir_net::tls::crt_list::CrtListLine;
 use weir_net::tls::info::TlsInfo;
 use weir_net::tls::server::{CertificateSource, LineOptions, ServerOptions, Tickets, TlsServer};
 use weir_net::tls::tickets::TicketKeys;
@@ -50,6 +51,13 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
     certificates.extend(ssl.default_crt.iter().cloned().map(CertificateSource::DefaultCrt));
     certificates.extend(ssl.crt.iter().cloned().map(CertificateSource::Crt));
     certificates.extend(ssl.crt_list.iter().cloned().map(CertificateSource::CrtList));
+    if let Some(list) = &ssl.frontend_list {
+        let lines = (1..).zip(&list.lines).filter_map(|(number, words)| {
+            let (file, options) = words.split_first()?;
+            Some(CrtListLine { number, file: file.into(), options: options.to_vec(), filters: Vec::new() })
+        });
+        certificates.push(CertificateSource::Lines(PathBuf::from(&list.name), lines.collect()));
+    }
     let tickets = match &ssl.tls_ticket_keys {
         _ if ssl.no_tls_tickets => Tickets::Off,
         Some(path) => Tickets::Keys(Arc::new(ticket_keys(path)?)),

@@ -89,6 +89,14 @@ fn entries(name: &X509Name<'_>) -> Vec<(String, String)> {
         .collect()
 }
 
+/// When a certificate begins and ends to be valid, in seconds since 1970.
+#[must_use]
+pub fn validity(der: &[u8]) -> Option<(i64, i64)> {
+    let certificate = parse(der)?;
+    let validity = certificate.validity();
+    Some((validity.not_before.timestamp(), validity.not_after.timestamp()))
+}
+
 /// What people want to know of a certificate, a line for each fact (`show ssl cert`).
 #[must_use]
 pub fn description(der: &[u8]) -> Option<String> {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use weir_config::units::{self, Unit};
 use weir_net::tls::certificate::Loaded;
 use weir_proxy::certificates::Prepared;
 use weir_rules::certificate;
@@ -80,6 +81,53 @@ fn response_of(loaded: &Loaded) -> Answer {
         Some(response) => ocsp::described(response),
         None => Answer::error("Can't display the OCSP response: the certificate has none!"),
     }
+}
+
+/// `show ssl sni [-f <frontend>] [-A] [-t <offset>]`
+pub(crate) fn show_names(session: &mut Session, request: &Request) -> Answer {
+    let (mut frontend, mut only_expired, mut offset_s) = (None, false, 0);
+    let mut words = request.words.iter().skip(3);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "-A" => only_expired = true,
+            "-f" => frontend = words.next(),
+            "-t" => match words.next().and_then(|text| units::time(text, Unit::Seconds).ok()) {
+                Some(offset) => offset_s = i64::try_from(offset.as_secs()).unwrap_or(i64::MAX),
+                None => return Answer::error("'-t' expects a time such as 30d"),
+            },
+            other => return Answer::error(format!("'{other}': expected -f <frontend>, -A or -t <offset>")),
+        }
+    }
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
+    let at = i64::try_from(now).unwrap_or(i64::MAX).saturating_add(offset_s);
+    let mut text = "# Frontend/Bind\tSNI\tNegative Filter\tType\tFilename\tNotAfter\tNotBefore\n".to_owned();
+    for (line, server) in session.shared.certificates.lines() {
+        if frontend.is_some_and(|wanted| *wanted != line.frontend) {
+            continue;
+        }
+        for used in server.names() {
+            let current = used.certificate.current();
+            let (begins, ends) = certificate::validity(current.certificate()).unwrap_or_default();
+            if only_expired && ends > at {
+                continue;
+            }
+            let excluded = if used.excluded.is_empty() { "-".to_owned() } else { used.excluded.join(" ") };
+            // Writing to memory cannot fail.
+            writeln!(
+                text,
+                "{}/{}\t{}\t{excluded}\t{}\t{}\t{}\t{}",
+                line.frontend,
+                line.place,
+                used.name,
+                if current.is_rsa() { "rsa" } else { "ecdsa" },
+                used.certificate.name(),
+                certificate::readable_date(ends),
+                certificate::readable_date(begins)
+            )
+            .unwrap_or_default();
+        }
+    }
+    Answer::Data(text)
 }
 
 /// `new ssl cert <name>`

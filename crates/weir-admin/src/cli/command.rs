@@ -129,6 +129,7 @@ const COMMANDS: &[Command] = &[
     command(&["show", "ssl", "ocsp-response"], "[[text|base64] <id|certfile>]", Operator, ocsp::show, "list the OCSP responses, or show one"),
     command(&["show", "ssl", "ocsp-updates"], "", Operator, ocsp::show_updates, "show when OCSP responses are fetched"),
     command(&["show", "ssl", "crt-list"], "[-n] [<list>]", Operator, certificates::show_lists, "list the crt-lists, or the lines of one"),
+    command(&["show", "ssl", "sni"], "[-f <frontend>] [-A] [-t <offset>]", Operator, certificates::show_names, "list the names that clients can ask for"),
     command(&["show", "startup-logs"], "", User, process::nothing, "show what was said at start"),
     command(&["show", "stat"], "[desc|json|no-maint|typed|up]*", User, reports::statistics, "show the statistics"),
     command(&["show", "table"], "<table> [<filter>]*", User, tables::show, "list the stick tables"),

@@ -243,22 +243,23 @@ impl Algorithms {
         if matches!(self.min_version, Version::Ssl3 | Version::Tls10 | Version::Tls11) {
             warnings.push("versions below TLSv1.2 are not supported: TLSv1.2 is the lowest".to_owned());
         }
-        let wanted = |version: Version| {
-            version >= self.min_version
-                && (self.max_version == Version::Unset || version <= self.max_version)
-                && !self.without.contains(&version)
-        };
         let mut versions = Vec::new();
-        if wanted(Version::Tls13) {
+        if self.allows(Version::Tls13) {
             versions.push(&rustls::version::TLS13);
         }
-        if wanted(Version::Tls12) {
+        if self.allows(Version::Tls12) {
             versions.push(&rustls::version::TLS12);
         }
         if versions.is_empty() {
             return Err("no TLS version is left: only TLSv1.2 and TLSv1.3 are supported".to_owned());
         }
         Ok(versions)
+    }
+
+    fn allows(&self, version: Version) -> bool {
+        version >= self.min_version
+            && (self.max_version == Version::Unset || version <= self.max_version)
+            && !self.without.contains(&version)
     }
 
     /// The algorithms to use, and what was asked for in vain.
@@ -271,6 +272,10 @@ impl Algorithms {
         suites.extend(match &self.ciphers {
             Some(list) => select("ciphers", list, false, warnings)?,
             None => SUITES.iter().filter(|suite| !suite.is_tls13()).map(|suite| suite.suite).collect(),
+        });
+        // Those of other versions would be offered all the same, and a server would choose its key by them.
+        suites.retain(|suite| {
+            self.allows(if suite.tls13().is_some() { Version::Tls13 } else { Version::Tls12 })
         });
         provider.cipher_suites = suites;
         provider.kx_groups = match &self.curves {

@@ -370,8 +370,8 @@ impl Loaded {
         }
     }
 
-    /// Whether clients without knowledge of RSA's successors are not the only ones to use it.
-    pub(crate) fn is_rsa(&self) -> bool {
+    /// Whether its key is one of RSA.
+    pub fn is_rsa(&self) -> bool {
         self.key.key.algorithm() == SignatureAlgorithm::RSA
     }
 

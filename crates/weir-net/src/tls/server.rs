@@ -20,7 +20,8 @@ use super::crt_list::{self, CrtListLine, SniFilter};
 use super::generate::Generator;
 use super::hello;
 use super::info::KeepSecrets;
-use super::sni::{Entry, ListLine, Resolver, SniTable};
+pub use super::sni::NameUse;
+use super::sni::{self, Entry, ListLine, Resolver, SniTable};
 use super::tickets::{TicketKeys, Ticketer};
 use super::verify::{self, Leniency, Terms, Verify};
 
@@ -45,6 +46,8 @@ pub enum CertificateSource {
     DefaultCrt(PathBuf),
     /// `crt-list`.
     CrtList(PathBuf),
+    /// A list that is no file (`ssl-f-use`): its name and its lines.
+    Lines(PathBuf, Vec<CrtListLine>),
 }
 
 /// How sessions are resumed.
@@ -189,8 +192,9 @@ impl TlsServer {
         for source in &options.certificates {
             let path = match source {
                 CertificateSource::Crt(path) | CertificateSource::DefaultCrt(path) => path,
-                CertificateSource::CrtList(path) => {
-                    read_crt_list(path, options, store, &mut lines, &mut entries)?;
+                CertificateSource::CrtList(path) | CertificateSource::Lines(path, _) => {
+                    let list = source_lines(source)?;
+                    use_lines(path, &list, options, store, &mut lines, &mut entries)?;
                     continue;
                 }
             };
@@ -275,15 +279,19 @@ impl TlsServer {
     /// The crt-lists of the bind line.
     pub fn lists(&self) -> impl Iterator<Item = &Path> {
         self.options.certificates.iter().filter_map(|source| match source {
-            CertificateSource::CrtList(path) => Some(path.as_path()),
+            CertificateSource::CrtList(path) | CertificateSource::Lines(path, _) => Some(path.as_path()),
             CertificateSource::Crt(_) | CertificateSource::DefaultCrt(_) => None,
         })
     }
 
     /// The lines of a crt-list of the bind line as they are in its file, each with its certificate's name.
     pub fn list_lines(&self, list: &Path) -> Result<Vec<(CrtListLine, String)>, TlsConfigError> {
-        let text = read_file(list)?;
-        let lines = crt_list::parse(&String::from_utf8_lossy(&text))?;
+        let is_list = |source: &&CertificateSource| match source {
+            CertificateSource::CrtList(path) | CertificateSource::Lines(path, _) => path == list,
+            CertificateSource::Crt(_) | CertificateSource::DefaultCrt(_) => false,
+        };
+        let source = self.options.certificates.iter().find(is_list);
+        let lines = source.map(source_lines).transpose()?.unwrap_or_default();
         Ok(lines.into_iter().map(|line| (line.clone(), self.certificate_name(&line))).collect())
     }
 
@@ -424,7 +432,7 @@ impl TlsServer {
     }
 
     /// Each name (`*` for the default) and the certificate it leads to, for display.
-    pub fn names(&self) -> Vec<(String, Arc<Certificate>)> {
+    pub fn names(&self) -> Vec<NameUse> {
         self.table.load().names()
     }
 
@@ -440,19 +448,30 @@ fn from_base(base: Option<&Path>, path: &Path) -> PathBuf {
     base.filter(|_| is_file && path.is_relative()).map_or_else(|| path.to_path_buf(), |base| base.join(path))
 }
 
-fn read_crt_list(
+/// The lines of a crt-list.
+fn source_lines(source: &CertificateSource) -> Result<Vec<CrtListLine>, TlsConfigError> {
+    match source {
+        CertificateSource::CrtList(path) => {
+            let lines = crt_list::parse(&String::from_utf8_lossy(&read_file(path)?));
+            lines.map_err(|reason| TlsConfigError(format!("'{}': {reason}", path.display())))
+        }
+        CertificateSource::Lines(_, lines) => Ok(lines.clone()),
+        CertificateSource::Crt(_) | CertificateSource::DefaultCrt(_) => Ok(Vec::new()),
+    }
+}
+
+fn use_lines(
     path: &Path,
+    list: &[CrtListLine],
     options: &ServerOptions,
     store: &CertificateStore,
     lines: &mut Vec<LineOptions>,
     entries: &mut Vec<Entry>,
 ) -> Result<(), TlsConfigError> {
-    let text = read_file(path)?;
-    let fail = |reason: String| TlsConfigError(format!("'{}': {reason}", path.display()));
-    for line in crt_list::parse(&String::from_utf8_lossy(&text)).map_err(fail)? {
+    for line in list {
         let fail =
             |reason: String| TlsConfigError(format!("'{}' line {}: {reason}", path.display(), line.number));
-        let words = line_options(&line, options).map_err(fail)?;
+        let words = line_options(line, options).map_err(fail)?;
         let configuration = match words.own {
             None => 0,
             Some(own) => match lines.iter().position(|known| *known == own) {
@@ -572,6 +591,7 @@ impl Configuration {
     ) -> Result<Self, TlsConfigError> {
         let Surroundings { options, table, generator, store } = around;
         let provider = Arc::new(line.algorithms.provider(warnings)?);
+        let ecdsa_suites = sni::ecdsa_suites(&provider.cipher_suites);
         let versions = line.algorithms.versions(warnings)?;
         let own_schemes = line.algorithms.schemes(warnings)?;
         let client_schemes = line.algorithms.client_schemes(warnings)?.or_else(|| own_schemes.clone());
@@ -613,6 +633,7 @@ impl Configuration {
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::new(Resolver {
                 table: Arc::clone(table),
+                ecdsa_suites,
                 schemes: own_schemes,
                 generator: generator.cloned(),
             }));

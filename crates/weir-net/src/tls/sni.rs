@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{CipherSuite, SignatureScheme};
+use rustls::{CipherSuite, SignatureScheme, SupportedCipherSuite};
 
 use super::certificate::{Certificate, Loaded};
 use super::crt_list::SniFilter;
@@ -137,32 +137,49 @@ impl SniTable {
     }
 
     /// Each name and the certificate it leads to, for display.
-    pub(crate) fn names(&self) -> Vec<(String, Arc<Certificate>)> {
-        let mut names: Vec<(String, Arc<Certificate>)> = Vec::new();
+    pub(crate) fn names(&self) -> Vec<NameUse> {
+        let mut names: Vec<NameUse> = Vec::new();
         for (index, entry) in self.entries.iter().enumerate() {
+            let excluded = || entry.filters.iter().filter(|filter| matches!(filter, SniFilter::Not(_)));
+            let used = |name: String, is_wildcard: bool| NameUse {
+                excluded: excluded().filter(|_| is_wildcard).map(ToString::to_string).collect(),
+                certificate: Arc::clone(&entry.certificate),
+                name,
+            };
             let of = |map: &HashMap<String, Vec<usize>>, prefix: &str| {
-                let mut found: Vec<_> = map
-                    .iter()
-                    .filter(|(_, indexes)| indexes.contains(&index))
-                    .map(|(name, _)| (format!("{prefix}{name}"), Arc::clone(&entry.certificate)))
-                    .collect();
-                found.sort_by(|(one, _), (other, _)| one.cmp(other));
+                let own = map.iter().filter(|(_, indexes)| indexes.contains(&index));
+                let mut found: Vec<_> =
+                    own.map(|(name, _)| used(format!("{prefix}{name}"), !prefix.is_empty())).collect();
+                found.sort_by(|one, other| one.name.cmp(&other.name));
                 found
             };
             names.extend(of(&self.exact, ""));
             names.extend(of(&self.wildcards, "*"));
-            if self.defaults.contains(&index) {
-                names.push(("*".to_owned(), Arc::clone(&entry.certificate)));
+            if self.defaults.contains(&index) && !self.strict {
+                names.push(used("*".to_owned(), false));
             }
         }
         names
     }
 }
 
+/// A name of a bind line.
+#[derive(Debug, Clone)]
+pub struct NameUse {
+    /// In lower case; with `*` in front for all below a suffix, or `*` alone for all that nothing else matches.
+    pub name: String,
+    /// What a client that asks for it gets.
+    pub certificate: Arc<Certificate>,
+    /// What a wildcard is not for.
+    pub excluded: Vec<String>,
+}
+
 /// Answers rustls' question for a certificate from the table in use at that moment.
 #[derive(Debug)]
 pub(crate) struct Resolver {
     pub(crate) table: Arc<ArcSwap<SniTable>>,
+    /// Suites of the line that go with an ECDSA key.
+    pub(crate) ecdsa_suites: Vec<CipherSuite>,
     /// The only signatures to make (`sigalgs`).
     pub(crate) schemes: Option<Vec<SignatureScheme>>,
     /// Makes certificates for names that there is none for.
@@ -177,7 +194,7 @@ impl ResolvesServerCert for Resolver {
         let table = self.table.load();
         let restricted = self.schemes.as_ref().map(|own| signing::both(own, hello.signature_schemes()));
         let schemes = restricted.as_deref().unwrap_or_else(|| hello.signature_schemes());
-        let ecdsa_suite = offers_ecdsa(hello.cipher_suites());
+        let ecdsa_suite = hello.cipher_suites().iter().any(|suite| self.ecdsa_suites.contains(suite));
         let suits = |loaded: &Loaded| (loaded.is_rsa() || ecdsa_suite) && loaded.suits(schemes);
         let name = hello.server_name();
         let made = name.filter(|name| !table.knows(name)).and_then(|name| {
@@ -198,20 +215,16 @@ impl ResolvesServerCert for Resolver {
     }
 }
 
-/// Whether a certificate with an ECDSA key can be used: TLS 1.3's suites leave the key open, those of TLS 1.2
+/// The suites that a certificate with an ECDSA key can be used with: TLS 1.3's leave the key open, those of TLS 1.2
 /// name it.
-fn offers_ecdsa(suites: &[CipherSuite]) -> bool {
-    suites.iter().any(|suite| {
-        matches!(
-            suite,
-            CipherSuite::TLS13_AES_128_GCM_SHA256
-                | CipherSuite::TLS13_AES_256_GCM_SHA384
-                | CipherSuite::TLS13_CHACHA20_POLY1305_SHA256
-                | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
-                | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
-                | CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256
-        )
-    })
+pub(crate) fn ecdsa_suites(suites: &[SupportedCipherSuite]) -> Vec<CipherSuite> {
+    let is_for_ecdsa = |suite: &&SupportedCipherSuite| match suite {
+        SupportedCipherSuite::Tls13(_) => true,
+        SupportedCipherSuite::Tls12(suite) => suite.sign.iter().any(|scheme| {
+            matches!(scheme, SignatureScheme::ECDSA_NISTP256_SHA256 | SignatureScheme::ECDSA_NISTP384_SHA384)
+        }),
+    };
+    suites.iter().filter(is_for_ecdsa).map(SupportedCipherSuite::suite).collect()
 }
 
 #[cfg(test)]
