@@ -188,11 +188,8 @@ fn small_sections(
             ));
             continue;
         }
-        let without_effect = [
-            (SectionKind::FcgiApp, "requests do not reach it"),
-            (SectionKind::Mailers, "no mail is sent"),
-            (SectionKind::Resolvers, "names are looked up by the system, at start"),
-        ];
+        let without_effect =
+            [(SectionKind::FcgiApp, "requests do not reach it"), (SectionKind::Mailers, "no mail is sent")];
         if let Some((_, what)) = without_effect.iter().find(|(without, _)| *without == kind) {
             let message = format!("section '{}' is checked, but not implemented yet: {what}", kind.word());
             found.push(Diagnostic::warning(section.pos, message));

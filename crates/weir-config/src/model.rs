@@ -91,6 +91,83 @@ pub struct Resolvers {
     pub hold_obsolete: Duration,
 }
 
+impl Resolvers {
+    /// A section with nothing in it.
+    pub(crate) fn new(name: &str, pos: Pos) -> Self {
+        let second = Duration::from_secs(1);
+        Self {
+            name: name.to_owned(),
+            pos,
+            nameservers: Vec::new(),
+            parse_resolv_conf: false,
+            accepted_payload_size: 512,
+            resolve_retries: 3,
+            timeout_resolve: second,
+            timeout_retry: second,
+            hold_nx: 30 * second,
+            hold_refused: 30 * second,
+            hold_timeout: 30 * second,
+            hold_other: 30 * second,
+            hold_valid: 10 * second,
+            hold_obsolete: Duration::ZERO,
+        }
+    }
+
+    /// A section with the system's name servers.
+    #[must_use]
+    pub fn of_system(name: &str) -> Self {
+        Self { parse_resolv_conf: true, ..Self::new(name, Pos::default()) }
+    }
+}
+
+/// `dns-accept-family`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AcceptFamily {
+    /// IPv4, and IPv6 where the system has a route for it.
+    #[default]
+    Auto,
+    /// Only IPv4.
+    V4,
+    /// Only IPv6.
+    V6,
+    /// Both.
+    Both,
+}
+
+/// An address and how many of its first bits count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    addr: IpAddr,
+    bits: u32,
+}
+
+impl Network {
+    /// `ADDRESS[/BITS]`
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (addr, bits) = match text.split_once('/') {
+            Some((addr, bits)) => (addr, Some(bits.parse().ok()?)),
+            None => (text, None),
+        };
+        let addr: IpAddr = addr.parse().ok()?;
+        let most = if addr.is_ipv4() { 32 } else { 128 };
+        let bits = bits.unwrap_or(most);
+        (bits <= most).then_some(Self { addr, bits })
+    }
+
+    /// Whether an address is in it.
+    #[must_use]
+    pub fn contains(&self, addr: IpAddr) -> bool {
+        // Shifted by all of its bits a number is 0.
+        let same = |a: u128, b: u128, width: u32| (a ^ b).checked_shr(width - self.bits).unwrap_or(0) == 0;
+        match (self.addr, addr) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => same(own.to_bits().into(), other.to_bits().into(), 32),
+            (IpAddr::V6(own), IpAddr::V6(other)) => same(own.to_bits(), other.to_bits(), 128),
+            _ => false,
+        }
+    }
+}
+
 /// A name server.
 #[derive(Debug, Clone)]
 pub struct Nameserver {
@@ -248,6 +325,7 @@ pub struct Global {
     pub mworker_max_reloads: Option<u32>,
     pub thread_groups: u32,
     pub thread_hard_limit: Option<usize>,
+    pub dns_accept_family: AcceptFamily,
     /// Threads share ports by binding each on its own (`noreuseport` turns it off).
     pub reuseport: bool,
     /// `http-err-codes`; 400 to 499 without.
@@ -779,6 +857,12 @@ pub struct Server {
     /// Left out of stickiness (`non-stick`).
     pub non_stick: bool,
     pub resolve_prefer: Option<String>,
+    /// `resolve-net`: addresses in these networks are preferred.
+    pub resolve_net: Vec<Network>,
+    /// `resolve-opts allow-dup-ip`: may have the address of another server of the same name.
+    pub resolve_allow_dup_ip: bool,
+    /// `resolve-opts ignore-weight`: keeps its weight, whatever SRV records say.
+    pub resolve_ignore_weight: bool,
     pub init_state: Option<String>,
 }
 

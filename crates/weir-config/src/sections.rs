@@ -69,22 +69,7 @@ impl<'a> SectionDraft<'a> {
                 max_secondary_entries: 10,
             },
             peers: Peers { name: name.clone(), pos, ..Peers::default() },
-            resolvers: Resolvers {
-                name: name.clone(),
-                pos,
-                nameservers: Vec::new(),
-                parse_resolv_conf: false,
-                accepted_payload_size: 512,
-                resolve_retries: 3,
-                timeout_resolve: second,
-                timeout_retry: second,
-                hold_nx: 30 * second,
-                hold_refused: 30 * second,
-                hold_timeout: 30 * second,
-                hold_other: 30 * second,
-                hold_valid: 10 * second,
-                hold_obsolete: Duration::ZERO,
-            },
+            resolvers: Resolvers::new(&name, pos),
             ring: Ring {
                 name: name.clone(),
                 pos,
@@ -266,8 +251,9 @@ fn nameserver(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
     if d.resolvers.nameservers.iter().any(|other| *name == other.name.as_str()) {
         return fail(name.pos, format!("name server '{}' is declared twice", name.as_str()));
     }
-    let mut draft = d.default_server.clone();
-    draft.words(a, &mut d.scope, d.global)?;
+    if let Some(word) = a.peek() {
+        return Err(keywords::not_yet(word, "words of servers after the address of a name server"));
+    }
     d.resolvers.nameservers.push(Nameserver { name: name.as_str().into_owned(), addr, tcp });
     Ok(())
 }

@@ -117,6 +117,8 @@ pub mod process_vars;
 
 mod resolve;
 
+pub mod dns;
+
 mod saved_state;
 
 pub use process::{Process, Services, StartError, Terms};

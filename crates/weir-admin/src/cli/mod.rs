@@ -26,6 +26,8 @@ mod process;
 
 mod reports;
 
+mod resolvers;
+
 mod server;
 
 mod session;

@@ -10,7 +10,7 @@ use weir_config::model::{AdminLevel, Proxy};
 use weir_proxy::Shared;
 use weir_proxy::state::ServerState;
 
-use super::{Answer, Request, Session, server};
+use super::{Answer, Request, Session, resolvers, server};
 use crate::info::About;
 use crate::object::{self, Filter, Now};
 use crate::report::{self, Layout, Style};
@@ -42,7 +42,10 @@ pub(crate) fn statistics(session: &mut Session, request: &Request) -> Answer {
     if words.first().is_some_and(|word| word == "domain") {
         match words.get(1).map(String::as_str) {
             Some("proxy") => words = &words[2..],
-            Some("resolvers") => return Answer::missing("statistics of resolvers"),
+            Some("resolvers") if words.iter().any(|word| word == "typed" || word == "json") => {
+                return Answer::missing("this layout of the statistics of resolvers");
+            }
+            Some("resolvers") => return resolvers::statistics(session),
             _ => return Answer::error("Invalid statistics domain."),
         }
     }
