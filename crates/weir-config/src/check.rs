@@ -7,8 +7,8 @@ use weir_rules::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Pos};
 
 use crate::model::{
-    BackendTarget, Balance, BindAddr, Config, LogAddress, LogTarget, Mode, Proto, Proxy, Server, ServerAddr,
-    Verify,
+    BackendTarget, Balance, BindAddr, Config, EmailAlert, LogAddress, LogTarget, Mode, Proto, Proxy, Server,
+    ServerAddr, Verify,
 };
 use crate::proxy::NO_PROXY;
 
@@ -30,6 +30,7 @@ impl Checker<'_> {
         self.modes();
         self.tracking();
         self.resolvers();
+        self.email_alerts();
         self.references(references);
         self.global_logs();
         self.certificates();
@@ -218,6 +219,26 @@ impl Checker<'_> {
                     server.pos,
                     format!("unable to find required resolvers '{name}'"),
                 ));
+            }
+        }
+        self.found.extend(problems);
+    }
+
+    fn email_alerts(&mut self) {
+        let mut problems = Vec::new();
+        for proxy in self.proxies.iter() {
+            let alert = &proxy.email_alert;
+            match alert.complete() {
+                Some((.., name)) if !self.config.mailers.contains_key(name) => {
+                    problems.push(Diagnostic::error(proxy.pos, format!("unable to find mailers '{name}'")));
+                }
+                None if *alert != EmailAlert::default() => {
+                    let message =
+                        format!("'email-alert' is ignored in '{}': something is missing", proxy.name);
+                    let hint = "it needs 'email-alert from', 'email-alert to' and 'email-alert mailers'";
+                    problems.push(Diagnostic::warning(proxy.pos, message).hint(hint));
+                }
+                _ => {}
             }
         }
         self.found.extend(problems);

@@ -34,8 +34,8 @@ pub struct Config {
     pub rings: BTreeMap<String, Ring>,
     /// `log-forward` sections in their order.
     pub log_forwards: Vec<LogForward>,
-    /// `mailers` sections by name: mailers with their addresses.
-    pub mailers: BTreeMap<String, Vec<(String, SocketAddr)>>,
+    /// `mailers` sections by name.
+    pub mailers: BTreeMap<String, Mailers>,
     /// `crt-store` sections: certificates that `crt @store/name` names.
     pub crt_stores: Vec<CrtStore>,
 }
@@ -69,6 +69,49 @@ pub struct Peers {
     /// All other peers.
     pub remotes: Vec<Server>,
     pub tables: Vec<StickTable>,
+}
+
+/// `mailers NAME`
+#[derive(Debug, Clone)]
+pub struct Mailers {
+    /// Names and addresses of its mail servers: each gets every mail.
+    pub servers: Vec<(String, SocketAddr)>,
+    /// `timeout mail`
+    pub timeout_mail: Duration,
+}
+
+impl Default for Mailers {
+    fn default() -> Self {
+        Self { servers: Vec::new(), timeout_mail: Duration::from_secs(10) }
+    }
+}
+
+/// `email-alert ...`
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each field is the email-alert keyword of the same name")]
+pub struct EmailAlert {
+    pub from: Option<String>,
+    pub to: Option<String>,
+    /// Name of a `mailers` section.
+    pub mailers: Option<String>,
+    /// Syslog level: less important events are not mailed.
+    pub level: u8,
+    pub myhostname: Option<String>,
+}
+
+impl Default for EmailAlert {
+    fn default() -> Self {
+        const ALERT: u8 = 1;
+        Self { from: None, to: None, mailers: None, level: ALERT, myhostname: None }
+    }
+}
+
+impl EmailAlert {
+    /// Sender, receiver and mailers: no mail is sent without all of them.
+    #[must_use]
+    pub fn complete(&self) -> Option<(&str, &str, &str)> {
+        Some((self.from.as_deref()?, self.to.as_deref()?, self.mailers.as_deref()?))
+    }
 }
 
 /// `resolvers NAME`
@@ -510,6 +553,7 @@ pub struct Proxy {
     pub other_check: Option<OtherCheck>,
     pub source: Option<SocketAddr>,
     pub load_server_state: Option<StateOrigin>,
+    pub email_alert: EmailAlert,
     pub hash_balance_factor: u32,
 
     // both

@@ -13,7 +13,8 @@ use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
 use crate::model::{
-    Bind, Cache, CrtLoad, CrtStore, Global, LogForward, LogWire, Nameserver, Peers, Resolvers, Ring, Server,
+    Bind, Cache, CrtLoad, CrtStore, Global, LogForward, LogWire, Mailers, Nameserver, Peers, Resolvers, Ring,
+    Server,
 };
 use crate::proxy::{self, errors, logging, stick};
 use crate::server::{ServerDraft, parse_address, socket_address};
@@ -33,7 +34,7 @@ pub(crate) struct SectionDraft<'a> {
     pub(crate) resolvers: Resolvers,
     pub(crate) ring: Ring,
     pub(crate) log_forward: LogForward,
-    pub(crate) mailers: Vec<(String, std::net::SocketAddr)>,
+    pub(crate) mailers: Mailers,
     pub(crate) crt_store: CrtStore,
     pub(crate) warnings: Vec<Diagnostic>,
     name: String,
@@ -82,7 +83,7 @@ impl<'a> SectionDraft<'a> {
                 servers: Vec::new(),
             },
             log_forward: LogForward { name: name.clone(), pos, maxconn: 10, ..LogForward::default() },
-            mailers: Vec::new(),
+            mailers: Mailers::default(),
             crt_store: CrtStore { name: name.clone(), loads: Vec::new() },
             warnings: Vec::new(),
             scope: Scope::new(shared, &name),
@@ -606,11 +607,20 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         How::Section(|d, a| {
             let name = a.text("a name and an address")?;
             let addr = socket_address(a.need("an address")?, 25)?;
-            d.mailers.push((name, addr));
+            d.mailers.servers.push((name, addr));
             a.end()
         }),
     ),
-    entry("timeout mail", Places::MAILERS, "<time>", "Longest time for sending a mail", How::NotYet),
+    entry(
+        "timeout mail",
+        Places::MAILERS,
+        "<time>",
+        "Longest time for sending a mail",
+        How::Section(|d, a| {
+            d.mailers.timeout_mail = a.time()?;
+            a.end()
+        }),
+    ),
     // ring
     entry("backing-file", Places::RING, "<path>", "File that keeps the ring", How::NotYet),
     entry(

@@ -119,6 +119,8 @@ mod resolve;
 
 pub mod dns;
 
+mod mail;
+
 mod saved_state;
 
 pub use process::{Process, Services, StartError, Terms};

@@ -25,7 +25,9 @@ use crate::saved_state::SavedStates;
 use crate::server_tls::Acceptor;
 use crate::state::Shared;
 use crate::worker::Worker;
-use crate::{accept, check, dns, peers, process_vars, resolve, reverse, server_tls, sessions, takeover};
+use crate::{
+    accept, check, dns, mail, peers, process_vars, resolve, reverse, server_tls, sessions, takeover,
+};
 
 /// What a client of the runtime socket may do, and how it is answered.
 #[derive(Clone, Debug, Default)]
@@ -300,6 +302,7 @@ async fn serve(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thr
         worker.peers.replace(peers::start(&worker));
         hub::start(&worker);
         dns::start(&worker);
+        mail::start(&worker);
     }
     for datagram in datagrams {
         tokio::task::spawn_local(forwarder::receive(Rc::clone(&worker), datagram));

@@ -26,6 +26,7 @@ use crate::farm::{Farm, Layout, NEVER, Picker};
 use crate::listeners;
 use crate::load::ProcessLoad;
 use crate::log::hub::LogHub;
+use crate::mail::Mailers;
 use crate::peers::{self, Remotes};
 use crate::pick::Held;
 pub use crate::queue::Queue;
@@ -49,6 +50,8 @@ pub struct Shared {
     pub caches: Caches,
     /// Other processes of each `peers` section.
     pub peers: Vec<Remotes>,
+    /// Mail servers.
+    pub(crate) mailers: Mailers,
     /// Name servers.
     pub dns: Directory,
     /// Worker threads.
@@ -790,6 +793,7 @@ impl Shared {
             caches: Caches::new(&config),
             peers: peers::remotes(&config, threads),
             dns: Directory::new(&config),
+            mailers: Mailers::new(&config),
             threads,
             stopping: AtomicBool::new(false),
             stop_signal: watch::Sender::new(false),

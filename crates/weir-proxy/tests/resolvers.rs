@@ -162,7 +162,12 @@ struct Bench {
 }
 
 impl Bench {
+    /// A `listen` section with these lines, whose name servers' faults count at once.
     fn new(lines: &str, zone: &[(&'static str, Records)]) -> Self {
+        Self::with_hold("0", lines, zone)
+    }
+
+    fn with_hold(hold: &str, lines: &str, zone: &[(&'static str, Records)]) -> Self {
         let names = NameServer::start();
         for (name, records) in zone {
             names.set(name, Some(records.clone()));
@@ -173,7 +178,7 @@ impl Bench {
             "global\n nbthread 1\n dns-accept-family ipv4,ipv6\n log {} format raw local0\n\
              defaults\n mode http\n timeout connect 10s\n timeout client 10s\n timeout server 10s\n\
              resolvers d\n nameserver n1 {}\n timeout resolve 10ms\n timeout retry 10s\n resolve_retries 1\n \
-             hold nx 0\n hold refused 0\n hold other 0\n hold valid 0\n\
+             hold nx {hold}\n hold refused 0\n hold other 0\n hold valid 0\n\
              listen l\n bind 127.0.0.1:0\n log global\n {}\n",
             log.local_addr().unwrap(),
             names.address,
@@ -333,4 +338,19 @@ fn rules_resolve_names() {
     check("..", "none");
     bench.names.set("app.test", Some(at(&["127.0.0.7"])));
     check("app.test", "127.0.0.7");
+}
+
+#[test]
+fn a_valid_answer_outweighs_faults_for_a_while() {
+    let zone = [("app.test", at(&["127.0.0.2"]))];
+    let bench = Bench::with_hold("1h", "server s app.test:80 resolvers d init-addr none", &zone);
+    bench.hear("Server l/s administratively READY");
+    bench.names.set("app.test", None);
+    // Several faults come and change nothing.
+    while bench.counter("nx") < 10 {
+        std::thread::yield_now();
+    }
+    assert_eq!(bench.addresses(), "127.0.0.2:80");
+    bench.names.set("app.test", Some(at(&["127.0.0.4"])));
+    bench.hear("l/s changed its IP from 127.0.0.2 to 127.0.0.4 by d/n1.");
 }

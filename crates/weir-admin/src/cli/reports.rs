@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_balance::OpState;
-use weir_config::model::{AdminLevel, Proxy};
+use weir_config::model::{AdminLevel, Proxy, ServerAddr};
 use weir_proxy::Shared;
 use weir_proxy::state::ServerState;
 
@@ -119,7 +119,14 @@ fn server_state(proxy: &Proxy, server: &ServerState, now: Now, text: &mut String
     let target = server.addr.load();
     let (address, port) = match target.ip() {
         Some(ip) => (ip.ip().to_string(), ip.port()),
-        None => ("-".to_owned(), 0),
+        None => match &server.config.addr {
+            ServerAddr::Name(_, port) => ("-".to_owned(), *port),
+            _ => ("-".to_owned(), 0),
+        },
+    };
+    let label = match (&server.config.resolvers, &server.config.addr) {
+        (Some(_), ServerAddr::Name(name, _)) if name.starts_with('_') => Some(name.as_str()),
+        _ => None,
     };
     let agent = server.standing.agent_target();
     let report = server.check.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -130,7 +137,7 @@ fn server_state(proxy: &Proxy, server: &ServerState, now: Now, text: &mut String
     // Writing to memory cannot fail.
     writeln!(
         text,
-        "{} {} {} {} {address} {} {} {} {} {} {} {} {} {} {} 0 0 {} {port} - {} {} {} {} {}",
+        "{} {} {} {} {address} {} {} {} {} {} {} {} {} {} {} 0 0 {} {port} {} {} {} {} {} {}",
         proxy.id,
         proxy.name,
         server.config.id,
@@ -146,6 +153,7 @@ fn server_state(proxy: &Proxy, server: &ServerState, now: Now, text: &mut String
         server.check_state(),
         server.agent_state(),
         target.name.as_deref().unwrap_or("-"),
+        label.unwrap_or("-"),
         server.tls_switch(),
         check.port.unwrap_or(0),
         shown(check.addr),

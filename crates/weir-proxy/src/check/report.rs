@@ -75,6 +75,8 @@ pub(super) fn conclude(
     let says_something = result != Some(CheckResult::Neutral);
     if options.log_health_checks && says_something && (moved || status_before != report.status) {
         let text = sentence(shared, server, of_agent, &report, after);
+        // Manual, `email-alert level`: mails of single checks are for those who want everything.
+        shared.mail(server, level::INFO, text.trim_end_matches('.'));
         shared.checks.log(server.proxy, level::NOTICE, text);
     }
     drop(report);

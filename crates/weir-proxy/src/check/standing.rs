@@ -297,6 +297,12 @@ impl Shared {
         full_name(&self.config, server)
     }
 
+    /// Sends a mail about a server, where its backend wants one.
+    pub(super) fn mail(&self, server: &ServerState, level: u8, text: &str) {
+        let alert = &self.config.proxies[server.proxy].email_alert;
+        self.mailers.tell(alert, &self.hostname, level, text);
+    }
+
     /// Writes to the log of a server's backend, from any thread.
     pub(crate) fn log_of(&self, server: &ServerState, level: u8, text: String) {
         self.checks.log(server.proxy, level, text);
@@ -358,6 +364,7 @@ impl Shared {
             if step.tells_what_is_left() {
                 push_what_is_left(&mut text, server, step, requeued);
             }
+            self.mail(server, level, &text);
             self.checks.log(server.proxy, level, text + ".");
         }
         self.note_farm(server, usable_before);
