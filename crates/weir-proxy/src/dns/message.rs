@@ -209,17 +209,15 @@ fn address(record: &ResourceRecord<'_>) -> Option<IpAddr> {
 
 fn service(record: &ResourceRecord<'_>, packet: &Packet<'_>) -> Option<Service> {
     let RData::SRV(SRV { port, weight, target, .. }) = &record.rdata else { return None };
-    // RFC 2782: the root as a target says that the service is not offered.
-    if target.get_labels().is_empty() {
+    let host = target.to_string().trim_end_matches('.').to_ascii_lowercase();
+    // RFC 2782: the root as a target says that the service is not offered.  What is no host's name (RFC 1123
+    // section 2.1, and the underscore that is in use) must not get into logs and further questions.
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if host.is_empty() || !host.bytes().all(fits) {
         return None;
     }
     let additional = packet.additional_records.iter().filter(|record| record.name == *target);
-    Some(Service {
-        host: target.to_string().trim_end_matches('.').to_ascii_lowercase(),
-        port: *port,
-        weight: *weight,
-        address: additional.filter_map(address).next(),
-    })
+    Some(Service { host, port: *port, weight: *weight, address: additional.filter_map(address).next() })
 }
 
 #[cfg(test)]
@@ -301,7 +299,10 @@ mod tests {
         };
         let expected = Answer::Services(vec![of("x.test", 80, Some("10.0.0.1")), of("y.test", 81, None)]);
         assert_eq!(read(Kind::Srv, &packet), Ok(expected));
-        assert_eq!(read(Kind::Srv, &reply(Kind::Srv, vec![srv("a.test", 80, ".")])), Err(Fault::Empty));
+        for no_host in [".", "a\\010b.test", "a\\.b.test", "a b"] {
+            let packet = reply(Kind::Srv, vec![srv("a.test", 80, no_host)]);
+            assert_eq!(read(Kind::Srv, &packet), Err(Fault::Empty), "{no_host}");
+        }
     }
 
     #[test]
