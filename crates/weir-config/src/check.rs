@@ -7,8 +7,8 @@ use weir_rules::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Pos};
 
 use crate::model::{
-    BackendTarget, Balance, BindAddr, Config, LogAddress, LogTarget, Mode, Proto, Proxy, Server, ServerAddr,
-    Verify,
+    BackendTarget, Balance, BindAddr, Config, EmailAlert, LogAddress, LogTarget, Mode, Proto, Proxy, Server,
+    ServerAddr, Verify,
 };
 use crate::proxy::NO_PROXY;
 
@@ -32,6 +32,7 @@ impl Checker<'_> {
         self.resolvers();
         self.namespaces();
         self.guids();
+        self.email_alerts();
         self.references(references);
         self.global_logs();
         self.certificates();
@@ -239,6 +240,26 @@ impl Checker<'_> {
                 } else if !seen.insert(guid) {
                     problems.push(Diagnostic::error(pos, format!("the GUID '{guid}' is used twice")));
                 }
+            }
+        }
+        self.found.extend(problems);
+    }
+
+    fn email_alerts(&mut self) {
+        let mut problems = Vec::new();
+        for proxy in self.proxies.iter() {
+            let alert = &proxy.email_alert;
+            match alert.complete() {
+                Some((.., name)) if !self.config.mailers.contains_key(name) => {
+                    problems.push(Diagnostic::error(proxy.pos, format!("unable to find mailers '{name}'")));
+                }
+                None if *alert != EmailAlert::default() => {
+                    let message =
+                        format!("'email-alert' is ignored in '{}': something is missing", proxy.name);
+                    let hint = "it needs 'email-alert from', 'email-alert to' and 'email-alert mailers'";
+                    problems.push(Diagnostic::warning(proxy.pos, message).hint(hint));
+                }
+                _ => {}
             }
         }
         self.found.extend(problems);

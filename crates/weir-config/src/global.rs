@@ -8,11 +8,12 @@ use std::time::Duration;
 use weir_rules::{Diagnostic, Expr, LogFormat, Place, Scope, Shared, Word};
 
 use crate::address::{self, Host, Port};
-use crate::args::{Args, Parsed, Prefix, choice, fail, fail_hint};
+use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, How, Keyword, Places, keyword};
 use crate::model::{
-    CloseSpread, CpuAffinity, CpuKind, CpuNumbers, CpuPolicy, Cpus, Global, SslBind, UnixBind, Verify,
+    AcceptFamily, CloseSpread, CpuAffinity, CpuKind, CpuNumbers, CpuPolicy, Cpus, Global, SslBind, UnixBind,
+    Verify,
 };
 use crate::proxy::logging;
 use crate::status_set::StatusSet;
@@ -89,6 +90,23 @@ fn flag(args: &Args<'_>) -> Parsed<bool> {
 
 /// Threads of a group, and groups: a machine word of them, as in HAProxy.
 const WORD: usize = 64;
+
+/// `dns-accept-family ipv4|ipv6|auto[,...]`
+fn dns_accept_family(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
+    let word = args.need("ipv4, ipv6 or auto")?;
+    let mut family = None;
+    for name in args::list(word) {
+        family = Some(match (name.as_slice(), family) {
+            (b"auto", _) => AcceptFamily::Auto,
+            (b"ipv4", None | Some(AcceptFamily::V4)) => AcceptFamily::V4,
+            (b"ipv6", None | Some(AcceptFamily::V6)) => AcceptFamily::V6,
+            (b"ipv4" | b"ipv6", _) => AcceptFamily::Both,
+            _ => return Err(vec![Diagnostic::unknown("family", word, ["ipv4", "ipv6", "auto"])]),
+        });
+    }
+    draft.global.dns_accept_family = family.unwrap_or_default();
+    args.end()
+}
 
 /// `cpu-map [auto:]GROUPS[/THREADS] CPUS...`
 fn cpu_map(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
@@ -579,7 +597,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         How::Never(NO_DETECTION),
     ),
     entry("deviceatlas-separator", "<char>", "Device detection by DeviceAtlas", How::Never(NO_DETECTION)),
-    entry("dns-accept-family", "<family>", "Address families accepted from name servers", How::NotYet),
+    entry(
+        "dns-accept-family",
+        "<family>[,<family>]",
+        "Address families accepted from name servers",
+        How::Global(dns_accept_family),
+    ),
     entry(
         "expose-deprecated-directives",
         "",

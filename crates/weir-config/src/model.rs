@@ -35,8 +35,8 @@ pub struct Config {
     pub rings: BTreeMap<String, Ring>,
     /// `log-forward` sections in their order.
     pub log_forwards: Vec<LogForward>,
-    /// `mailers` sections by name: mailers with their addresses.
-    pub mailers: BTreeMap<String, Vec<(String, SocketAddr)>>,
+    /// `mailers` sections by name.
+    pub mailers: BTreeMap<String, Mailers>,
     /// `healthcheck` sections by name.
     pub healthchecks: BTreeMap<String, Checks>,
     /// `crt-store` sections: certificates that `crt @store/name` names.
@@ -85,6 +85,49 @@ pub struct Peers {
     pub tables: Vec<StickTable>,
 }
 
+/// `mailers NAME`
+#[derive(Debug, Clone)]
+pub struct Mailers {
+    /// Names and addresses of its mail servers: each gets every mail.
+    pub servers: Vec<(String, SocketAddr)>,
+    /// `timeout mail`
+    pub timeout_mail: Duration,
+}
+
+impl Default for Mailers {
+    fn default() -> Self {
+        Self { servers: Vec::new(), timeout_mail: Duration::from_secs(10) }
+    }
+}
+
+/// `email-alert ...`
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each field is the email-alert keyword of the same name")]
+pub struct EmailAlert {
+    pub from: Option<String>,
+    pub to: Option<String>,
+    /// Name of a `mailers` section.
+    pub mailers: Option<String>,
+    /// Syslog level: less important events are not mailed.
+    pub level: u8,
+    pub myhostname: Option<String>,
+}
+
+impl Default for EmailAlert {
+    fn default() -> Self {
+        const ALERT: u8 = 1;
+        Self { from: None, to: None, mailers: None, level: ALERT, myhostname: None }
+    }
+}
+
+impl EmailAlert {
+    /// Sender, receiver and mailers: no mail is sent without all of them.
+    #[must_use]
+    pub fn complete(&self) -> Option<(&str, &str, &str)> {
+        Some((self.from.as_deref()?, self.to.as_deref()?, self.mailers.as_deref()?))
+    }
+}
+
 /// `resolvers NAME`
 #[derive(Debug, Clone)]
 #[allow(missing_docs, reason = "each field is the resolvers keyword of the same name")]
@@ -103,6 +146,83 @@ pub struct Resolvers {
     pub hold_other: Duration,
     pub hold_valid: Duration,
     pub hold_obsolete: Duration,
+}
+
+impl Resolvers {
+    /// A section with nothing in it.
+    pub(crate) fn new(name: &str, pos: Pos) -> Self {
+        let second = Duration::from_secs(1);
+        Self {
+            name: name.to_owned(),
+            pos,
+            nameservers: Vec::new(),
+            parse_resolv_conf: false,
+            accepted_payload_size: 512,
+            resolve_retries: 3,
+            timeout_resolve: second,
+            timeout_retry: second,
+            hold_nx: 30 * second,
+            hold_refused: 30 * second,
+            hold_timeout: 30 * second,
+            hold_other: 30 * second,
+            hold_valid: 10 * second,
+            hold_obsolete: Duration::ZERO,
+        }
+    }
+
+    /// A section with the system's name servers.
+    #[must_use]
+    pub fn of_system(name: &str) -> Self {
+        Self { parse_resolv_conf: true, ..Self::new(name, Pos::default()) }
+    }
+}
+
+/// `dns-accept-family`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AcceptFamily {
+    /// IPv4, and IPv6 where the system has a route for it.
+    #[default]
+    Auto,
+    /// Only IPv4.
+    V4,
+    /// Only IPv6.
+    V6,
+    /// Both.
+    Both,
+}
+
+/// An address and how many of its first bits count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    addr: IpAddr,
+    bits: u32,
+}
+
+impl Network {
+    /// `ADDRESS[/BITS]`
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (addr, bits) = match text.split_once('/') {
+            Some((addr, bits)) => (addr, Some(bits.parse().ok()?)),
+            None => (text, None),
+        };
+        let addr: IpAddr = addr.parse().ok()?;
+        let most = if addr.is_ipv4() { 32 } else { 128 };
+        let bits = bits.unwrap_or(most);
+        (bits <= most).then_some(Self { addr, bits })
+    }
+
+    /// Whether an address is in it.
+    #[must_use]
+    pub fn contains(&self, addr: IpAddr) -> bool {
+        // Shifted by all of its bits a number is 0.
+        let same = |a: u128, b: u128, width: u32| (a ^ b).checked_shr(width - self.bits).unwrap_or(0) == 0;
+        match (self.addr, addr) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => same(own.to_bits().into(), other.to_bits().into(), 32),
+            (IpAddr::V6(own), IpAddr::V6(other)) => same(own.to_bits(), other.to_bits(), 128),
+            _ => false,
+        }
+    }
 }
 
 /// A name server.
@@ -283,6 +403,7 @@ pub struct Global {
     pub mworker_max_reloads: Option<u32>,
     pub thread_groups: u32,
     pub thread_hard_limit: Option<usize>,
+    pub dns_accept_family: AcceptFamily,
     /// Threads share ports by binding each on its own (`noreuseport` turns it off).
     pub reuseport: bool,
     /// `http-err-codes`; 400 to 499 without.
@@ -563,6 +684,7 @@ pub struct Proxy {
     pub checks: Checks,
     pub source: Source,
     pub load_server_state: Option<StateOrigin>,
+    pub email_alert: EmailAlert,
     pub hash_balance_factor: u32,
 
     // both
@@ -988,6 +1110,12 @@ pub struct Server {
     /// Left out of stickiness (`non-stick`).
     pub non_stick: bool,
     pub resolve_prefer: Option<String>,
+    /// `resolve-net`: addresses in these networks are preferred.
+    pub resolve_net: Vec<Network>,
+    /// `resolve-opts allow-dup-ip`: may have the address of another server of the same name.
+    pub resolve_allow_dup_ip: bool,
+    /// `resolve-opts ignore-weight`: keeps its weight, whatever SRV records say.
+    pub resolve_ignore_weight: bool,
     pub init_state: Option<String>,
 }
 

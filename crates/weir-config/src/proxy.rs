@@ -1039,11 +1039,56 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Chooses a server",
         How::Proxy(use_server),
     ),
-    entry("email-alert from", Places::PROXIES, "<address>", "Sender of alerts", How::NotYet),
-    entry("email-alert level", Places::PROXIES, "<level>", "Level of alerts", How::NotYet),
-    entry("email-alert mailers", Places::PROXIES, "<section>", "Mail servers of alerts", How::NotYet),
-    entry("email-alert myhostname", Places::PROXIES, "<name>", "Host name told to mail servers", How::NotYet),
-    entry("email-alert to", Places::PROXIES, "<address>", "Receiver of alerts", How::NotYet),
+    entry(
+        "email-alert from",
+        Places::PROXIES,
+        "<address>",
+        "Sender of alerts",
+        How::Proxy(|d, a| {
+            d.proxy.email_alert.from = Some(a.text("an address")?);
+            a.end()
+        }),
+    ),
+    entry(
+        "email-alert level",
+        Places::PROXIES,
+        "<level>",
+        "Level of alerts",
+        How::Proxy(|d, a| {
+            d.proxy.email_alert.level = logging::level(a.need("a level")?)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "email-alert mailers",
+        Places::PROXIES,
+        "<section>",
+        "Mail servers of alerts",
+        How::Proxy(|d, a| {
+            d.proxy.email_alert.mailers = Some(a.text("a mailers section's name")?);
+            a.end()
+        }),
+    ),
+    entry(
+        "email-alert myhostname",
+        Places::PROXIES,
+        "<name>",
+        "Host name told to mail servers",
+        How::Proxy(|d, a| {
+            d.proxy.email_alert.myhostname = Some(a.text("a host name")?);
+            a.end()
+        }),
+    ),
+    entry(
+        "email-alert to",
+        Places::PROXIES,
+        "<address>",
+        "Receiver of alerts",
+        How::Proxy(|d, a| {
+            d.proxy.email_alert.to = Some(a.text("an address")?);
+            a.end()
+        }),
+    ),
 ];
 
 /// A server line by itself, for servers added at run time.

@@ -10,8 +10,8 @@ use crate::address::{self, Address, Host, Port, Transport};
 use crate::args::{self, Args, Parsed, choice, fail, fail_hint};
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
 use crate::model::{
-    AgentCheck, Check, ForeignSource, Global, LogFraming, PortMap, Proto, SendProxy, Server, ServerAddr,
-    Source, SslServer, Verify,
+    AgentCheck, Check, ForeignSource, Global, LogFraming, Network, PortMap, Proto, SendProxy, Server,
+    ServerAddr, Source, SslServer, Verify,
 };
 use crate::tls;
 use crate::units::Unit;
@@ -141,6 +141,9 @@ impl ServerDraft {
             log_proto: LogFraming::default(),
             non_stick: false,
             resolve_prefer: None,
+            resolve_net: Vec::new(),
+            resolve_allow_dup_ip: false,
+            resolve_ignore_weight: false,
             init_state: None,
         };
         let check = Check {
@@ -287,6 +290,27 @@ fn expression(a: &mut ServerArgs<'_, '_, '_>) -> Parsed<Arc<Expr>> {
     let (expr, used) = Expr::parse(a.args.ahead(), a.scope)?;
     a.args.skip(used);
     Ok(Arc::new(expr))
+}
+
+/// `resolve-opts allow-dup-ip,ignore-weight,prevent-dup-ip`
+fn resolve_options(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed {
+    let word = a.need("options between commas")?;
+    for option in args::list(word) {
+        match option.as_slice() {
+            b"allow-dup-ip" => d.server.resolve_allow_dup_ip = true,
+            b"prevent-dup-ip" => d.server.resolve_allow_dup_ip = false,
+            b"ignore-weight" => d.server.resolve_ignore_weight = true,
+            other => {
+                let other = String::from_utf8_lossy(other);
+                return fail_hint(
+                    word.pos,
+                    format!("unknown resolve-opts option '{other}'"),
+                    "the options are allow-dup-ip, ignore-weight and prevent-dup-ip",
+                );
+            }
+        }
+    }
+    Ok(())
 }
 
 /// `set-proxy-v2-tlv-fmt(0xE1) FORMAT`
@@ -1082,7 +1106,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("resolve-opts", "<options>", "How answers of name servers are used", How::NotYet),
+    entry("resolve-opts", "<options>", "How answers of name servers are used", How::Server(resolve_options)),
     entry(
         "resolve-prefer",
         "<family>",
@@ -1094,7 +1118,23 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("resolve-net", "<networks>", "Networks whose addresses are preferred", How::NotYet),
+    entry(
+        "resolve-net",
+        "<networks>",
+        "Networks whose addresses are preferred",
+        How::Server(|d, a| {
+            let word = a.need("networks between commas")?;
+            d.server.resolve_net.clear();
+            for network in args::list(word) {
+                let text = String::from_utf8_lossy(&network);
+                let Some(network) = Network::parse(&text) else {
+                    return fail(word.pos, format!("'{text}' is not a network such as 10.0.0.0/8"));
+                };
+                d.server.resolve_net.push(network);
+            }
+            Ok(())
+        }),
+    ),
     entry(
         "resolvers",
         "<id>",

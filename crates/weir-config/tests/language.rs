@@ -321,7 +321,7 @@ fn small_sections() {
     assert_eq!(config.rings["g"].servers[0].log_proto, LogFraming::OctetCount);
     assert!(config.log_forwards[0].dgram_binds[0].datagram);
     assert_eq!(config.crt_stores[0].loads[0].crt.to_str(), Some("/certs/a.pem"));
-    assert_eq!(config.mailers["m"].len(), 1);
+    assert_eq!(config.mailers["m"].servers.len(), 1);
 }
 
 #[test]

@@ -125,6 +125,10 @@ pub mod process_vars;
 
 mod resolve;
 
+pub mod dns;
+
+mod mail;
+
 mod saved_state;
 
 pub mod stats_file;

@@ -27,8 +27,8 @@ use crate::server_tls::Acceptor;
 use crate::state::Shared;
 use crate::worker::Worker;
 use crate::{
-    accept, check, cpus, ocsp, peers, process_vars, resolve, reverse, server_tls, sessions, stats_file,
-    takeover,
+    accept, check, cpus, dns, mail, ocsp, peers, process_vars, resolve, reverse, server_tls, sessions,
+    stats_file, takeover,
 };
 
 /// What a client of the runtime socket may do, and how it is answered.
@@ -335,6 +335,8 @@ async fn serve(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thr
         hub::start(&worker);
         shared.certificates.plan_updates();
         tokio::task::spawn_local(ocsp::run(Rc::clone(&worker)));
+        dns::start(&worker);
+        mail::start(&worker);
     }
     for datagram in datagrams {
         tokio::task::spawn_local(forwarder::receive(Rc::clone(&worker), datagram));

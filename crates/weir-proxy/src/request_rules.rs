@@ -12,7 +12,6 @@ use weir_rules::{Flow, Phase, Rule, Value, WaitFor, action, reply};
 use crate::counters::Counter;
 use crate::edge::{Body, EdgeError};
 use crate::exchange::{Exchange, Stop};
-use crate::resolve;
 
 /// Everything a frontend does with a request before a backend is chosen.
 pub(crate) async fn frontend(x: &mut Exchange) -> Result<(), Stop> {
@@ -211,9 +210,13 @@ async fn wait(x: &mut Exchange, proxy: &Proxy, what: WaitFor) -> Result<(), Stop
         }
         WaitFor::MoreData => wait_for_body(x, proxy.tcp_request_inspect_delay, 1).await,
         WaitFor::Handshake => Ok(()),
-        WaitFor::Resolve { var, host, family, .. } => {
-            let host = String::from_utf8_lossy(&host).into_owned();
-            let address = resolve::in_background(host, family).await;
+        WaitFor::Resolve { var, resolvers, host, family } => {
+            let host = String::from_utf8_lossy(&host);
+            let section = x.worker.shared.dns.section(&resolvers).cloned();
+            let address = match section {
+                Some(section) => section.resolve(&host, family != 4).await,
+                None => None,
+            };
             var.set(&mut x.txn, address.map(Value::Ip));
             Ok(())
         }

@@ -9,7 +9,7 @@ use weir_config::model::AdminLevel::{self, Admin, Operator, User};
 use super::{
     Answer, Mode, Request, Session, SeverityOutput, certificates, dynamic, frontend, limits, ocsp, patterns,
 };
-use super::{process, reports, server, session, sessions, tables, trust};
+use super::{process, reports, resolvers, server, session, sessions, tables, trust};
 
 /// One command.
 pub(crate) struct Command {
@@ -118,7 +118,7 @@ const COMMANDS: &[Command] = &[
     command(&["show", "map"], "[<map>]", User, patterns::show_map, "list the maps, or the entries of one"),
     command(&["show", "peers"], "[<section>]", User, process::nothing, "show the peers"),
     command(&["show", "pools"], "", Operator, process::pools, "show the memory in use"),
-    command(&["show", "resolvers"], "[<id>]", User, process::nothing, "show the name servers"),
+    command(&["show", "resolvers"], "[<id>]", User, resolvers::show, "show the name servers"),
     command(&["show", "schema", "json"], "", User, reports::schema, "show the schema of JSON output"),
     command(&["show", "servers", "conn"], "[<backend>]", User, reports::server_connections, "show the servers' connections"),
     command(&["show", "servers", "state"], "[<backend>]", User, reports::server_states, "show the servers' states"),

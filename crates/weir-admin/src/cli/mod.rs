@@ -28,6 +28,8 @@ mod process;
 
 mod reports;
 
+mod resolvers;
+
 mod server;
 
 mod session;
