@@ -446,6 +446,74 @@ fn what_is_wrong_is_said() {
     check("global\n h1-case-adjust a b", "differ in more than case");
 }
 
+/// Lines of old and of careless configurations: words of the past name their successors, slips are taken as meant.
+#[test]
+fn configurations_of_others() {
+    let check = |text: &str, expected: &str| {
+        let shown = said(text);
+        assert!(shown.contains(expected), "{text}\n--- said:\n{shown}\n--- expected: {expected}");
+    };
+    for (word, instead) in [
+        ("contimeout 5000", "timeout connect"),
+        ("clitimeout 5000", "timeout client"),
+        ("srvtimeout 5000", "timeout server"),
+        ("monitor-net 192.0.2.0/24", "http-request return status 200"),
+        ("bind-process odd", "one process"),
+        ("grace 3000", "global section"),
+        ("reqirep ^Host: Host:\\ a.example", "http-request replace-header"),
+        ("reqidel ^Via:", "http-request del-header"),
+        ("reqitarpit x", "http-request tarpit"),
+        ("rspirep ^Server:.* Server:\\ x", "http-response replace-header"),
+        ("rspidel ^Via:", "http-response del-header"),
+        ("rspideny x", "http-response deny"),
+    ] {
+        let name = word.split(' ').next().unwrap();
+        check(&format!("listen l\n {word}"), &format!("'{name}' is no longer supported"));
+        check(&format!("listen l\n {word}"), instead);
+    }
+    check("listen l 192.0.2.1:80", "addresses stand in lines of their own: 'bind 192.0.2.1:80'");
+
+    let http = "defaults\n mode http\n timeout connect 1s\n timeout client 1s\n timeout server 1s\n";
+    check(
+        &format!("{http}backend b\n http-request set-header X-Proto: https"),
+        "the colon of 'X-Proto:' is left out",
+    );
+    check(
+        &format!("{http}backend b\n option httpchk GET / HTTP/1.1\\r\\nHost:\\ a.example"),
+        "write them as 'http-check send hdr <name> <value>'",
+    );
+    check(
+        "backend b\n tcp-check send PING\\r\\n\n tcp-check expect string PONG",
+        "'tcp-check' rules ignored for backend 'b' without 'option tcp-check'",
+    );
+    check(
+        "backend b\n mode tcp\n option forwardfor",
+        "'option forwardfor' ignored for backend 'b' as it requires HTTP mode",
+    );
+    let listen = "frontend f\n bind :80\n option httplog\n";
+    check(&format!("{http}{listen}"), "log format ignored for frontend 'f' since it has no log address");
+
+    for quiet in [
+        format!("{http}{listen} log 192.0.2.1 local0"),
+        format!("{http}frontend f\n bind :443 ssl crt a.pem npn h2 alpn h2"),
+        format!("{http}backend b\n option forwardfor\n option httpchk GET / HTTP/1.1"),
+        "defaults\n tcp-check send x\nbackend b\n option tcp-check\n".to_owned(),
+    ] {
+        assert_eq!(said(&quiet), "", "{quiet}");
+    }
+
+    // Zero is no limit of its own.
+    let config = config(&format!("global\n maxconn 0\n{http} maxconn 0\nfrontend f\n bind :80"));
+    assert_eq!((config.global.maxconn, config.proxies[0].maxconn), (None, None));
+    // What is wrong in a defaults section is said once for all proxies that start from it.
+    let inherited = format!(
+        "{http} option httpchk GET / HTTP/1.0\\r\\nA:\\ b\n http-request set-header a: b\nbackend a\nbackend b"
+    );
+    for once in ["http-check send hdr", "the colon of"] {
+        assert_eq!(said(&inherited).matches(once).count(), 1, "{}", said(&inherited));
+    }
+}
+
 #[test]
 fn rules_see_acls_captures_and_backends() {
     let text = "userlist u\n user a insecure-password b\n\
