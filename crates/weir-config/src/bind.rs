@@ -37,9 +37,10 @@ pub(crate) fn parse(args: &mut Args<'_>, global: &Global) -> Parsed<Vec<Bind>> {
     let mut found = expand(addresses, global.unix_bind.prefix.as_deref().unwrap_or_default())?;
     draft.words(args)?;
     let prototype = draft.finish();
-    for bind in &mut found {
+    for (index, bind) in found.iter_mut().enumerate() {
         *bind = Bind {
             addr: bind.addr.clone(),
+            guid: prototype.guid.as_ref().map(|prefix| format!("{prefix}-{index}")),
             datagram: bind.datagram || prototype.datagram,
             ..prototype.clone()
         };
@@ -107,10 +108,14 @@ fn empty(addr: BindAddr, pos: Pos) -> Bind {
         pos,
         ssl: None,
         accept_proxy: false,
+        guid: None,
+        accept_netscaler_cip: None,
         proto: None,
         maxconn: 0,
         backlog: None,
         interface: None,
+        namespace: None,
+        md5_key: None,
         v4v6: false,
         v6only: false,
         transparent: false,
@@ -153,10 +158,7 @@ impl<'a> BindDraft<'a> {
                         args.value_of(word, keyword.arguments)?;
                     }
                 }
-                How::Removed(reason) => {
-                    return fail_hint(word.pos, format!("'{}' is no longer supported", keyword.name), reason);
-                }
-                _ => return Err(keywords::not_yet(word, keyword.name)),
+                _ => return keyword.refused(word.pos),
             }
         }
         Ok(())
@@ -218,7 +220,15 @@ const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, h
 
 /// Words of bind lines.
 pub(crate) const KEYWORDS: &[Keyword] = &[
-    entry("accept-netscaler-cip", "<magic>", "Expects the NetScaler client IP header", How::NotYet),
+    entry(
+        "accept-netscaler-cip",
+        "<magic>",
+        "Expects the NetScaler client IP header",
+        How::Bind(|d, a| {
+            d.bind.accept_netscaler_cip = Some(a.number(1..=u32::MAX)?);
+            Ok(())
+        }),
+    ),
     entry(
         "accept-proxy",
         "",
@@ -444,7 +454,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "guid-prefix",
         "<string>",
         "Start of the listeners' identifiers",
-        How::NoEffect("identifiers of listeners only matter for stats-file"),
+        How::Bind(|d, a| {
+            d.bind.guid = Some(a.text("the start of an identifier")?);
+            Ok(())
+        }),
     ),
     entry(
         "id",
@@ -471,7 +484,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "TLS in the kernel",
         How::NoEffect("TLS records are always made in the process"),
     ),
-    entry("label", "<label>", "Label in statistics", How::NotYet),
+    entry(
+        "label",
+        "<label>",
+        "Label in statistics",
+        How::NoEffect("a name for groups of sockets, and nothing asks for groups"),
+    ),
     entry(
         "level",
         "<level>",
@@ -522,7 +540,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("namespace", "<name>", "Network namespace to listen in", How::NotYet),
+    entry(
+        "namespace",
+        "<name>",
+        "Network namespace to listen in",
+        How::Bind(|d, a| {
+            d.bind.namespace = Some(crate::args::namespace(a.need("the name of a network namespace")?)?);
+            Ok(())
+        }),
+    ),
     entry(
         "nbconn",
         "<nbconn>",
@@ -580,7 +606,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     entry("no-tlsv11", "", "No TLS 1.1", How::Bind(|d, _| force(d, "no-tlsv11"))),
     entry("no-tlsv12", "", "No TLS 1.2", How::Bind(|d, _| force(d, "no-tlsv12"))),
     entry("no-tlsv13", "", "No TLS 1.3", How::Bind(|d, _| force(d, "no-tlsv13"))),
-    entry("npn", "<protocols>", "Protocols offered by the predecessor of ALPN", How::Removed("use alpn")),
+    entry(
+        "npn",
+        "<protocols>",
+        "Protocols offered by the predecessor of ALPN",
+        How::NoEffect("clients speak its successor, alpn"),
+    ),
     entry(
         "prefer-client-ciphers",
         "",
@@ -663,7 +694,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("tcp-md5sig", "<password>", "Signs TCP segments", How::NotYet),
+    entry(
+        "tcp-md5sig",
+        "<password>",
+        "Signs TCP segments",
+        How::Bind(|d, a| {
+            d.bind.md5_key = Some(crate::args::md5_key(a.need("a password")?)?);
+            Ok(())
+        }),
+    ),
     entry(
         "tcp-ss",
         "<mode>",

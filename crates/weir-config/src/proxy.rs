@@ -9,6 +9,7 @@ pub(crate) mod content;
 pub(crate) mod errors;
 pub(crate) mod logging;
 pub(crate) mod options;
+pub(crate) mod removed;
 pub(crate) mod rules;
 pub(crate) mod stats;
 pub(crate) mod stick;
@@ -64,6 +65,8 @@ pub(crate) struct ProxyDraft<'a> {
     last_stage: usize,
     pub(crate) stats: stats::StatsDraft,
     pub(crate) checks: checks::ChecksDraft,
+    /// A `healthcheck` section has its `type`.
+    pub(crate) typed: bool,
     /// Where the last `filter-sequence` line has its list.
     pub(crate) filter_sequence_pos: Pos,
 }
@@ -123,6 +126,7 @@ impl<'a> ProxyDraft<'a> {
             last_stage: 0,
             stats: stats::StatsDraft::default(),
             checks: checks::ChecksDraft::default(),
+            typed: false,
             filter_sequence_pos: Pos::default(),
         }
     }
@@ -169,13 +173,7 @@ impl<'a> ProxyDraft<'a> {
         match keyword.how {
             How::Proxy(parse) => parse(self, &mut args),
             How::NoEffect(_) => Ok(()),
-            How::Removed(reason) => {
-                fail_hint(words[0].pos, format!("'{}' is no longer supported", keyword.name), reason)
-            }
-            _ => Err(vec![Diagnostic::error(
-                args.keyword_pos,
-                format!("'{}' is not implemented yet", keyword.name),
-            )]),
+            _ => keyword.refused(args.keyword_pos),
         }
     }
 
@@ -585,9 +583,7 @@ fn persist_condition(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed<Conditi
 
 fn source(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let word = a.need("an address")?;
-    let (source, interface) = server::source_words(word, a)?;
-    d.proxy.source = source;
-    d.proxy.source_interface = interface;
+    d.proxy.source = d.at(Place::BackendRequest, |d| server::source_words(word, a, &mut d.scope))?;
     a.end()
 }
 
@@ -702,7 +698,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             a.end()
         }),
     ),
-    entry("be-unpublished", SERVING, "", "Keeps the backend from being chosen", How::NotYet),
+    entry(
+        "be-unpublished",
+        SERVING,
+        "",
+        "Keeps the backend from being chosen",
+        How::Proxy(|d, a| {
+            d.proxy.unpublished = true;
+            a.end()
+        }),
+    ),
     entry("bind", LISTENING, "<address>[,...] [<word>...]", "Listens for clients", How::Proxy(bind_line)),
     entry(
         "capture cookie",
@@ -821,7 +826,13 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         Places::FRONTEND.or(Places::LISTEN),
         "<if|unless> <condition>",
         "Chooses unpublished backends too",
-        How::NotYet,
+        How::Proxy(|d, a| {
+            let Some(condition) = d.condition(a, Place::FrontendRequest)? else {
+                return fail(a.pos(), "'force-be-switch' requires a condition: 'if' or 'unless'");
+            };
+            d.proxy.force_be_switch.push(condition);
+            Ok(())
+        }),
     ),
     entry(
         "fullconn",
@@ -838,7 +849,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         Places::NAMED,
         "<string>",
         "Identifier that stays the same over reloads",
-        How::NoEffect("it names the object in files that keep statistics, which are not written"),
+        How::Proxy(|d, a| {
+            d.proxy.guid = Some(a.text("an identifier")?);
+            a.end()
+        }),
     ),
     entry(
         "id",
@@ -891,7 +905,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<count>",
         "Most client connections at a time",
         How::Proxy(|d, a| {
-            d.proxy.maxconn = Some(a.number(0..=usize::MAX)?);
+            d.proxy.maxconn = Some(a.number(0..=usize::MAX)?).filter(|limit| *limit != 0);
             a.end()
         }),
     ),
@@ -1026,11 +1040,56 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Chooses a server",
         How::Proxy(use_server),
     ),
-    entry("email-alert from", Places::PROXIES, "<address>", "Sender of alerts", How::NotYet),
-    entry("email-alert level", Places::PROXIES, "<level>", "Level of alerts", How::NotYet),
-    entry("email-alert mailers", Places::PROXIES, "<section>", "Mail servers of alerts", How::NotYet),
-    entry("email-alert myhostname", Places::PROXIES, "<name>", "Host name told to mail servers", How::NotYet),
-    entry("email-alert to", Places::PROXIES, "<address>", "Receiver of alerts", How::NotYet),
+    entry(
+        "email-alert from",
+        Places::PROXIES,
+        "<address>",
+        "Sender of alerts",
+        How::Proxy(|d, a| {
+            d.proxy.email_alert.from = Some(a.text("an address")?);
+            a.end()
+        }),
+    ),
+    entry(
+        "email-alert level",
+        Places::PROXIES,
+        "<level>",
+        "Level of alerts",
+        How::Proxy(|d, a| {
+            d.proxy.email_alert.level = logging::level(a.need("a level")?)?;
+            a.end()
+        }),
+    ),
+    entry(
+        "email-alert mailers",
+        Places::PROXIES,
+        "<section>",
+        "Mail servers of alerts",
+        How::Proxy(|d, a| {
+            d.proxy.email_alert.mailers = Some(a.text("a mailers section's name")?);
+            a.end()
+        }),
+    ),
+    entry(
+        "email-alert myhostname",
+        Places::PROXIES,
+        "<name>",
+        "Host name told to mail servers",
+        How::Proxy(|d, a| {
+            d.proxy.email_alert.myhostname = Some(a.text("a host name")?);
+            a.end()
+        }),
+    ),
+    entry(
+        "email-alert to",
+        Places::PROXIES,
+        "<address>",
+        "Receiver of alerts",
+        How::Proxy(|d, a| {
+            d.proxy.email_alert.to = Some(a.text("an address")?);
+            a.end()
+        }),
+    ),
 ];
 
 /// A server line by itself, for servers added at run time.
@@ -1054,6 +1113,9 @@ pub(crate) fn dynamic_server(words: &[Word], global: &Global, shared: &Shared<'_
     let mut scope = Scope::new(shared, "");
     draft.words(&mut args, &mut scope, global)?;
     let mut server = draft.finish(global);
+    if server.healthcheck.is_some() {
+        return fail(name.pos, "'healthcheck' for a server added at run time is not implemented yet");
+    }
     server.name = name.as_str().into();
     server.pos = name.pos;
     Ok(server)

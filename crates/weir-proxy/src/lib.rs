@@ -111,6 +111,10 @@ pub mod load;
 
 mod worker;
 
+mod closing;
+
+mod cpus;
+
 mod environment;
 
 // Beside the traffic.
@@ -121,7 +125,13 @@ pub mod process_vars;
 
 mod resolve;
 
+pub mod dns;
+
+mod mail;
+
 mod saved_state;
+
+pub mod stats_file;
 
 pub use process::{Process, Services, StartError, Terms};
 pub use state::Shared;

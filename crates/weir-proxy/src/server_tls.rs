@@ -230,7 +230,9 @@ fn each_server(
     let mut errors = Vec::new();
     for (proxy, config) in shared.proxies.iter().zip(&shared.config.proxies) {
         for server in proxy.servers.load().iter() {
-            let Some(ssl) = settings_of(server, config) else { continue };
+            let Some(ssl) = settings_of(server, shared.config.checks(config, &server.config)) else {
+                continue;
+            };
             if let Err(error) = act(ssl, server) {
                 errors.push(format!("server '{}/{}': {error}", config.name, server.config.name));
             }
@@ -317,7 +319,8 @@ impl Shared {
     /// # Errors
     /// Why its files cannot be used.
     pub fn prepare_tls(&self, server: &ServerState) -> Result<(), String> {
-        let Some(ssl) = settings_of(server, &self.config.proxies[server.proxy]) else { return Ok(()) };
+        let checks = self.config.checks(&self.config.proxies[server.proxy], &server.config);
+        let Some(ssl) = settings_of(server, checks) else { return Ok(()) };
         server.tls.store(Some(client(ssl, server, &self.certificates.store, &self.config.global)?));
         Ok(())
     }
@@ -340,14 +343,14 @@ impl Shared {
 }
 
 /// The TLS words of a server's line, when its traffic or its checks need them.
-fn settings_of<'a>(server: &'a ServerState, proxy: &model::Proxy) -> Option<&'a SslServer> {
+fn settings_of<'a>(server: &'a ServerState, checks: &model::Checks) -> Option<&'a SslServer> {
     let config = &server.config;
     let by_script = |steps: &[model::TcpCheckStep]| {
         steps.iter().any(|step| matches!(step, model::TcpCheckStep::Connect { ssl: true, .. }))
     };
     let scripted = || {
-        let http = proxy.httpchk.as_ref().is_some_and(|check| by_script(&check.steps));
-        http || proxy.tcpchk.as_deref().is_some_and(by_script)
+        let http = checks.httpchk.as_ref().is_some_and(|check| by_script(&check.steps));
+        http || checks.tcpchk.as_deref().is_some_and(by_script)
     };
     let checked = config.check.as_ref().is_some_and(|check| check.ssl == Some(true) || scripted());
     config.ssl.as_ref().or_else(|| checked.then_some(&config.ssl_settings))

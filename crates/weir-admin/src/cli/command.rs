@@ -9,7 +9,7 @@ use weir_config::model::AdminLevel::{self, Admin, Operator, User};
 use super::{
     Answer, Mode, Request, Session, SeverityOutput, certificates, dynamic, frontend, limits, ocsp, patterns,
 };
-use super::{process, reports, server, session, sessions, tables, trust};
+use super::{process, reports, resolvers, server, session, sessions, tables, trust};
 
 /// One command.
 pub(crate) struct Command {
@@ -73,6 +73,7 @@ const COMMANDS: &[Command] = &[
     command(&["disable", "frontend"], "<frontend>", Admin, frontend::disable, "accept no connections for a while"),
     command(&["disable", "health"], "<bk>/<srv>", Admin, server::disable_health, "stop a server's health checks"),
     command(&["disable", "server"], "<bk>/<srv>", Admin, server::disable, "put a server into maintenance"),
+    command(&["dump", "stats-file"], "", User, reports::stats_file, "show the counters as a stats-file"),
     command(&["enable", "agent"], "<bk>/<srv>", Admin, server::enable_agent, "resume a server's agent checks"),
     command(&["enable", "dynamic-cookie", "backend"], "<bk>", Admin, frontend::dynamic_cookie_missing, "use dynamic cookies in a backend"),
     command(&["enable", "frontend"], "<frontend>", Admin, frontend::enable, "accept connections again"),
@@ -88,6 +89,7 @@ const COMMANDS: &[Command] = &[
     command(&["operator"], "", Operator, session::operator, "lower the rights of this connection to operator"),
     command(&["prepare", "acl"], "<acl>", User, patterns::prepare_acl, "begin a new version of an ACL file"),
     command(&["prepare", "map"], "<map>", User, patterns::prepare_map, "begin a new version of a map"),
+    command(&["publish", "backend"], "<bk>", Operator, frontend::publish, "let rules choose a backend"),
     command(&["set", "map"], "<map> [<key>|#<ref>] <value>", User, patterns::set_map, "change entries of a map"),
     command(&["set", "maxconn", "frontend"], "<frontend> <value>", Admin, limits::frontend, "change a frontend's maxconn"),
     command(&["set", "maxconn", "global"], "<value>", Admin, limits::global, "change the process's maxconn"),
@@ -116,7 +118,7 @@ const COMMANDS: &[Command] = &[
     command(&["show", "map"], "[<map>]", User, patterns::show_map, "list the maps, or the entries of one"),
     command(&["show", "peers"], "[<section>]", User, process::nothing, "show the peers"),
     command(&["show", "pools"], "", Operator, process::pools, "show the memory in use"),
-    command(&["show", "resolvers"], "[<id>]", User, process::nothing, "show the name servers"),
+    command(&["show", "resolvers"], "[<id>]", User, resolvers::show, "show the name servers"),
     command(&["show", "schema", "json"], "", User, reports::schema, "show the schema of JSON output"),
     command(&["show", "servers", "conn"], "[<backend>]", User, reports::server_connections, "show the servers' connections"),
     command(&["show", "servers", "state"], "[<backend>]", User, reports::server_states, "show the servers' states"),
@@ -136,6 +138,7 @@ const COMMANDS: &[Command] = &[
     command(&["shutdown", "frontend"], "<frontend>", Admin, frontend::shutdown, "stop a frontend for good"),
     command(&["shutdown", "session"], "<id>", Admin, sessions::shutdown, "end a session"),
     command(&["shutdown", "sessions", "server"], "<bk>/<srv>", Admin, sessions::shutdown_on_server, "end the sessions on a server"),
+    command(&["unpublish", "backend"], "<bk>", Operator, frontend::unpublish, "let no rule of another proxy choose a backend"),
     command(&["update", "ssl", "ocsp-response"], "<certfile>", Admin, ocsp::update, "fetch an OCSP response now"),
     command(&["user"], "", User, session::user, "lower the rights of this connection to user"),
     command(&["wait"], "<delay> [<condition>]", User, dynamic::wait, "wait, or until a condition holds"),

@@ -28,6 +28,8 @@ mod process;
 
 mod reports;
 
+mod resolvers;
+
 mod server;
 
 mod session;
@@ -41,7 +43,7 @@ mod trust;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use connection::serve;
+pub(crate) use connection::{answers, serve};
 pub(crate) use patterns::Versions;
 
 use std::pin::Pin;
