@@ -407,6 +407,12 @@ fn what_is_wrong_is_said() {
     check("global\n nbtrhead 2", "did you mean 'nbthread'?");
     check("global\n lua-load x", "'lua-load' is not supported");
     check("backend b\n option spop-check", "'option spop-check' is not implemented yet");
+    check("frontend f\n ssl-f-use alpn h2", "the line names no certificate");
+    check("frontend f\n ssl-f-use crt a.pem weight 3", "unknown word 'weight'");
+    check("frontend f\n crt a.pem allow-0rtt", "'ssl-f-use allow-0rtt' is not implemented yet");
+    check("global\n ocsp-update.httpproxy unix@/x", "the address or name of an HTTP proxy is expected");
+    check("global\n ocsp-update.mindelay 0", "not a number from 1");
+    check("frontend f\n bind :1 ssl crt a ocsp-update maybe", "'maybe'");
     check(
         "backend b\n use-fcgi-app php\nfcgi-app php\n docroot /srv",
         "'use-fcgi-app' is not implemented yet",
@@ -667,4 +673,29 @@ proptest! {
         let shown = said(&text);
         prop_assert!(shown.len() < 1 << 20);
     }
+}
+
+#[test]
+fn certificates_of_a_frontend_go_to_its_tls_lines() {
+    let proxy = proxy(
+        "frontend f\n mode tcp\n ssl-f-use crt a.pem sigalgs RSA+SHA256 no-alpn\n bind :1 ssl\n bind :2\n crt b.pem\n",
+    );
+    let list = |at: usize| proxy.binds[at].ssl.as_ref().and_then(|ssl| ssl.frontend_list.clone());
+    let found = list(0).expect("a list");
+    assert_eq!(found.name, "@f");
+    assert_eq!(found.lines, [vec!["a.pem", "sigalgs", "RSA+SHA256", "no-alpn"], vec!["b.pem"]]);
+    assert!(list(1).is_none());
+}
+
+#[test]
+fn ocsp_updates() {
+    let global = config(
+        "global\n ocsp-update.mode on\n ocsp-update.mindelay 10\n tune.ssl.ocsp-update.maxdelay 60\n \
+         ocsp-update.httpproxy proxy.example\n",
+    )
+    .global;
+    assert!(global.ocsp_update.mode && !global.ocsp_update.disable);
+    assert_eq!(global.ocsp_update.mindelay, Duration::from_secs(10));
+    assert_eq!(global.ocsp_update.maxdelay, Duration::from_secs(60));
+    assert_eq!(global.ocsp_update.httpproxy, Some(("proxy.example".to_owned(), 80)));
 }
