@@ -3,6 +3,7 @@
 
 mod configuration;
 mod deflate;
+mod dns_answer;
 mod h1;
 mod h2;
 mod message;
@@ -14,6 +15,7 @@ mod tls;
 
 pub use configuration::configuration;
 pub use deflate::deflate;
+pub use dns_answer::dns_answer;
 pub use h1::{h1_body, h1_request, h1_response};
 pub use h2::{h2_client, h2_pair, h2_server};
 pub use message::message;
@@ -30,6 +32,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("configuration", configuration),
     ("deflate", deflate),
+    ("dns_answer", dns_answer),
     ("h1_body", h1_body),
     ("h1_request", h1_request),
     ("h1_response", h1_response),

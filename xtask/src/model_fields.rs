@@ -29,21 +29,7 @@ const CHECKED: &[(&str, &str)] = &[
 ];
 
 /// Fields of keywords that are accepted and not obeyed yet: this list only gets shorter.
-const PRETENDING: &[&str] = &[
-    "Config.mailers",
-    "Resolvers.nameservers",
-    "Resolvers.parse_resolv_conf",
-    "Resolvers.accepted_payload_size",
-    "Resolvers.resolve_retries",
-    "Resolvers.timeout_resolve",
-    "Resolvers.timeout_retry",
-    "Resolvers.hold_nx",
-    "Resolvers.hold_refused",
-    "Resolvers.hold_timeout",
-    "Resolvers.hold_other",
-    "Resolvers.hold_valid",
-    "Resolvers.hold_obsolete",
-];
+const PRETENDING: &[&str] = &[];
 
 /// The sources seen so far.
 #[derive(Default)]

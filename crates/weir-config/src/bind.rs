@@ -276,7 +276,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("ca-sign-file", "<file>", "Authority that generated certificates are signed with", How::NotYet),
+    entry(
+        "ca-sign-file",
+        "<file>",
+        "Authority that generated certificates are signed with",
+        How::Bind(|d, a| {
+            d.ssl.ca_sign_file = Some(d.file(a, d.global.ca_base.as_ref())?);
+            Ok(())
+        }),
+    ),
     entry("ca-sign-pass", "<passphrase>", "Passphrase of the signing key", How::NotYet),
     entry(
         "ca-verify-file",
@@ -314,7 +322,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("client-sigalgs", "<sigalgs>", "Signature algorithms of client certificates", How::NotYet),
+    entry(
+        "client-sigalgs",
+        "<sigalgs>",
+        "Signature algorithms of client certificates",
+        How::Bind(|d, a| {
+            d.ssl.client_sigalgs = Some(a.text("signature algorithms")?);
+            Ok(())
+        }),
+    ),
     entry(
         "crl-file",
         "<file>",
@@ -407,7 +423,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     entry("force-tlsv11", "", "TLS 1.1 only", How::Bind(|d, _| force(d, "force-tlsv11"))),
     entry("force-tlsv12", "", "TLS 1.2 only", How::Bind(|d, _| force(d, "force-tlsv12"))),
     entry("force-tlsv13", "", "TLS 1.3 only", How::Bind(|d, _| force(d, "force-tlsv13"))),
-    entry("generate-certificates", "", "Certificates made for unknown names", How::NotYet),
+    entry(
+        "generate-certificates",
+        "",
+        "Certificates made for unknown names",
+        How::Bind(|d, _| {
+            d.ssl.generate_certificates = true;
+            Ok(())
+        }),
+    ),
     entry(
         "gid",
         "<gid>",
@@ -620,7 +644,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Sockets that share the address: a number, by-thread, by-group",
         How::NoEffect("all threads take connections from one socket"),
     ),
-    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", How::NotYet),
+    entry(
+        "sigalgs",
+        "<sigalgs>",
+        "Signature algorithms accepted",
+        How::Bind(|d, a| {
+            d.ssl.sigalgs = Some(a.text("signature algorithms")?);
+            Ok(())
+        }),
+    ),
     entry(
         "ssl",
         "",
@@ -777,7 +809,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("ocsp-update", "<on|off>", "Updates the OCSP answers of the certificates", How::NotYet),
+    entry(
+        "ocsp-update",
+        "<on|off>",
+        "Updates the OCSP answers of the certificates",
+        How::Bind(|d, a| {
+            let word = a.need("on or off")?;
+            d.ssl.ocsp_update = Some(choice(word, "value", &[("on", true), ("off", false)])?);
+            Ok(())
+        }),
+    ),
 ];
 
 fn force(draft: &mut BindDraft<'_>, word: &str) -> Parsed {

@@ -7,8 +7,8 @@ use weir_rules::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Pos};
 
 use crate::model::{
-    BackendTarget, Balance, BindAddr, Config, LogAddress, LogTarget, Mode, Proto, Proxy, Server, ServerAddr,
-    Verify,
+    BackendTarget, Balance, BindAddr, Config, EmailAlert, LogAddress, LogTarget, Mode, Proto, Proxy, Server,
+    ServerAddr, Verify,
 };
 use crate::proxy::NO_PROXY;
 
@@ -32,6 +32,7 @@ impl Checker<'_> {
         self.resolvers();
         self.namespaces();
         self.guids();
+        self.email_alerts();
         self.references(references);
         self.global_logs();
         self.certificates();
@@ -121,16 +122,9 @@ impl Checker<'_> {
                     );
                     continue;
                 }
-                if proxy.mode == Mode::Tcp && target.mode == Mode::Http {
-                    let message = format!(
-                        "handing connections of tcp {} '{}' to http {} '{}' is not implemented yet",
-                        kind(proxy),
-                        proxy.name,
-                        kind(target),
-                        target.name
-                    );
-                    problems.push(Diagnostic::error(pos, message).hint("add 'mode http' to the frontend"));
-                } else if target.mode != proxy.mode {
+                // A tcp frontend's connection goes on in HTTP when its backend does.
+                let goes_on = proxy.mode == Mode::Tcp && target.mode == Mode::Http;
+                if target.mode != proxy.mode && !goes_on {
                     let (from, to) = (mode(proxy.mode), mode(target.mode));
                     let message = format!(
                         "{from} {} '{}' tries to use incompatible {to} {} '{}' in a '{keyword}' rule (see 'mode')",
@@ -246,6 +240,26 @@ impl Checker<'_> {
                 } else if !seen.insert(guid) {
                     problems.push(Diagnostic::error(pos, format!("the GUID '{guid}' is used twice")));
                 }
+            }
+        }
+        self.found.extend(problems);
+    }
+
+    fn email_alerts(&mut self) {
+        let mut problems = Vec::new();
+        for proxy in self.proxies.iter() {
+            let alert = &proxy.email_alert;
+            match alert.complete() {
+                Some((.., name)) if !self.config.mailers.contains_key(name) => {
+                    problems.push(Diagnostic::error(proxy.pos, format!("unable to find mailers '{name}'")));
+                }
+                None if *alert != EmailAlert::default() => {
+                    let message =
+                        format!("'email-alert' is ignored in '{}': something is missing", proxy.name);
+                    let hint = "it needs 'email-alert from', 'email-alert to' and 'email-alert mailers'";
+                    problems.push(Diagnostic::warning(proxy.pos, message).hint(hint));
+                }
+                _ => {}
             }
         }
         self.found.extend(problems);
@@ -551,7 +565,8 @@ impl Checker<'_> {
     /// What needs HTTP is ignored elsewhere, with a warning.
     fn layer7(&mut self, index: usize) {
         let proxy = &mut self.proxies[index];
-        if proxy.mode == Mode::Http {
+        let switches = proxy.tcp_request_content.iter().any(|rule| rule.keyword == "switch-mode");
+        if proxy.mode == Mode::Http || (proxy.frontend && switches) {
             return;
         }
         let (pos, name, what) = (proxy.pos, proxy.name.clone(), kind(proxy));
@@ -631,8 +646,8 @@ impl Checker<'_> {
         let mut problems = Vec::new();
         for bind in &proxy.binds {
             let Some(ssl) = &bind.ssl else { continue };
-            let certificates = !ssl.crt.is_empty() || !ssl.crt_list.is_empty() || !ssl.default_crt.is_empty();
-            if !certificates {
+            let named = [&ssl.crt, &ssl.crt_list, &ssl.default_crt].iter().any(|files| !files.is_empty());
+            if !named && ssl.frontend_list.is_none() {
                 let message = format!(
                     "no SSL certificate specified for a bind line of {} '{}'",
                     kind(proxy),

@@ -7,15 +7,18 @@ use std::time::Duration;
 
 use weir_rules::{Diagnostic, Expr, LogFormat, Place, Scope, Shared, Word};
 
-use crate::args::{Args, Parsed, Prefix, choice, fail, fail_hint};
+use crate::address::{self, Host, Port};
+use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, How, Keyword, Places, keyword};
 use crate::model::{
-    CloseSpread, CpuAffinity, CpuKind, CpuNumbers, CpuPolicy, Cpus, Global, SslBind, UnixBind, Verify,
+    AcceptFamily, CloseSpread, CpuAffinity, CpuKind, CpuNumbers, CpuPolicy, Cpus, Global, SslBind, UnixBind,
+    Verify,
 };
 use crate::proxy::logging;
 use crate::status_set::StatusSet;
 use crate::tls;
+use crate::tune::ocsp_delay;
 use crate::units::Unit;
 
 /// Most threads.
@@ -59,6 +62,22 @@ fn text(args: &mut Args<'_>) -> Parsed<Option<String>> {
     Ok(Some(text))
 }
 
+/// The address of an HTTP proxy, with port 80 unless it says another.
+fn http_proxy(word: &Word) -> Parsed<(String, u16)> {
+    let parsed =
+        address::parse(&word.as_str()).map_err(|message| vec![Diagnostic::error(word.pos, message)])?;
+    let port = match parsed.port {
+        Port::Fixed(port) => port,
+        Port::Absent => 80,
+        Port::Offset(_) | Port::Range(..) => return fail(word.pos, "one port is expected"),
+    };
+    match &parsed.host {
+        Host::Ip(ip) => Ok((ip.to_string(), port)),
+        Host::Name(name) => Ok((name.clone(), port)),
+        _ => fail(word.pos, "the address or name of an HTTP proxy is expected"),
+    }
+}
+
 fn last<T>(value: T, args: &Args<'_>) -> Parsed<T> {
     args.end()?;
     Ok(value)
@@ -71,6 +90,23 @@ fn flag(args: &Args<'_>) -> Parsed<bool> {
 
 /// Threads of a group, and groups: a machine word of them, as in HAProxy.
 const WORD: usize = 64;
+
+/// `dns-accept-family ipv4|ipv6|auto[,...]`
+fn dns_accept_family(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
+    let word = args.need("ipv4, ipv6 or auto")?;
+    let mut family = None;
+    for name in args::list(word) {
+        family = Some(match (name.as_slice(), family) {
+            (b"auto", _) => AcceptFamily::Auto,
+            (b"ipv4", None | Some(AcceptFamily::V4)) => AcceptFamily::V4,
+            (b"ipv6", None | Some(AcceptFamily::V6)) => AcceptFamily::V6,
+            (b"ipv4" | b"ipv6", _) => AcceptFamily::Both,
+            _ => return Err(vec![Diagnostic::unknown("family", word, ["ipv4", "ipv6", "auto"])]),
+        });
+    }
+    draft.global.dns_accept_family = family.unwrap_or_default();
+    args.end()
+}
 
 /// `cpu-map [auto:]GROUPS[/THREADS] CPUS...`
 fn cpu_map(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
@@ -561,7 +597,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         How::Never(NO_DETECTION),
     ),
     entry("deviceatlas-separator", "<char>", "Device detection by DeviceAtlas", How::Never(NO_DETECTION)),
-    entry("dns-accept-family", "<family>", "Address families accepted from name servers", How::NotYet),
+    entry(
+        "dns-accept-family",
+        "<family>[,<family>]",
+        "Address families accepted from name servers",
+        How::Global(dns_accept_family),
+    ),
     entry(
         "expose-deprecated-directives",
         "",
@@ -701,7 +742,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     )
     .negatable(),
-    entry("issuers-chain-path", "<dir>", "Folder of certificates of authorities", How::NotYet),
+    entry(
+        "issuers-chain-path",
+        "<dir>",
+        "Folder of certificates of authorities",
+        How::Global(|d, a| {
+            d.global.issuers_chain_path = Some(a.text("a folder")?.into());
+            a.end()
+        }),
+    ),
     entry("jwt.decrypt_alg_list", "<algs>", "Key algorithms allowed for encrypted tokens", How::NotYet),
     entry("jwt.decrypt_enc_list", "<algs>", "Content algorithms allowed for encrypted tokens", How::NotYet),
     entry(
@@ -813,28 +862,39 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "ocsp-update.disable",
         "<on|off>",
         "Turns OCSP updates off",
-        How::NoEffect("OCSP answers are never fetched"),
+        How::Global(|d, a| {
+            d.global.ocsp_update.disable = a.switch()?;
+            a.end()
+        }),
     ),
-    entry("ocsp-update.httpproxy", "<addr>", "Proxy for OCSP updates", How::NotYet),
+    entry(
+        "ocsp-update.httpproxy",
+        "<addr>",
+        "Proxy for OCSP updates",
+        How::Global(|d, a| {
+            d.global.ocsp_update.httpproxy = Some(http_proxy(a.need("an address")?)?);
+            a.end()
+        }),
+    ),
     entry(
         "ocsp-update.maxdelay",
         "<number>",
         "Longest time between OCSP updates, seconds",
-        How::NoEffect("OCSP answers are never fetched"),
+        How::Global(|d, a| ocsp_delay(a, &mut d.global.ocsp_update.maxdelay)),
     ),
     entry(
         "ocsp-update.mindelay",
         "<number>",
         "Shortest time between OCSP updates, seconds",
-        How::NoEffect("OCSP answers are never fetched"),
+        How::Global(|d, a| ocsp_delay(a, &mut d.global.ocsp_update.mindelay)),
     ),
     entry(
         "ocsp-update.mode",
         "<on|off>",
         "Default of ocsp-update",
-        How::Global(|_, a| match a.peek() {
-            Some(word) if a.switch()? => Err(keywords::not_yet(word, "ocsp-update.mode on")),
-            _ => a.end(),
+        How::Global(|d, a| {
+            d.global.ocsp_update.mode = a.switch()?;
+            a.end()
         }),
     ),
     entry(
@@ -901,7 +961,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "ssl-default-bind-client-sigalgs",
         "<sigalgs>",
         "Signature algorithms of client certificates",
-        How::NotYet,
+        How::Global(|d, a| {
+            d.global.ssl_default_bind.client_sigalgs = text(a)?;
+            Ok(())
+        }),
     ),
     entry(
         "ssl-default-bind-curves",
@@ -918,7 +981,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "TLS options of bind lines",
         How::Global(ssl_bind_options),
     ),
-    entry("ssl-default-bind-sigalgs", "<sigalgs>", "Signature algorithms of bind lines", How::NotYet),
+    entry(
+        "ssl-default-bind-sigalgs",
+        "<sigalgs>",
+        "Signature algorithms of bind lines",
+        How::Global(|d, a| {
+            d.global.ssl_default_bind.sigalgs = text(a)?;
+            Ok(())
+        }),
+    ),
     entry(
         "ssl-default-server-ciphers",
         "<ciphers>",
@@ -941,7 +1012,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "ssl-default-server-client-sigalgs",
         "<sigalgs>",
         "Signature algorithms for our certificates",
-        How::NotYet,
+        How::Global(|d, a| {
+            d.global.ssl_default_server.client_sigalgs = text(a)?;
+            Ok(())
+        }),
     ),
     entry(
         "ssl-default-server-curves",
@@ -958,7 +1032,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "TLS options of server lines",
         How::Global(ssl_server_options),
     ),
-    entry("ssl-default-server-sigalgs", "<sigalgs>", "Signature algorithms of server lines", How::NotYet),
+    entry(
+        "ssl-default-server-sigalgs",
+        "<sigalgs>",
+        "Signature algorithms of server lines",
+        How::Global(|d, a| {
+            d.global.ssl_default_server.sigalgs = text(a)?;
+            Ok(())
+        }),
+    ),
     entry(
         "ssl-dh-param-file",
         "<file>",

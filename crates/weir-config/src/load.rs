@@ -179,13 +179,8 @@ fn small_sections(
             found.push(refused);
             continue;
         }
-        let without_effect = [
-            (SectionKind::FcgiApp, "requests do not reach it"),
-            (SectionKind::Mailers, "no mail is sent"),
-            (SectionKind::Resolvers, "names are looked up by the system, at start"),
-        ];
-        if let Some((_, what)) = without_effect.iter().find(|(without, _)| *without == kind) {
-            let message = format!("section '{}' is checked, but not implemented yet: {what}", kind.word());
+        if kind == SectionKind::FcgiApp {
+            let message = "section 'fcgi-app' is checked, but not implemented yet: requests do not reach it";
             found.push(Diagnostic::warning(section.pos, message));
         }
         if !seen.insert((kind, &section.name)) && kind != SectionKind::Traces {

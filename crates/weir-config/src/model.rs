@@ -35,8 +35,8 @@ pub struct Config {
     pub rings: BTreeMap<String, Ring>,
     /// `log-forward` sections in their order.
     pub log_forwards: Vec<LogForward>,
-    /// `mailers` sections by name: mailers with their addresses.
-    pub mailers: BTreeMap<String, Vec<(String, SocketAddr)>>,
+    /// `mailers` sections by name.
+    pub mailers: BTreeMap<String, Mailers>,
     /// `healthcheck` sections by name.
     pub healthchecks: BTreeMap<String, Checks>,
     /// `crt-store` sections: certificates that `crt @store/name` names.
@@ -85,6 +85,49 @@ pub struct Peers {
     pub tables: Vec<StickTable>,
 }
 
+/// `mailers NAME`
+#[derive(Debug, Clone)]
+pub struct Mailers {
+    /// Names and addresses of its mail servers: each gets every mail.
+    pub servers: Vec<(String, SocketAddr)>,
+    /// `timeout mail`
+    pub timeout_mail: Duration,
+}
+
+impl Default for Mailers {
+    fn default() -> Self {
+        Self { servers: Vec::new(), timeout_mail: Duration::from_secs(10) }
+    }
+}
+
+/// `email-alert ...`
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each field is the email-alert keyword of the same name")]
+pub struct EmailAlert {
+    pub from: Option<String>,
+    pub to: Option<String>,
+    /// Name of a `mailers` section.
+    pub mailers: Option<String>,
+    /// Syslog level: less important events are not mailed.
+    pub level: u8,
+    pub myhostname: Option<String>,
+}
+
+impl Default for EmailAlert {
+    fn default() -> Self {
+        const ALERT: u8 = 1;
+        Self { from: None, to: None, mailers: None, level: ALERT, myhostname: None }
+    }
+}
+
+impl EmailAlert {
+    /// Sender, receiver and mailers: no mail is sent without all of them.
+    #[must_use]
+    pub fn complete(&self) -> Option<(&str, &str, &str)> {
+        Some((self.from.as_deref()?, self.to.as_deref()?, self.mailers.as_deref()?))
+    }
+}
+
 /// `resolvers NAME`
 #[derive(Debug, Clone)]
 #[allow(missing_docs, reason = "each field is the resolvers keyword of the same name")]
@@ -103,6 +146,83 @@ pub struct Resolvers {
     pub hold_other: Duration,
     pub hold_valid: Duration,
     pub hold_obsolete: Duration,
+}
+
+impl Resolvers {
+    /// A section with nothing in it.
+    pub(crate) fn new(name: &str, pos: Pos) -> Self {
+        let second = Duration::from_secs(1);
+        Self {
+            name: name.to_owned(),
+            pos,
+            nameservers: Vec::new(),
+            parse_resolv_conf: false,
+            accepted_payload_size: 512,
+            resolve_retries: 3,
+            timeout_resolve: second,
+            timeout_retry: second,
+            hold_nx: 30 * second,
+            hold_refused: 30 * second,
+            hold_timeout: 30 * second,
+            hold_other: 30 * second,
+            hold_valid: 10 * second,
+            hold_obsolete: Duration::ZERO,
+        }
+    }
+
+    /// A section with the system's name servers.
+    #[must_use]
+    pub fn of_system(name: &str) -> Self {
+        Self { parse_resolv_conf: true, ..Self::new(name, Pos::default()) }
+    }
+}
+
+/// `dns-accept-family`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AcceptFamily {
+    /// IPv4, and IPv6 where the system has a route for it.
+    #[default]
+    Auto,
+    /// Only IPv4.
+    V4,
+    /// Only IPv6.
+    V6,
+    /// Both.
+    Both,
+}
+
+/// An address and how many of its first bits count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    addr: IpAddr,
+    bits: u32,
+}
+
+impl Network {
+    /// `ADDRESS[/BITS]`
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (addr, bits) = match text.split_once('/') {
+            Some((addr, bits)) => (addr, Some(bits.parse().ok()?)),
+            None => (text, None),
+        };
+        let addr: IpAddr = addr.parse().ok()?;
+        let most = if addr.is_ipv4() { 32 } else { 128 };
+        let bits = bits.unwrap_or(most);
+        (bits <= most).then_some(Self { addr, bits })
+    }
+
+    /// Whether an address is in it.
+    #[must_use]
+    pub fn contains(&self, addr: IpAddr) -> bool {
+        // Shifted by all of its bits a number is 0.
+        let same = |a: u128, b: u128, width: u32| (a ^ b).checked_shr(width - self.bits).unwrap_or(0) == 0;
+        match (self.addr, addr) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => same(own.to_bits().into(), other.to_bits().into(), 32),
+            (IpAddr::V6(own), IpAddr::V6(other)) => same(own.to_bits(), other.to_bits(), 128),
+            _ => false,
+        }
+    }
 }
 
 /// A name server.
@@ -184,6 +304,7 @@ pub struct CrtLoad {
     pub alias: Option<String>,
     pub ocsp: Option<PathBuf>,
     pub issuer: Option<PathBuf>,
+    pub ocsp_update: Option<bool>,
 }
 
 impl CrtLoad {
@@ -248,6 +369,8 @@ pub struct Global {
     pub ssl_default_server: SslServer,
     pub ca_base: Option<PathBuf>,
     pub crt_base: Option<PathBuf>,
+    pub issuers_chain_path: Option<PathBuf>,
+    pub ocsp_update: OcspUpdate,
     pub tune: Tune,
     /// `proc.` variables set by `set-var` (an expression) and `set-var-fmt` (a log format).
     pub set_vars: Vec<(Vec<u8>, StartValue)>,
@@ -280,6 +403,7 @@ pub struct Global {
     pub mworker_max_reloads: Option<u32>,
     pub thread_groups: u32,
     pub thread_hard_limit: Option<usize>,
+    pub dns_accept_family: AcceptFamily,
     /// Threads share ports by binding each on its own (`noreuseport` turns it off).
     pub reuseport: bool,
     /// `http-err-codes`; 400 to 499 without.
@@ -409,6 +533,7 @@ pub struct Tune {
     pub idle_pool_shared: bool,
     /// Longest record's plaintext, always; 0 for no limit.
     pub ssl_hard_maxrecord: usize,
+    pub ssl_ctx_cache_size: usize,
     pub cli_max_payload_size: Option<usize>,
     pub stick_counters: usize,
     pub client_sockets: SocketBuffers,
@@ -473,6 +598,7 @@ impl Default for Tune {
             ssl_lifetime: Duration::from_secs(300),
             idle_pool_shared: true,
             ssl_hard_maxrecord: 0,
+            ssl_ctx_cache_size: 1000,
             cli_max_payload_size: None,
             stick_counters: 3,
             client_sockets: SocketBuffers::default(),
@@ -556,8 +682,9 @@ pub struct Proxy {
     pub retry_on: RetryOn,
     pub http_reuse: HttpReuse,
     pub checks: Checks,
-    pub source: Option<SocketAddr>,
+    pub source: Source,
     pub load_server_state: Option<StateOrigin>,
+    pub email_alert: EmailAlert,
     pub hash_balance_factor: u32,
 
     // both
@@ -598,8 +725,30 @@ pub struct Proxy {
     pub external_check_path: Option<String>,
     /// `dynamic-cookie-key`
     pub dynamic_cookie_key: Option<Vec<u8>>,
-    /// `source ... usesrc` and `source ... interface` of the proxy.
-    pub source_interface: Option<String>,
+}
+
+/// Where connections to a server come from (`source`); what is not said, the system chooses.
+#[derive(Debug, Clone, Default)]
+pub struct Source {
+    /// The address; port 0 where the system chooses one.
+    pub address: Option<SocketAddr>,
+    /// An address that need not be this machine's (`usesrc`).
+    pub foreign: Option<ForeignSource>,
+    /// The interface they leave by.
+    pub interface: Option<String>,
+}
+
+/// `source ... usesrc`
+#[derive(Debug, Clone)]
+pub enum ForeignSource {
+    /// This one.
+    Address(SocketAddr),
+    /// The client's address and port.
+    Client,
+    /// The client's address.
+    ClientIp,
+    /// An address that a request's field has: `hdr_ip(NAME[,OCCURRENCE])`.
+    Field(Arc<Expr>),
 }
 
 /// `load-server-state-from-file`
@@ -790,6 +939,47 @@ pub struct SslBind {
     pub ca_ignore_err: Option<String>,
     pub prefer_client_ciphers: bool,
     pub no_ca_names: bool,
+    pub sigalgs: Option<String>,
+    pub client_sigalgs: Option<String>,
+    pub generate_certificates: bool,
+    pub ca_sign_file: Option<PathBuf>,
+    pub ocsp_update: Option<bool>,
+    /// The frontend's own certificates (`ssl-f-use`), as lines of a crt-list.
+    pub frontend_list: Option<Arc<FrontendList>>,
+}
+
+/// Certificates that a frontend names for all its bind lines with TLS.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FrontendList {
+    /// What commands call it: `@` and the frontend's name.
+    pub name: String,
+    /// Words of each `ssl-f-use` line, the certificate's file first.
+    pub lines: Vec<Vec<String>>,
+}
+
+/// `ocsp-update.*`
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each field is the keyword of the same name")]
+pub struct OcspUpdate {
+    pub disable: bool,
+    /// Default for certificates whose line does not say it.
+    pub mode: bool,
+    pub mindelay: Duration,
+    pub maxdelay: Duration,
+    /// Host and port.
+    pub httpproxy: Option<(String, u16)>,
+}
+
+impl Default for OcspUpdate {
+    fn default() -> Self {
+        Self {
+            disable: false,
+            mode: false,
+            mindelay: Duration::from_secs(300),
+            maxdelay: Duration::from_secs(3600),
+            httpproxy: None,
+        }
+    }
 }
 
 /// `verify none|optional|required`
@@ -816,6 +1006,8 @@ pub struct SslServer {
     pub ciphers: Option<String>,
     pub ciphersuites: Option<String>,
     pub curves: Option<String>,
+    pub sigalgs: Option<String>,
+    pub client_sigalgs: Option<String>,
     pub no_ssl_reuse: bool,
     pub no_tls_tickets: bool,
     /// `sni-auto` was turned off (`no-sni-auto`).
@@ -879,8 +1071,7 @@ pub struct Server {
     pub alpn: Option<Vec<Vec<u8>>>,
     pub proto: Option<Proto>,
     pub send_proxy: Option<SendProxy>,
-    pub source: Option<SocketAddr>,
-    pub interface: Option<String>,
+    pub source: Source,
     pub namespace: Option<String>,
     /// `tcp-md5sig`
     pub md5_key: Option<String>,
@@ -919,6 +1110,12 @@ pub struct Server {
     /// Left out of stickiness (`non-stick`).
     pub non_stick: bool,
     pub resolve_prefer: Option<String>,
+    /// `resolve-net`: addresses in these networks are preferred.
+    pub resolve_net: Vec<Network>,
+    /// `resolve-opts allow-dup-ip`: may have the address of another server of the same name.
+    pub resolve_allow_dup_ip: bool,
+    /// `resolve-opts ignore-weight`: keeps its weight, whatever SRV records say.
+    pub resolve_ignore_weight: bool,
     pub init_state: Option<String>,
 }
 

@@ -14,8 +14,8 @@ use crate::bind;
 use crate::global::NO_ACME;
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
 use crate::model::{
-    Bind, Cache, CrtLoad, CrtStore, Global, LogForward, LogHost, LogWire, Nameserver, Peers, Resolvers, Ring,
-    Server,
+    Bind, Cache, CrtLoad, CrtStore, Global, LogForward, LogHost, LogWire, Mailers, Nameserver, Peers,
+    Resolvers, Ring, Server,
 };
 use crate::proxy::{self, errors, logging, stick};
 use crate::server::{ServerDraft, parse_address, socket_address};
@@ -42,7 +42,7 @@ pub(crate) struct SectionDraft<'a> {
     pub(crate) resolvers: Resolvers,
     pub(crate) ring: Ring,
     pub(crate) log_forward: LogForward,
-    pub(crate) mailers: Vec<(String, std::net::SocketAddr)>,
+    pub(crate) mailers: Mailers,
     pub(crate) crt_store: CrtStore,
     pub(crate) warnings: Vec<Diagnostic>,
     name: String,
@@ -78,22 +78,7 @@ impl<'a> SectionDraft<'a> {
                 max_secondary_entries: 10,
             },
             peers: Peers { name: name.clone(), pos, ..Peers::default() },
-            resolvers: Resolvers {
-                name: name.clone(),
-                pos,
-                nameservers: Vec::new(),
-                parse_resolv_conf: false,
-                accepted_payload_size: 512,
-                resolve_retries: 3,
-                timeout_resolve: second,
-                timeout_retry: second,
-                hold_nx: 30 * second,
-                hold_refused: 30 * second,
-                hold_timeout: 30 * second,
-                hold_other: 30 * second,
-                hold_valid: 10 * second,
-                hold_obsolete: Duration::ZERO,
-            },
+            resolvers: Resolvers::new(&name, pos),
             ring: Ring {
                 name: name.clone(),
                 pos,
@@ -107,7 +92,7 @@ impl<'a> SectionDraft<'a> {
                 servers: Vec::new(),
             },
             log_forward: LogForward { name: name.clone(), pos, maxconn: 10, ..LogForward::default() },
-            mailers: Vec::new(),
+            mailers: Mailers::default(),
             crt_store: CrtStore { name: name.clone(), loads: Vec::new() },
             warnings: Vec::new(),
             scope: Scope::new(shared, &name),
@@ -270,8 +255,9 @@ fn nameserver(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
     if d.resolvers.nameservers.iter().any(|other| *name == other.name.as_str()) {
         return fail(name.pos, format!("name server '{}' is declared twice", name.as_str()));
     }
-    let mut draft = d.default_server.clone();
-    draft.words(a, &mut d.scope, d.global)?;
+    if let Some(word) = a.peek() {
+        return Err(keywords::not_yet(word, "words of servers after the address of a name server"));
+    }
     d.resolvers.nameservers.push(Nameserver { name: name.as_str().into_owned(), addr, tcp });
     Ok(())
 }
@@ -324,9 +310,7 @@ fn load(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
             }
             b"ocsp-update" => {
                 let value = a.value_of(word, "on or off")?;
-                if choice(value, "value", &[("on", true), ("off", false)])? {
-                    return Err(keywords::not_yet(value, "ocsp-update on"));
-                }
+                load.ocsp_update = Some(choice(value, "value", &[("on", true), ("off", false)])?);
             }
             b"acme" | b"domains" | b"ips" => {
                 return Err(keywords::not_yet(word, &format!("load ... {}", word.as_str())));
@@ -633,11 +617,20 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         How::Section(|d, a| {
             let name = a.text("a name and an address")?;
             let addr = socket_address(a.need("an address")?, 25)?;
-            d.mailers.push((name, addr));
+            d.mailers.servers.push((name, addr));
             a.end()
         }),
     ),
-    entry("timeout mail", Places::MAILERS, "<time>", "Longest time for sending a mail", How::NotYet),
+    entry(
+        "timeout mail",
+        Places::MAILERS,
+        "<time>",
+        "Longest time for sending a mail",
+        How::Section(|d, a| {
+            d.mailers.timeout_mail = a.time()?;
+            a.end()
+        }),
+    ),
     // ring
     entry(
         "backing-file",

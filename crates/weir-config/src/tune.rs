@@ -31,6 +31,15 @@ const NO_QUIC: &str = "there is no QUIC";
 const MEMORY: &str = "memory is bounded per connection instead";
 const SCHEDULER: &str = "the scheduler decides";
 
+/// Most generated certificates that can be kept: each takes some kilobytes.
+const MOST_GENERATED: usize = 1_000_000;
+
+/// A delay between OCSP updates in seconds.
+pub(crate) fn ocsp_delay(args: &mut Args<'_>, field: &mut Duration) -> Parsed {
+    *field = Duration::from_secs(u64::from(args.number(1..=u32::MAX)?));
+    args.end()
+}
+
 /// Reads a size and stores it.
 fn size(
     draft: &mut GlobalDraft<'_>,
@@ -594,15 +603,23 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.ssl.ocsp-update.maxdelay",
         "<number>",
         "Longest time between OCSP updates, seconds",
-        How::NoEffect("OCSP answers are never fetched"),
+        How::Global(|d, a| ocsp_delay(a, &mut d.global.ocsp_update.maxdelay)),
     ),
     entry(
         "tune.ssl.ocsp-update.mindelay",
         "<number>",
         "Shortest time between OCSP updates, seconds",
-        How::NoEffect("OCSP answers are never fetched"),
+        How::Global(|d, a| ocsp_delay(a, &mut d.global.ocsp_update.mindelay)),
     ),
-    entry("tune.ssl.ssl-ctx-cache-size", "<number>", "Generated certificates kept", How::NotYet),
+    entry(
+        "tune.ssl.ssl-ctx-cache-size",
+        "<number>",
+        "Generated certificates kept",
+        How::Global(|d, a| {
+            d.global.tune.ssl_ctx_cache_size = a.number(0..=MOST_GENERATED)?;
+            a.end()
+        }),
+    ),
     entry(
         "tune.takeover-other-tg-connections",
         "<mode>",

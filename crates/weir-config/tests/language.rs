@@ -321,7 +321,7 @@ fn small_sections() {
     assert_eq!(config.rings["g"].servers[0].log_proto, LogFraming::OctetCount);
     assert!(config.log_forwards[0].dgram_binds[0].datagram);
     assert_eq!(config.crt_stores[0].loads[0].crt.to_str(), Some("/certs/a.pem"));
-    assert_eq!(config.mailers["m"].len(), 1);
+    assert_eq!(config.mailers["m"].servers.len(), 1);
 }
 
 #[test]
@@ -419,8 +419,8 @@ fn what_is_wrong_is_said() {
     check("backend b\n dispatch 127.0.0.1:80", "use 'server' with this address");
     check("backend b\n option transparent", "use a server with the address 0.0.0.0");
     check(
-        "frontend f\n mode tcp\n bind :80\n default_backend b\nbackend b\n mode http",
-        "handing connections of tcp frontend 'f' to http backend 'b' is not implemented yet",
+        "frontend f\n mode tcp\n tcp-request content switch-mode smtp",
+        "'switch-mode' cannot switch to 'smtp'",
     );
     check(
         "backend b\n mode http\n compression algo gzip\n filter compression\n filter cache c\ncache c\n total-max-size 4",

@@ -30,6 +30,7 @@ use crate::reverse::Reversed;
 use crate::server_tls::Acceptor;
 use crate::state::{ListenerState, Shared};
 use crate::stick_track;
+use crate::tcp::Switch;
 use crate::worker::Worker;
 use crate::{finish, reverse, tcp};
 
@@ -150,8 +151,31 @@ impl<'a> Client<'a> {
                         ClockHeld(Box::pin(h2::serve(&mut client, edge))).await;
                     }
                 }
-                _ => Box::pin(tcp::serve(&client, edge)).await,
+                _ => Box::pin(client.tcp(edge)).await,
             }
+        }
+    }
+
+    /// Bytes both ways, unless the first ones turn out to be HTTP's.
+    async fn tcp(&mut self, edge: Box<H1Edge>) {
+        let Some(Switch { mut exchange, version }) = tcp::serve(self, edge).await else { return };
+        let Edge::H1(edge) = &mut exchange.client else { return };
+        edge.end_tunnel();
+        let version = match version {
+            Some(version) => version,
+            None => self.version(edge).await,
+        };
+        if version == 2 {
+            // Its streams are exchanges of their own.
+            if let Edge::H1(edge) = finish::dissolve(exchange) {
+                ClockHeld(Box::pin(h2::serve(self, edge))).await;
+            }
+            return;
+        }
+        self.session = Rc::new(upgraded(&self.session, version));
+        exchange.txn.session = Rc::clone(&self.session);
+        if let Some(edge) = self.h1_switched(exchange).await {
+            ClockHeld(Box::pin(h2::serve(self, edge))).await;
         }
     }
 
@@ -400,8 +424,8 @@ async fn receive_header<T, E>(
     .await
 }
 
-/// The session of a connection that began as HTTP/1.
-fn upgraded(session: &Session) -> Session {
+/// The session of a connection that began in another version of HTTP, or in TCP mode.
+fn upgraded(session: &Session, version: u8) -> Session {
     let mut upgraded = placeholder(session);
     upgraded.src.set(session.src.get());
     upgraded.dst.set(session.dst.get());
@@ -415,7 +439,7 @@ fn upgraded(session: &Session) -> Session {
     upgraded.vars = RefCell::new(session.vars.take());
     upgraded.tracked = RefCell::new(session.tracked.take());
     upgraded.log_level.set(session.log_level.get());
-    upgraded.http_major = 2;
+    upgraded.http_major = version;
     upgraded
 }
 

@@ -53,6 +53,15 @@ pub(crate) async fn finish(mut x: Box<Exchange>, stop: Option<Stop>) -> Finished
     Finished { keep, silent, client: x.client, request: x.txn.request }
 }
 
+/// Ends an exchange that was none, as if it had never been; its edge goes on.
+pub(crate) fn dissolve(mut x: Box<Exchange>) -> Edge {
+    if x.in_backend {
+        x.worker.state(x.back).back_current.leave();
+    }
+    stick_track::transaction_ends(&x.worker.shared, &mut x.txn);
+    x.client
+}
+
 /// Sends an answer made here.
 async fn answer(x: &mut Exchange, reply: Reply) {
     let Reply { response, body } = reply;

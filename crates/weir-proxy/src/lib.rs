@@ -83,6 +83,10 @@ mod server_tls;
 
 pub mod certificates;
 
+pub mod ocsp;
+
+pub mod trust;
+
 // State.
 
 pub mod counters;
@@ -120,6 +124,10 @@ pub mod check;
 pub mod process_vars;
 
 mod resolve;
+
+pub mod dns;
+
+mod mail;
 
 mod saved_state;
 

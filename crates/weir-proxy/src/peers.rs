@@ -300,7 +300,7 @@ async fn call(group: &Group, server: &Arc<ServerState>, name: &str) -> io::Resul
     let hello = format!("{VERSION_LINE}\n{name}\n{} {} 1\n", group.local, group.shared.pid);
     let call = async {
         let options = ConnectOptions {
-            source: server.config.source,
+            source: server.config.source.address,
             namespace: server.namespace.clone(),
             md5_key: server.config.md5_key.clone(),
             ..ConnectOptions::default()

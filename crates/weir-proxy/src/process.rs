@@ -16,7 +16,7 @@ use weir_net::Stream;
 use weir_net::timers::now_ms;
 use weir_rules::{Reply, Txn};
 
-use crate::certificates::Certificates;
+use crate::certificates::{BindLine, Certificates};
 use crate::closing;
 use crate::connection::Entry;
 use crate::listeners::{Listening, Role};
@@ -27,7 +27,8 @@ use crate::server_tls::Acceptor;
 use crate::state::Shared;
 use crate::worker::Worker;
 use crate::{
-    accept, check, cpus, peers, process_vars, resolve, reverse, server_tls, sessions, stats_file, takeover,
+    accept, check, cpus, dns, mail, ocsp, peers, process_vars, resolve, reverse, server_tls, sessions,
+    stats_file, takeover,
 };
 
 /// What a client of the runtime socket may do, and how it is answered.
@@ -241,6 +242,15 @@ fn with_tls(shared: &Shared, listening: Vec<Listening>) -> Result<Vec<Place>, St
     let mut done = Vec::new();
     for one in listening {
         let acceptor = one.bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
+        if let (Some(acceptor), Role::Frontend(front)) = (&acceptor, &one.role) {
+            let pos = one.bind.pos;
+            let file = config.sources.get(pos.file as usize).map_or("", AsRef::as_ref);
+            let line = BindLine {
+                frontend: config.proxies.get(*front).map_or_else(String::new, |proxy| proxy.name.to_string()),
+                place: format!("{file}:{}", pos.line),
+            };
+            shared.certificates.name_line(line, acceptor.server());
+        }
         done.push((one, acceptor));
     }
     certificates.verdict().map(|()| done)
@@ -265,7 +275,10 @@ impl<'a> BindLines<'a> {
         }
         match Acceptor::new(config, ssl, &self.certificates.store) {
             Ok(new) => {
-                self.certificates.register(new.server());
+                if let Err(found) = self.certificates.register(new.server()) {
+                    self.errors.push(found);
+                    return None;
+                }
                 let new = Arc::new(new);
                 self.known.insert(same, Arc::clone(&new));
                 Some(new)
@@ -320,6 +333,10 @@ async fn serve(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thr
     if thread == 0 {
         worker.peers.replace(peers::start(&worker));
         hub::start(&worker);
+        shared.certificates.plan_updates();
+        tokio::task::spawn_local(ocsp::run(Rc::clone(&worker)));
+        dns::start(&worker);
+        mail::start(&worker);
     }
     for datagram in datagrams {
         tokio::task::spawn_local(forwarder::receive(Rc::clone(&worker), datagram));

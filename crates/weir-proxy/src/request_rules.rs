@@ -5,14 +5,13 @@ use std::rc::Rc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use weir_config::model::{Mode, Proxy, RestrictNames, Tune};
+use weir_config::model::{Proxy, RestrictNames, Tune};
 use weir_http::{Fields, Request, Response};
 use weir_rules::{Flow, Phase, Rule, Value, WaitFor, action, reply};
 
 use crate::counters::Counter;
 use crate::edge::{Body, EdgeError};
 use crate::exchange::{Exchange, Stop};
-use crate::resolve;
 
 /// Everything a frontend does with a request before a backend is chosen.
 pub(crate) async fn frontend(x: &mut Exchange) -> Result<(), Stop> {
@@ -29,7 +28,9 @@ pub(crate) async fn frontend(x: &mut Exchange) -> Result<(), Stop> {
         wait_for_body(x, time, usize::MAX).await?;
     }
     limit_rewriting(x);
-    apply(x, &proxy, &proxy.tcp_request_content, Phase::TcpRequestContent).await?;
+    if !x.inspected {
+        apply(x, &proxy, &proxy.tcp_request_content, Phase::TcpRequestContent).await?;
+    }
     crate::stick_track::content_tracked(&x.worker.shared, &x.txn);
     apply(x, &proxy, &proxy.http_request, Phase::HttpRequest).await?;
     apply(x, &proxy, &proxy.redirect, Phase::HttpRequest).await?;
@@ -139,7 +140,8 @@ pub(crate) async fn apply(x: &mut Exchange, proxy: &Proxy, rules: &[Rule], phase
     let mut from = 0;
     while !rules.is_empty() {
         match action::run(rules, from, &mut x.txn) {
-            Flow::Done | Flow::Allow => break,
+            // What is HTTP already needs no switch.
+            Flow::Done | Flow::Allow | Flow::Switch(_) => break,
             Flow::Wait { next, what } => {
                 Box::pin(wait(x, proxy, what)).await?;
                 from = next;
@@ -188,7 +190,9 @@ pub(crate) async fn stopped(x: &mut Exchange, proxy: &Proxy, flow: Flow, phase: 
             let services = std::sync::Arc::clone(&x.worker.services);
             Stop::Reply(Box::new(services.metrics(&x.worker.shared, &x.txn)))
         }
-        Flow::Done | Flow::Allow | Flow::Wait { .. } | Flow::CloseServer => Stop::Drop { silent: false },
+        Flow::Done | Flow::Allow | Flow::Wait { .. } | Flow::CloseServer | Flow::Switch(_) => {
+            Stop::Drop { silent: false }
+        }
     }
 }
 
@@ -206,9 +210,13 @@ async fn wait(x: &mut Exchange, proxy: &Proxy, what: WaitFor) -> Result<(), Stop
         }
         WaitFor::MoreData => wait_for_body(x, proxy.tcp_request_inspect_delay, 1).await,
         WaitFor::Handshake => Ok(()),
-        WaitFor::Resolve { var, host, family, .. } => {
-            let host = String::from_utf8_lossy(&host).into_owned();
-            let address = resolve::in_background(host, family).await;
+        WaitFor::Resolve { var, resolvers, host, family } => {
+            let host = String::from_utf8_lossy(&host);
+            let section = x.worker.shared.dns.section(&resolvers).cloned();
+            let address = match section {
+                Some(section) => section.resolve(&host, family != 4).await,
+                None => None,
+            };
             var.set(&mut x.txn, address.map(Value::Ip));
             Ok(())
         }
@@ -250,7 +258,7 @@ async fn receive_body(
     at_least: usize,
     limit: usize,
 ) -> Result<(), Stop> {
-    if x.worker.proxy(x.front).mode != Mode::Http {
+    if x.tunnel {
         return Ok(());
     }
     x.deadline.arm(time);

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_config::model::{BackendTarget, KeepAlive, Proxy};
+use weir_config::model::{BackendTarget, KeepAlive, Mode, Proxy};
 use weir_net::timers::now_ms;
 use weir_rules::Txn;
 use weir_rules::txn::ProxyName;
@@ -54,6 +54,11 @@ pub(crate) fn choose_backend(x: &mut Exchange) -> Result<(), Stop> {
         return Err(x.error(503));
     };
     enter(x, back);
+    if !x.tunnel && x.worker.proxy(back).mode != Mode::Http {
+        // A frontend in TCP mode whose connection went on in HTTP: manual, action `switch-mode`.
+        x.terminated(b'I', b'R');
+        return Err(x.error(500));
+    }
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicI8, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Relaxed, SeqCst},
 };
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -23,10 +23,12 @@ use crate::cache::Caches;
 use crate::certificates::Certificates;
 use crate::check::{Hub, Standing};
 use crate::counters::{Counter, Counters, Rate, Times};
+use crate::dns::Directory;
 use crate::farm::{Farm, Layout, NEVER, Picker};
 use crate::listeners;
 use crate::load::ProcessLoad;
 use crate::log::hub::LogHub;
+use crate::mail::Mailers;
 use crate::peers::{self, Remotes};
 use crate::pick::Held;
 pub use crate::queue::Queue;
@@ -50,6 +52,10 @@ pub struct Shared {
     pub caches: Caches,
     /// Other processes of each `peers` section.
     pub peers: Vec<Remotes>,
+    /// Mail servers.
+    pub(crate) mailers: Mailers,
+    /// Name servers.
+    pub dns: Directory,
     /// Worker threads.
     pub threads: usize,
     /// Soft stop has begun: no new connections, idle ones close.
@@ -374,6 +380,8 @@ pub struct ServerState {
     pub down_time_s: AtomicU64,
     /// Consecutive errors seen on live traffic (`observe`).
     pub observed_errors: AtomicU32,
+    /// Has its name resolved sooner than planned, where that happens at run time.
+    pub(crate) resolve_soon: OnceLock<Arc<Notify>>,
     /// The server was added at run time.
     pub dynamic: bool,
 }
@@ -468,6 +476,7 @@ impl ServerState {
             down_time_s: AtomicU64::new(0),
             observed_errors: AtomicU32::new(0),
             arrival: AtomicU64::new(0),
+            resolve_soon: OnceLock::new(),
             dynamic: false,
             config: config.clone(),
         };
@@ -790,11 +799,13 @@ impl Shared {
             config.proxies.iter().enumerate().map(|(at, p)| ProxyState::new(at, p, threads, max)).collect();
         Arc::new(Self {
             proxies,
-            certificates: Certificates::default(),
+            certificates: Certificates::new(&config.global.ocsp_update),
             tables: StickTables::new(&config),
             logs: Arc::new(LogHub::new(&config, threads)),
             caches: Caches::new(&config),
             peers: peers::remotes(&config, threads),
+            dns: Directory::new(&config),
+            mailers: Mailers::new(&config),
             threads,
             stopping: AtomicBool::new(false),
             stopped_at_ms: AtomicU64::new(u64::MAX),

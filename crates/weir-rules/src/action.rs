@@ -111,6 +111,9 @@ pub enum Flow {
     Service(std::sync::Arc<str>),
     /// Close the server's connection, then the client's (`tcp-response content close`).
     CloseServer,
+    /// The connection, in TCP mode until now, goes on in HTTP (`switch-mode http`): in this major version, or as the
+    /// client's first bytes say.
+    Switch(Option<u8>),
     /// Wait, then run again from rule `next`.
     Wait {
         /// Rule to go on with.

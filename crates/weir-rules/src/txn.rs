@@ -282,6 +282,8 @@ pub struct Txn {
     /// More bytes may come while content rules run (`tcp-request inspect-delay`): a test without a value waits.
     /// Set by the data plane in the content phases, cleared when the delay is over or the buffer is full.
     pub inspecting: bool,
+    /// The bytes that content rules see in TCP mode begin no HTTP request, whatever may follow them.
+    pub not_http: bool,
     /// Rewrites that fail end in an error instead of being left out (`strict-mode`).
     pub strict_rewriting: bool,
     /// A rewrite failed in strict mode: the answer is 500 (502 for responses).
@@ -377,6 +379,7 @@ impl Txn {
             received: None,
             log_asap: false,
             inspecting: false,
+            not_http: false,
             strict_rewriting: true,
             rewrite_failed: false,
             max_head: 0,

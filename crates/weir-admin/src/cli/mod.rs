@@ -20,11 +20,15 @@ mod frontend;
 
 mod limits;
 
+mod ocsp;
+
 mod patterns;
 
 mod process;
 
 mod reports;
+
+mod resolvers;
 
 mod server;
 
@@ -33,6 +37,8 @@ mod session;
 mod sessions;
 
 mod tables;
+
+mod trust;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -20,7 +20,7 @@ use crate::{exchange, h2_settings};
 /// Serves a connection that speaks HTTP/2 from its first byte, or from one that followed HTTP/1's handshakes.
 pub(super) async fn serve(client: &mut Client<'_>, edge: Box<H1Edge>) {
     if client.session.http_major != 2 {
-        client.session = Rc::new(upgraded(&client.session));
+        client.session = Rc::new(upgraded(&client.session, 2));
     }
     let shared = H2Shared::new(h2_settings::server(client.worker.config()));
     streams(client, shared, edge.into_parts()).await;

@@ -433,6 +433,14 @@ impl H1Edge {
         self.is_tunnel = true;
     }
 
+    /// What the client sends is HTTP after all.
+    pub(crate) fn end_tunnel(&mut self) {
+        self.start_body(Framing::None);
+        self.sending = Sending::Nothing;
+        self.keep_alive = true;
+        self.is_tunnel = false;
+    }
+
     pub(super) fn send_data(&mut self, data: &[u8]) -> Result<usize, EdgeError> {
         if self.output.len() >= OUTPUT_HIGH_WATER_BYTES {
             return Ok(0);

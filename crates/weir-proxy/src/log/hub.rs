@@ -266,8 +266,8 @@ async fn in_time<T>(
 fn of_ring(server: &ServerState) -> ConnectOptions {
     let config = &server.config;
     ConnectOptions {
-        source: config.source,
-        interface: config.interface.clone(),
+        source: config.source.address,
+        interface: config.source.interface.clone(),
         namespace: server.namespace.clone(),
         md5_key: config.md5_key.clone(),
         user_timeout: config.tcp_ut,

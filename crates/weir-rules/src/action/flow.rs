@@ -43,6 +43,13 @@ pub(super) static ACTIONS: &[ActionEntry] = &[
         "Whether a rewrite that fails ends in an error.",
         parse_strict,
     ),
+    action(
+        "switch-mode",
+        CONTENT,
+        "switch-mode http [proto h1|h2]",
+        "Goes on in HTTP with a connection in TCP mode.",
+        parse_switch,
+    ),
     action("use-service", CONTENT | REQUEST, "use-service NAME", "Lets a service answer.", parse_service),
     action(
         "wait-for-body",
@@ -102,6 +109,35 @@ fn parse_silent(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
         return Err(vec![Diagnostic::error(ttl.pos, "'silent-drop rst-ttl' is not implemented yet")]);
     }
     Ok(Box::new(End::Silent))
+}
+
+#[derive(Debug)]
+struct Switch(Option<u8>);
+
+impl Action for Switch {
+    fn run(&self, _: &mut Txn, _: Phase) -> Step {
+        Step::End(Flow::Switch(self.0))
+    }
+}
+
+fn parse_switch(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
+    let mode = words.expect("'http'")?;
+    if mode.text != b"http" {
+        let message = format!("'switch-mode' cannot switch to '{}'", mode.as_str());
+        return Err(vec![Diagnostic::error(mode.pos, message).hint("only 'http' is known")]);
+    }
+    if !words.accept("proto") {
+        return Ok(Box::new(Switch(None)));
+    }
+    let proto = words.expect("'h1' or 'h2'")?;
+    match proto.text.as_slice() {
+        b"h1" => Ok(Box::new(Switch(Some(1)))),
+        b"h2" => Ok(Box::new(Switch(Some(2)))),
+        _ => {
+            let message = format!("unknown protocol '{}'", proto.as_str());
+            Err(vec![Diagnostic::error(proto.pos, message).hint("'h1' or 'h2'")])
+        }
+    }
 }
 
 #[derive(Debug)]
