@@ -21,28 +21,15 @@ const CHECKED: &[(&str, &str)] = &[
     ("Global.key_base", "stands before the names of crt-store lines"),
     ("Global.thread_groups", "names the threads of cpu-map"),
     ("Tune.http_cookielen", "cuts what capture cookie lines keep"),
-    ("Server.guid", "must be unique; only stats-file, which is refused, uses it"),
+    ("Config.healthchecks", "found by Config::checks"),
+    ("Server.healthcheck", "names what Config::checks finds"),
     ("Tune.stick_counters", "bounds the slots of rules that track"),
     ("Global.expose_experimental_directives", "allows keywords"),
     ("Global.external_check", "allows keywords"),
 ];
 
 /// Fields of keywords that are accepted and not obeyed yet: this list only gets shorter.
-const PRETENDING: &[&str] = &[
-    "Config.mailers",
-    "Resolvers.nameservers",
-    "Resolvers.parse_resolv_conf",
-    "Resolvers.accepted_payload_size",
-    "Resolvers.resolve_retries",
-    "Resolvers.timeout_resolve",
-    "Resolvers.timeout_retry",
-    "Resolvers.hold_nx",
-    "Resolvers.hold_refused",
-    "Resolvers.hold_timeout",
-    "Resolvers.hold_other",
-    "Resolvers.hold_valid",
-    "Resolvers.hold_obsolete",
-];
+const PRETENDING: &[&str] = &[];
 
 /// The sources seen so far.
 #[derive(Default)]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use weir_http::Response;
 use weir_proxy::Shared;
+use weir_proxy::dns::COUNTS;
 use weir_proxy::load::{InForce, Reason, Step};
 use weir_proxy::stick_table::StickTable;
 use weir_rules::{Reply, Txn, reply};
@@ -28,6 +29,8 @@ struct Wanted {
     /// Bits of [`Kind::bit`].
     kinds: i64,
     no_maint: bool,
+    /// Name servers.
+    resolvers: bool,
     /// Only these metrics; empty is all.
     names: Vec<String>,
 }
@@ -36,7 +39,14 @@ impl Wanted {
     /// Reads a query; `None` when it is not understood.
     fn parse(query: &[u8]) -> Option<Self> {
         let all = Kind::ALL.iter().map(|kind| kind.bit()).sum();
-        let mut wanted = Self { process: true, tables: true, kinds: all, no_maint: false, names: Vec::new() };
+        let mut wanted = Self {
+            process: true,
+            tables: true,
+            resolvers: true,
+            kinds: all,
+            no_maint: false,
+            names: Vec::new(),
+        };
         let mut scoped = false;
         let text = String::from_utf8_lossy(query);
         for word in text.split('&').filter(|word| !word.is_empty()).take(MAX_WORDS) {
@@ -44,10 +54,15 @@ impl Wanted {
                 Some(("scope", scope)) => {
                     if !std::mem::replace(&mut scoped, true) {
                         (wanted.process, wanted.tables, wanted.kinds) = (false, false, 0);
+                        wanted.resolvers = false;
                     }
                     match scope {
-                        "" | "resolver" => {}
-                        "*" => (wanted.process, wanted.tables, wanted.kinds) = (true, true, all),
+                        "" => {}
+                        "*" => {
+                            (wanted.process, wanted.tables, wanted.kinds) = (true, true, all);
+                            wanted.resolvers = true;
+                        }
+                        "resolver" => wanted.resolvers = true,
                         "global" => wanted.process = true,
                         "sticktable" => wanted.tables = true,
                         "frontend" => wanted.kinds |= Kind::Frontend.bit(),
@@ -97,6 +112,9 @@ fn text(shared: &Arc<Shared>, version: &str, wanted: &Wanted) -> String {
     }
     if wanted.tables {
         tables(shared, wanted, &mut out);
+    }
+    if wanted.resolvers {
+        resolvers(shared, wanted, &mut out);
     }
     out
 }
@@ -191,6 +209,30 @@ fn compression(about: &About<'_>, wanted: &Wanted, out: &mut String) {
                 let value = Value::U32(u32::from(*state == current));
                 line(name, &[("state", state)], Some(&value), 1.0, out);
             }
+        }
+    }
+}
+
+/// What is counted for name servers.
+fn resolvers(shared: &Shared, wanted: &Wanted, out: &mut String) {
+    let servers = || {
+        let sections = shared.dns.sections();
+        sections.flat_map(|section| section.servers.iter().map(move |server| (section.name(), server)))
+    };
+    if servers().next().is_none() {
+        return;
+    }
+    for (at, (_, counter)) in COUNTS.iter().enumerate() {
+        let name = format!("haproxy_resolver_{counter}");
+        if !wanted.wants(&name) {
+            continue;
+        }
+        // Writing to memory cannot fail.
+        writeln!(out, "# HELP {name} Counted for name servers\n# TYPE {name} gauge").unwrap_or_default();
+        for (section, server) in servers() {
+            let count = server.counts().nth(at).unwrap_or(0);
+            let labels = [("resolver", section), ("nameserver", server.name.as_str())];
+            line(&name, &labels, Some(&Value::U64(count)), 1.0, out);
         }
     }
 }

@@ -11,15 +11,24 @@ use weir_rules::{Diagnostic, Scope, Shared, Word};
 use crate::address::Transport;
 use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
+use crate::global::NO_ACME;
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
 use crate::model::{
-    Bind, Cache, CrtLoad, CrtStore, Global, LogForward, LogWire, Nameserver, Peers, Resolvers, Ring, Server,
+    Bind, Cache, CrtLoad, CrtStore, Global, LogForward, LogHost, LogWire, Mailers, Nameserver, Peers,
+    Resolvers, Ring, Server,
 };
 use crate::proxy::{self, errors, logging, stick};
 use crate::server::{ServerDraft, parse_address, socket_address};
 use crate::tls;
 use crate::tree::{Section, SectionKind};
 use crate::units::Unit;
+
+/// Why there are no `program` sections.
+pub(crate) const NO_PROGRAMS: &str =
+    "other programs are a service manager's business, as HAProxy found as well";
+
+/// Most parts that the tables of peers are split into.
+const MOST_SHARDS: usize = 4096;
 
 /// Port of DNS.
 const DNS_PORT: u16 = 53;
@@ -33,7 +42,7 @@ pub(crate) struct SectionDraft<'a> {
     pub(crate) resolvers: Resolvers,
     pub(crate) ring: Ring,
     pub(crate) log_forward: LogForward,
-    pub(crate) mailers: Vec<(String, std::net::SocketAddr)>,
+    pub(crate) mailers: Mailers,
     pub(crate) crt_store: CrtStore,
     pub(crate) warnings: Vec<Diagnostic>,
     name: String,
@@ -69,25 +78,11 @@ impl<'a> SectionDraft<'a> {
                 max_secondary_entries: 10,
             },
             peers: Peers { name: name.clone(), pos, ..Peers::default() },
-            resolvers: Resolvers {
-                name: name.clone(),
-                pos,
-                nameservers: Vec::new(),
-                parse_resolv_conf: false,
-                accepted_payload_size: 512,
-                resolve_retries: 3,
-                timeout_resolve: second,
-                timeout_retry: second,
-                hold_nx: 30 * second,
-                hold_refused: 30 * second,
-                hold_timeout: 30 * second,
-                hold_other: 30 * second,
-                hold_valid: 10 * second,
-                hold_obsolete: Duration::ZERO,
-            },
+            resolvers: Resolvers::new(&name, pos),
             ring: Ring {
                 name: name.clone(),
                 pos,
+                backing_file: None,
                 description: None,
                 format: LogWire::Local,
                 max_len: 1024,
@@ -97,7 +92,7 @@ impl<'a> SectionDraft<'a> {
                 servers: Vec::new(),
             },
             log_forward: LogForward { name: name.clone(), pos, maxconn: 10, ..LogForward::default() },
-            mailers: Vec::new(),
+            mailers: Mailers::default(),
             crt_store: CrtStore { name: name.clone(), loads: Vec::new() },
             warnings: Vec::new(),
             scope: Scope::new(shared, &name),
@@ -138,13 +133,7 @@ impl<'a> SectionDraft<'a> {
         match keyword.how {
             How::Section(parse) => parse(self, &mut args),
             How::NoEffect(_) => Ok(()),
-            How::Removed(reason) => {
-                fail_hint(words[0].pos, format!("'{}' is no longer supported", keyword.name), reason)
-            }
-            _ => Err(vec![Diagnostic::error(
-                args.keyword_pos,
-                format!("'{}' is not implemented yet", keyword.name),
-            )]),
+            _ => keyword.refused(args.keyword_pos),
         }
     }
 
@@ -266,8 +255,9 @@ fn nameserver(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
     if d.resolvers.nameservers.iter().any(|other| *name == other.name.as_str()) {
         return fail(name.pos, format!("name server '{}' is declared twice", name.as_str()));
     }
-    let mut draft = d.default_server.clone();
-    draft.words(a, &mut d.scope, d.global)?;
+    if let Some(word) = a.peek() {
+        return Err(keywords::not_yet(word, "words of servers after the address of a name server"));
+    }
     d.resolvers.nameservers.push(Nameserver { name: name.as_str().into_owned(), addr, tcp });
     Ok(())
 }
@@ -320,9 +310,7 @@ fn load(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
             }
             b"ocsp-update" => {
                 let value = a.value_of(word, "on or off")?;
-                if choice(value, "value", &[("on", true), ("off", false)])? {
-                    return Err(keywords::not_yet(value, "ocsp-update on"));
-                }
+                load.ocsp_update = Some(choice(value, "value", &[("on", true), ("off", false)])?);
             }
             b"acme" | b"domains" | b"ips" => {
                 return Err(keywords::not_yet(word, &format!("load ... {}", word.as_str())));
@@ -538,7 +526,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "A process that shares tables",
         How::Section(peer),
     ),
-    entry("shards", Places::PEERS, "<number>", "Parts that tables are split into", How::NotYet),
+    entry(
+        "shards",
+        Places::PEERS,
+        "<number>",
+        "Parts that tables are split into",
+        How::Section(|d, a| {
+            d.peers.shards = a.number(1..=MOST_SHARDS)?;
+            a.end()
+        }),
+    ),
     entry(
         "table",
         Places::PEERS,
@@ -620,13 +617,31 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         How::Section(|d, a| {
             let name = a.text("a name and an address")?;
             let addr = socket_address(a.need("an address")?, 25)?;
-            d.mailers.push((name, addr));
+            d.mailers.servers.push((name, addr));
             a.end()
         }),
     ),
-    entry("timeout mail", Places::MAILERS, "<time>", "Longest time for sending a mail", How::NotYet),
+    entry(
+        "timeout mail",
+        Places::MAILERS,
+        "<time>",
+        "Longest time for sending a mail",
+        How::Section(|d, a| {
+            d.mailers.timeout_mail = a.time()?;
+            a.end()
+        }),
+    ),
     // ring
-    entry("backing-file", Places::RING, "<path>", "File that keeps the ring", How::NotYet),
+    entry(
+        "backing-file",
+        Places::RING,
+        "<path>",
+        "File that keeps the ring",
+        How::Section(|d, a| {
+            d.ring.backing_file = Some(PathBuf::from(a.text("a file name")?));
+            a.end()
+        }),
+    ),
     entry(
         "description",
         Places::RING,
@@ -784,7 +799,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         Places::LOG_FORWARD,
         "<replace|fill|keep|append>",
         "What happens with the host name of messages",
-        How::NotYet,
+        How::Section(|d, a| {
+            let known = [
+                ("replace", LogHost::Replace),
+                ("fill", LogHost::Fill),
+                ("keep", LogHost::Keep),
+                ("append", LogHost::Append),
+            ];
+            d.log_forward.host = choice(a.need("replace, fill, keep or append")?, "value", &known)?;
+            a.end()
+        }),
     ),
     // crt-store
     entry(
@@ -823,15 +847,21 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         How::NoEffect("traces are HAProxy's internal events"),
     ),
     // Sections that are not there yet.
-    entry("command", Places::PROGRAM, "<command> [<arguments>...]", "Program to run", How::NotYet),
-    entry("user", Places::PROGRAM, "<name>", "User the program runs as", How::NotYet),
-    entry("group", Places::PROGRAM, "<name>", "Group the program runs as", How::NotYet),
+    entry(
+        "command",
+        Places::PROGRAM,
+        "<command> [<arguments>...]",
+        "Program to run",
+        How::Never(NO_PROGRAMS),
+    ),
+    entry("user", Places::PROGRAM, "<name>", "User the program runs as", How::Never(NO_PROGRAMS)),
+    entry("group", Places::PROGRAM, "<name>", "Group the program runs as", How::Never(NO_PROGRAMS)),
     entry(
         "option start-on-reload",
         Places::PROGRAM,
         "",
         "Starts the program again after a reload",
-        How::NotYet,
+        How::Never(NO_PROGRAMS),
     ),
     // fcgi-app
     entry("acl", FCGI, "<name> <criterion> [<values>...]", "Names a condition", NO_FCGI),
@@ -851,24 +881,24 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Parameter of the application",
         NO_FCGI,
     ),
-    entry("account-key", ACME, "<file>", "Key of the account", How::NotYet),
-    entry("acme-vars", ACME, "<string>", "Variables of the DNS provider", How::NotYet),
-    entry("bits", ACME, "<number>", "Length of RSA keys", How::NotYet),
-    entry("challenge", ACME, "<type>", "Kind of challenge", How::NotYet),
-    entry("challenge-ready", ACME, "<value>,...", "When a challenge is ready", How::NotYet),
-    entry("contact", ACME, "<address>", "Mail address of the account", How::NotYet),
-    entry("curves", ACME, "<curve>", "Curve of keys", How::NotYet),
-    entry("directory", ACME, "<url>", "The authority's directory", How::NotYet),
-    entry("dns-delay", ACME, "<time>", "Wait before a DNS challenge", How::NotYet),
-    entry("dns-timeout", ACME, "<time>", "Longest wait for a DNS challenge", How::NotYet),
-    entry("eab-key-id", ACME, "<file>", "External account", How::NotYet),
-    entry("eab-mac-key", ACME, "<file>", "External account", How::NotYet),
-    entry("eab-mac-alg", ACME, "<algorithm>", "External account", How::NotYet),
-    entry("keytype", ACME, "<type>", "RSA or ECDSA", How::NotYet),
-    entry("map", ACME, "<map>", "Map that holds the answers to challenges", How::NotYet),
-    entry("profile", ACME, "<name>", "The authority's profile", How::NotYet),
-    entry("provider-name", ACME, "<name>", "DNS provider", How::NotYet),
-    entry("reuse-key", ACME, "<on|off>", "Keeps the key", How::NotYet),
+    entry("account-key", ACME, "<file>", "Key of the account", How::Never(NO_ACME)),
+    entry("acme-vars", ACME, "<string>", "Variables of the DNS provider", How::Never(NO_ACME)),
+    entry("bits", ACME, "<number>", "Length of RSA keys", How::Never(NO_ACME)),
+    entry("challenge", ACME, "<type>", "Kind of challenge", How::Never(NO_ACME)),
+    entry("challenge-ready", ACME, "<value>,...", "When a challenge is ready", How::Never(NO_ACME)),
+    entry("contact", ACME, "<address>", "Mail address of the account", How::Never(NO_ACME)),
+    entry("curves", ACME, "<curve>", "Curve of keys", How::Never(NO_ACME)),
+    entry("directory", ACME, "<url>", "The authority's directory", How::Never(NO_ACME)),
+    entry("dns-delay", ACME, "<time>", "Wait before a DNS challenge", How::Never(NO_ACME)),
+    entry("dns-timeout", ACME, "<time>", "Longest wait for a DNS challenge", How::Never(NO_ACME)),
+    entry("eab-key-id", ACME, "<file>", "External account", How::Never(NO_ACME)),
+    entry("eab-mac-key", ACME, "<file>", "External account", How::Never(NO_ACME)),
+    entry("eab-mac-alg", ACME, "<algorithm>", "External account", How::Never(NO_ACME)),
+    entry("keytype", ACME, "<type>", "RSA or ECDSA", How::Never(NO_ACME)),
+    entry("map", ACME, "<map>", "Map that holds the answers to challenges", How::Never(NO_ACME)),
+    entry("profile", ACME, "<name>", "The authority's profile", How::Never(NO_ACME)),
+    entry("provider-name", ACME, "<name>", "DNS provider", How::Never(NO_ACME)),
+    entry("reuse-key", ACME, "<on|off>", "Keeps the key", How::Never(NO_ACME)),
     entry("log-tag", Places::LOG_PROFILE, "<string>", "Program name in syslog headers", How::NotYet),
     entry(
         "on",
@@ -877,5 +907,4 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Format at a stage",
         How::NotYet,
     ),
-    entry("type", Places::HEALTHCHECK, "<type>", "Kind of check", How::NotYet),
 ];

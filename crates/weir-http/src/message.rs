@@ -432,7 +432,9 @@ impl Fields {
     /// are classified; the line breaks of folded values become spaces (RFC 9112 section 5.2).
     pub(crate) fn fill_received(&mut self, bytes: &[u8], folded: bool) {
         self.arena.clear();
+        self.arena.reserve_exact(bytes.len() + SLACK_BYTES);
         self.arena.extend_from_slice(bytes);
+        self.list.reserve_exact(SLACK_LINES);
         self.received = bytes.len();
         for field in &mut self.list {
             let name = &mut self.arena[field.name.range()];
@@ -464,16 +466,17 @@ impl Fields {
     }
 }
 
-/// Lines, and bytes for each of them, that a copy has room for beyond what it copies.
-const COPY_SLACK_LINES: usize = 4;
-const COPY_SLACK_BYTES: usize = COPY_SLACK_LINES * 32;
+/// Lines, and bytes for each of them, that a section has room for beyond what it received or copied: hardly any leaves
+/// as it came, and growing by a field would double its memory for as long as the message lives.
+const SLACK_LINES: usize = 4;
+const SLACK_BYTES: usize = SLACK_LINES * 32;
 
 impl Clone for Fields {
     /// A copy with some room: hardly any leaves as it is, least of all those of answers made in advance.
     fn clone(&self) -> Self {
         let mut copy = Self {
-            arena: Vec::with_capacity(self.arena.len() + COPY_SLACK_BYTES),
-            list: Vec::with_capacity(self.list.len() + COPY_SLACK_LINES),
+            arena: Vec::with_capacity(self.arena.len() + SLACK_BYTES),
+            list: Vec::with_capacity(self.list.len() + SLACK_LINES),
             received: 0,
         };
         copy.copy_from(self);
@@ -524,6 +527,8 @@ pub struct Request {
     pub protocol: Span,
     /// Version it was received with.
     pub version: Version,
+    /// It is for a forward proxy, and Proxy-Connection stands for Connection (`option http-use-proxy-header`).
+    pub proxied: bool,
 }
 
 impl Request {

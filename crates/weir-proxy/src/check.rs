@@ -82,7 +82,7 @@ impl Hub {
     }
 }
 
-fn take<T>(place: &Mutex<Option<T>>) -> Option<T> {
+pub(crate) fn take<T>(place: &Mutex<Option<T>>) -> Option<T> {
     place.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 

@@ -1,8 +1,11 @@
 //! A client's connection: handshakes, the choice of protocol, and one exchange after another on it.
 
+pub(crate) mod glitches;
+mod h1;
+mod h2;
+
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,8 +13,8 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use weir_config::model::{Bind, Mode, Proto, Proxy};
-use weir_http::h1::{ParseError, ParseOptions};
-use weir_http::{Method, Request, proxy_protocol};
+use weir_http::h1::ParseOptions;
+use weir_http::{Request, netscaler, proxy_protocol};
 use weir_net::connect::KeepAlive;
 use weir_net::listen::Accepted;
 use weir_net::timers::{ClockHeld, Deadline, now_ms};
@@ -20,27 +23,22 @@ use weir_rules::txn::ProxyName;
 use weir_rules::{Flow, Rule, Session, Txn, action};
 
 use crate::accept_queue::AcceptQueues;
-use crate::buffer::Buffer;
 use crate::counters::Counter;
-use crate::edge::h2::{H2Shared, Incoming};
-use crate::edge::{Edge, EdgeError, H1Edge};
+use crate::edge::{Edge, H1Edge};
 use crate::exchange::{self, Exchange, Stop};
 use crate::reverse::Reversed;
 use crate::server_tls::Acceptor;
 use crate::state::{ListenerState, Shared};
-use crate::stick_track::{self, SessionEnd};
+use crate::stick_track;
+use crate::tcp::Switch;
 use crate::worker::Worker;
-use crate::{finish, h2_settings, reverse, tcp};
+use crate::{finish, reverse, tcp};
 
 /// Grace for an idle connection when a soft stop begins: a request that is on its way is still answered.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
-/// Longest time and most bytes spent on reading what a client still sends while it is being closed.
+/// Longest time spent on what a client still sends, or has not read yet, while it is being closed.
 const LINGER: Duration = Duration::from_secs(1);
-const LINGER_MAX_BYTES: usize = 1024 * 1024;
-
-/// The HTTP/2 preface (RFC 9113 section 3.4).
-const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// What is known of a bind line at run time.
 pub(crate) struct Entry {
@@ -117,30 +115,81 @@ pub(crate) fn serve(
         // Bound first: what stands in a condition lives as long as what depends on it.
         let opened = Box::pin(open(&presence.worker, &presence.entry, *accepted)).await;
         if let Some((session, edge)) = opened {
-            requests(&presence.worker, &presence.entry, session, edge).await;
+            Client::new(&presence, session).requests(edge).await;
         }
-        drop(presence);
     }
 }
 
-/// Everything behind the handshakes.
-async fn requests(worker: &Rc<Worker>, entry: &Rc<Entry>, session: Rc<Session>, edge: Box<H1Edge>) {
-    let client_id = worker.next_client_id();
-    let tracking = SessionEnd(Rc::clone(worker), Rc::clone(&session));
-    match worker.proxy(entry.front).mode {
-        Mode::Http if session.http_major == 2 => {
-            ClockHeld(Box::pin(h2(worker, entry, session, edge, client_id))).await;
-        }
-        Mode::Http => {
-            let upgraded = h1(worker, entry, session, edge, client_id).await;
-            if let Some((session, edge)) = upgraded {
-                ClockHeld(Box::pin(h2(worker, entry, session, edge, client_id))).await;
+/// A client behind the handshakes, apart from its edge.
+pub(crate) struct Client<'a> {
+    worker: &'a Rc<Worker>,
+    entry: &'a Rc<Entry>,
+    session: Rc<Session>,
+    /// Number of the connection.
+    client_id: u64,
+    /// Of the connection's waits; an exchange has its own.
+    deadline: Deadline,
+}
+
+impl<'a> Client<'a> {
+    fn new(presence: &'a Presence, session: Rc<Session>) -> Self {
+        let Presence { worker, entry, .. } = presence;
+        Self { worker, entry, session, client_id: worker.next_client_id(), deadline: Deadline::new() }
+    }
+
+    /// Serves what the client asks for.  What is captured stays where it is: as a function's arguments it would stand
+    /// in an idle client's task twice.
+    fn requests(self, edge: Box<H1Edge>) -> impl Future<Output = ()> + 'a {
+        let mut client = self;
+        async move {
+            match client.worker.proxy(client.entry.front).mode {
+                Mode::Http if client.session.http_major == 2 => {
+                    ClockHeld(Box::pin(h2::serve(&mut client, edge))).await;
+                }
+                Mode::Http => {
+                    if let Some(edge) = client.h1(edge).await {
+                        ClockHeld(Box::pin(h2::serve(&mut client, edge))).await;
+                    }
+                }
+                _ => Box::pin(client.tcp(edge)).await,
             }
         }
-        _ => Box::pin(tcp::serve(worker, entry, session, edge, client_id)).await,
     }
-    worker.forget_client(client_id);
-    drop(tracking);
+
+    /// Bytes both ways, unless the first ones turn out to be HTTP's.
+    async fn tcp(&mut self, edge: Box<H1Edge>) {
+        let Some(Switch { mut exchange, version }) = tcp::serve(self, edge).await else { return };
+        let Edge::H1(edge) = &mut exchange.client else { return };
+        edge.end_tunnel();
+        let version = match version {
+            Some(version) => version,
+            None => self.version(edge).await,
+        };
+        if version == 2 {
+            // Its streams are exchanges of their own.
+            if let Edge::H1(edge) = finish::dissolve(exchange) {
+                ClockHeld(Box::pin(h2::serve(self, edge))).await;
+            }
+            return;
+        }
+        self.session = Rc::new(upgraded(&self.session, version));
+        exchange.txn.session = Rc::clone(&self.session);
+        if let Some(edge) = self.h1_switched(exchange).await {
+            ClockHeld(Box::pin(h2::serve(self, edge))).await;
+        }
+    }
+
+    /// An exchange with this client.
+    pub(crate) fn exchange(&self, edge: Edge, request: Request, started_ms: u64) -> Box<Exchange> {
+        Exchange::new(self.worker, &self.session, edge, request, self.client_id, started_ms)
+    }
+}
+
+impl Drop for Client<'_> {
+    fn drop(&mut self) {
+        self.worker.forget_client(self.client_id);
+        stick_track::session_ends(&self.worker.shared, &self.session);
+    }
 }
 
 /// Everything before the first request: rules on the connection, PROXY header, TLS, rules on the session.
@@ -188,12 +237,22 @@ async fn prepare(
         entry.count(worker, Counter::RequestErrors);
         return None;
     }
-    // What a rule set stays the connection's; the PROXY header's addresses are the session's then.
-    if ruled.0 != accepted.0 && session.proxy_header {
-        session.session_src.set(session.src.replace(ruled.0));
+    if let Some(magic) = entry.bind.accept_netscaler_cip {
+        let header = receive_header(&mut edge, &mut deadline, |bytes| netscaler::parse(bytes, magic)).await;
+        let Some((src, dst)) = header else {
+            entry.count(worker, Counter::RequestErrors);
+            return None;
+        };
+        session.src.set(Some(src));
+        session.dst.set(Some(dst));
     }
-    if ruled.1 != accepted.1 && session.proxy_header {
-        session.session_dst.set(session.dst.replace(ruled.1));
+    let told = session.proxy_header || entry.bind.accept_netscaler_cip.is_some();
+    // What a rule set stays the connection's; the PROXY header's addresses are the session's then.
+    if ruled.0 != accepted.0 && told {
+        session.override_with(session.src.replace(ruled.0), None);
+    }
+    if ruled.1 != accepted.1 && told {
+        session.override_with(None, session.dst.replace(ruled.1));
     }
     if let Some(acceptor) = &entry.tls {
         worker.shared.tls_rate.hit(now_ms());
@@ -257,11 +316,8 @@ pub(crate) async fn serve_reversed(worker: &Rc<Worker>, entry: &Rc<Entry>, rever
     }
     count_session(worker, entry);
     stick_track::session_begins(&worker.shared, &session);
-    let client_id = worker.next_client_id();
-    ClockHeld(Box::pin(h2_streams(worker, entry, Rc::new(session), shared, (stream, input), client_id)))
-        .await;
-    worker.forget_client(client_id);
-    drop(presence);
+    let mut client = Client::new(&presence, Rc::new(session));
+    ClockHeld(Box::pin(h2::streams(&mut client, shared, (stream, input)))).await;
 }
 
 /// `option clitcpka`
@@ -328,9 +384,27 @@ async fn with_deadline<T>(deadline: &mut Deadline, future: impl Future<Output = 
 
 /// Receives the PROXY protocol's header into the session; false when it is missing or wrong.
 async fn receive_proxy_header(edge: &mut H1Edge, session: &mut Session, deadline: &mut Deadline) -> bool {
-    let header = poll_fn(|cx| {
+    let Some(header) = receive_header(edge, deadline, proxy_protocol::parse).await else { return false };
+    session.proxy_header = true;
+    if header.command == proxy_protocol::Command::Proxy
+        && let Some((src, dst)) = header.addresses.ip()
+    {
+        session.src.set(Some(src));
+        session.dst.set(Some(dst));
+    }
+    session.proxy_tlvs = header.tlvs().map(|(kind, value)| (kind, value.into())).collect();
+    true
+}
+
+/// Receives what stands before the first data; `None` when it is not there.
+async fn receive_header<T, E>(
+    edge: &mut H1Edge,
+    deadline: &mut Deadline,
+    parse: impl Fn(&[u8]) -> Result<Option<(T, usize)>, E>,
+) -> Option<T> {
+    poll_fn(|cx| {
         loop {
-            match proxy_protocol::parse(edge.input.unread()) {
+            match parse(edge.input.unread()) {
                 Ok(Some((header, used))) => {
                     edge.input.consume(used);
                     return Poll::Ready(Some(header));
@@ -347,214 +421,26 @@ async fn receive_proxy_header(edge: &mut H1Edge, session: &mut Session, deadline
             }
         }
     })
-    .await;
-    let Some(header) = header else { return false };
-    session.proxy_header = true;
-    if header.command == proxy_protocol::Command::Proxy
-        && let Some((src, dst)) = header.addresses.ip()
-    {
-        session.src.set(Some(src));
-        session.dst.set(Some(dst));
-    }
-    session.proxy_tlvs = header.tlvs().map(|(kind, value)| (kind, value.into())).collect();
-    true
+    .await
 }
 
-/// HTTP/1 requests one after another; gives the edge back when the client turns out to speak HTTP/2.
-async fn h1(
-    worker: &Rc<Worker>,
-    entry: &Rc<Entry>,
-    session: Rc<Session>,
-    mut edge: Box<H1Edge>,
-    client_id: u64,
-) -> Option<(Rc<Session>, Box<H1Edge>)> {
-    entry.count(worker, Counter::H1Sessions);
-    let deadline = Deadline::new();
-    let mut client = Client { worker, entry, session, client_id, deadline };
-    loop {
-        let idle = client.idle(&mut edge).await;
-        match idle {
-            Idle::Arrived => {}
-            Idle::Closed => return None,
-            Idle::Timeout => {
-                Box::pin(client.refuse(edge, b'c', 408, now_ms())).await;
-                return None;
-            }
-        }
-        match ClockHeld(Box::pin(client.next(edge))).await {
-            Next::Kept(kept) => edge = kept,
-            Next::H2(edge) => return Some((client.session, edge)),
-            Next::Ended => return None,
-        }
-    }
-}
-
-/// A client that speaks HTTP/1, apart from its edge.
-struct Client<'a> {
-    worker: &'a Rc<Worker>,
-    entry: &'a Rc<Entry>,
-    session: Rc<Session>,
-    client_id: u64,
-    /// Of the wait for a head; an exchange has its own.
-    deadline: Deadline,
-}
-
-/// How the wait for a request's first byte ended.
-enum Idle {
-    Arrived,
-    /// Nothing came, and nobody is told.
-    Closed,
-    /// Not even the first request came.
-    Timeout,
-}
-
-/// What a request leaves behind.
-enum Next {
-    /// The connection, for another one.
-    Kept(Box<H1Edge>),
-    /// It was none: the client opens an HTTP/2 connection.
-    H2(Box<H1Edge>),
-    Ended,
-}
-
-/// What the wait for a request's head ended with.
-enum Head {
-    Request,
-    /// The client opens an HTTP/2 connection instead.
-    H2,
-    /// Nothing more comes.
-    Closed,
-    /// The head never got complete.
-    Timeout,
-    /// The client closed in the middle of a head.
-    Aborted,
-    Malformed(ParseError),
-}
-
-impl Client<'_> {
-    fn is_new(&self) -> bool {
-        self.session.requests.get() == 0
-    }
-
-    /// The time for a head.
-    fn head_time(&self) -> Option<Duration> {
-        let timeouts = &self.worker.proxy(self.entry.front).timeouts;
-        timeouts.http_request.or(timeouts.client)
-    }
-
-    fn arm(&self, time: Option<Duration>) {
-        self.deadline.arm(time);
-    }
-
-    /// Waits for a request's first byte.
-    async fn idle(&mut self, edge: &mut H1Edge) -> Idle {
-        if !edge.input.is_empty() {
-            return Idle::Arrived;
-        }
-        let keep_alive = self.worker.proxy(self.entry.front).timeouts.http_keep_alive;
-        let is_new = self.is_new();
-        self.arm(keep_alive.filter(|_| !is_new).or_else(|| self.head_time()));
-        let mut stop_seen = false;
-        poll_fn(|cx| {
-            if let Poll::Ready(ready) = edge.poll_idle(cx) {
-                return Poll::Ready(if ready.is_ok() { Idle::Arrived } else { Idle::Closed });
-            }
-            if self.worker.shared.is_stopping() && !is_new {
-                if !stop_seen {
-                    stop_seen = true;
-                    self.deadline.set_after(STOP_GRACE);
-                }
-            } else if !stop_seen {
-                self.worker.on_stop(self.client_id, cx.waker());
-            }
-            if self.deadline.poll_expired(cx).is_ready() {
-                let quiet = !is_new || stop_seen;
-                return Poll::Ready(if quiet { Idle::Closed } else { Idle::Timeout });
-            }
-            Poll::Pending
-        })
-        .await
-    }
-
-    /// Receives a request that has begun and serves it.
-    async fn next(&mut self, mut edge: Box<H1Edge>) -> Next {
-        let started_ms = now_ms();
-        let fields = self.worker.fields.borrow_mut().take();
-        let mut request = Request { fields, ..Request::default() };
-        let head = self.head(&mut edge, &mut request).await;
-        let (cause, status) = match head {
-            Head::Request => {
-                let x = self.exchange(edge, request, started_ms);
-                let finished = exchange::run(x).await;
-                return self.after(finished).await;
-            }
-            Head::H2 => return Next::H2(edge),
-            Head::Closed => return Next::Ended,
-            Head::Timeout => (b'c', 408),
-            Head::Aborted => (b'C', 400),
-            Head::Malformed(error) => (b'P', error.status()),
-        };
-        self.refuse(edge, cause, status, started_ms).await;
-        Next::Ended
-    }
-
-    /// Waits for the rest of a request's head.
-    async fn head(&mut self, edge: &mut H1Edge, request: &mut Request) -> Head {
-        self.arm(self.head_time());
-        let may_upgrade = self.is_new()
-            && self.entry.bind.proto != Some(Proto::H1)
-            && !self.worker.proxy(self.entry.front).options.disable_h2_upgrade;
-        poll_fn(|cx| {
-            loop {
-                if !edge.input.is_empty() {
-                    let input = edge.input.unread();
-                    if may_upgrade && is_h2_preface(input) {
-                        if input.len() >= H2_PREFACE.len() {
-                            return Poll::Ready(Head::H2);
-                        }
-                    } else {
-                        match edge.parse_request(request, &self.entry.parse) {
-                            Ok(Some(_)) => return Poll::Ready(Head::Request),
-                            Ok(None) => {}
-                            Err(error) => return Poll::Ready(Head::Malformed(error)),
-                        }
-                    }
-                }
-                if self.deadline.poll_expired(cx).is_ready() {
-                    return Poll::Ready(Head::Timeout);
-                }
-                match ready!(edge.poll_fill(cx)) {
-                    Ok(1..) => {}
-                    Ok(0) | Err(_) if edge.input.is_empty() => return Poll::Ready(Head::Closed),
-                    Ok(0) | Err(_) => return Poll::Ready(Head::Aborted),
-                }
-            }
-        })
-        .await
-    }
-
-    fn exchange(&self, edge: Box<H1Edge>, request: Request, started_ms: u64) -> Box<Exchange> {
-        Exchange::new(self.worker, &self.session, Edge::H1(edge), request, self.client_id, started_ms)
-    }
-
-    /// Answers what is not a request.  What was read of it is nothing that may be logged or looked at.
-    async fn refuse(&mut self, edge: Box<H1Edge>, cause: u8, status: u16, started_ms: u64) {
-        let x = self.exchange(edge, Request::default(), started_ms);
-        let finished = refused(x, cause, status).await;
-        self.after(finished).await;
-    }
-
-    /// Keeps the connection for the next request, or closes it.
-    async fn after(&mut self, finished: exchange::Finished) -> Next {
-        self.worker.fields.borrow_mut().give(finished.request.fields);
-        let Edge::H1(edge) = finished.client else { return Next::Ended };
-        if finished.keep {
-            return Next::Kept(edge);
-        }
-        let quick = self.worker.proxy(self.entry.front).options.nolinger;
-        Box::pin(close(edge, &mut self.deadline, finished.silent, quick)).await;
-        Next::Ended
-    }
+/// The session of a connection that began in another version of HTTP, or in TCP mode.
+fn upgraded(session: &Session, version: u8) -> Session {
+    let mut upgraded = placeholder(session);
+    upgraded.src.set(session.src.get());
+    upgraded.dst.set(session.dst.get());
+    upgraded.overrides = RefCell::new(session.overrides.take());
+    upgraded.listener_id = session.listener_id;
+    upgraded.tls.clone_from(&session.tls);
+    upgraded.proxy_tlvs.clone_from(&session.proxy_tlvs);
+    upgraded.proxy_header = session.proxy_header;
+    upgraded.socket.set(session.socket.get());
+    upgraded.accept_us = session.accept_us;
+    upgraded.vars = RefCell::new(session.vars.take());
+    upgraded.tracked = RefCell::new(session.tracked.take());
+    upgraded.log_level.set(session.log_level.get());
+    upgraded.http_major = version;
+    upgraded
 }
 
 /// Answers what is not a request.
@@ -574,191 +460,6 @@ async fn refused(mut x: Box<Exchange>, cause: u8, status: u16) -> exchange::Fini
     finish::finish(x, Some(stop)).await
 }
 
-fn is_h2_preface(input: &[u8]) -> bool {
-    let length = input.len().min(H2_PREFACE.len());
-    input[..length] == H2_PREFACE[..length]
-}
-
-/// Closes a client's connection so that the last answer is not lost: says that nothing follows and reads
-/// what the client still sends, for a while.
-async fn close(mut edge: Box<H1Edge>, deadline: &mut Deadline, silent: bool, quick: bool) {
-    if silent {
-        // `silent-drop`: the client is left waiting.
-        edge.stream.vanish();
-        return;
-    }
-    deadline.set_after(LINGER);
-    poll_fn(|cx| {
-        // Errors mean that nobody listens any more.
-        if deadline.poll_expired(cx).is_ready() {
-            return Poll::Ready(());
-        }
-        // A body that was cut short must not look whole: over TLS an end that is said would say so.
-        if ready!(edge.poll_flush(cx)).is_err() || !edge.is_body_sent() {
-            return Poll::Ready(());
-        }
-        edge.stream.poll_shutdown_write(cx).map(|_| ())
-    })
-    .await;
-    if quick {
-        // `option nolinger`
-        edge.stream.set_no_linger();
-        return;
-    }
-    if edge.read_closed || !edge.is_body_sent() || (edge.is_body_received() && edge.input.is_empty()) {
-        return;
-    }
-    let mut dropped = 0;
-    poll_fn(|cx| {
-        loop {
-            edge.input.consume(edge.input.len());
-            if dropped > LINGER_MAX_BYTES || deadline.poll_expired(cx).is_ready() {
-                return Poll::Ready(());
-            }
-            match ready!(edge.poll_fill(cx)) {
-                Ok(0) | Err(_) => return Poll::Ready(()),
-                Ok(n) => dropped += n,
-            }
-        }
-    })
-    .await;
-}
-
-/// HTTP/2: the connection's driver; each request becomes an exchange of its own.
-async fn h2(worker: &Rc<Worker>, entry: &Rc<Entry>, session: Rc<Session>, edge: Box<H1Edge>, client_id: u64) {
-    let session = match session.http_major {
-        2 => session,
-        _ => Rc::new(upgraded(&session)),
-    };
-    let shared = H2Shared::new(h2_settings::server(worker.config()));
-    h2_streams(worker, entry, session, shared, edge.into_parts(), client_id).await;
-}
-
-/// The requests of an HTTP/2 connection, until it is over.
-async fn h2_streams(
-    worker: &Rc<Worker>,
-    entry: &Rc<Entry>,
-    session: Rc<Session>,
-    shared: Rc<H2Shared>,
-    socket: (Stream, Buffer),
-    client_id: u64,
-) {
-    // An upgraded session has taken over what the first one tracked.
-    let _tracking = SessionEnd(Rc::clone(worker), Rc::clone(&session));
-    entry.count(worker, Counter::H2Sessions);
-    let (mut stream, mut input) = socket;
-    let timeouts = &worker.proxy(entry.front).timeouts;
-    let idle_time = timeouts.http_keep_alive.or(timeouts.client);
-    let mut deadline = Deadline::new();
-    let mut armed = false;
-    let mut told_stop = false;
-    let result: Result<(), EdgeError> = poll_fn(|cx| {
-        let mut on_request = |cx: &mut std::task::Context<'_>, incoming: Incoming| {
-            start_stream(worker, &session, &shared, client_id, incoming, cx);
-        };
-        loop {
-            let driven = shared.poll_drive(cx, &mut stream, &mut input, worker, &mut on_request);
-            if driven.is_ready() {
-                return driven;
-            }
-            note_glitches(worker, &session, shared.core.borrow().glitches());
-            if worker.shared.is_stopping() && !told_stop {
-                told_stop = true;
-                shared.core.borrow_mut().go_away(true);
-                continue;
-            }
-            break;
-        }
-        if !told_stop {
-            worker.on_stop(client_id, cx.waker());
-        }
-        let idle = shared.core.borrow().is_idle();
-        match (idle, armed, idle_time) {
-            (true, false, Some(time)) => deadline.set_after(time),
-            (false, true, _) => deadline.clear(),
-            _ => {}
-        }
-        armed = idle;
-        if idle && deadline.poll_expired(cx).is_ready() {
-            if !shared.core.borrow().is_closing() {
-                shared.core.borrow_mut().go_away(false);
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            return Poll::Ready(Ok(()));
-        }
-        Poll::Pending
-    })
-    .await;
-    shared.die();
-    // Requests may outlive the connection, whose number is another's then.
-    session.socket.set(None);
-    if result.is_ok() {
-        // The peer may not have read the last frames yet: an abrupt close could take them away from it.
-        deadline.set_after(LINGER);
-        let _told = with_deadline(&mut deadline, stream.shutdown_write()).await;
-    }
-}
-
-/// Passes protocol errors that the connection survived on to the rules and the tracked entries.
-fn note_glitches(worker: &Worker, session: &Session, glitches: u32) {
-    let new = glitches - session.glitches.replace(glitches);
-    if new > 0 {
-        stick_track::glitches(&worker.shared, session, u64::from(new));
-    }
-}
-
-/// The session of a connection that began as HTTP/1.
-fn upgraded(session: &Session) -> Session {
-    let mut upgraded = placeholder(session);
-    upgraded.src.set(session.src.get());
-    upgraded.dst.set(session.dst.get());
-    upgraded.session_src.set(session.session_src.get());
-    upgraded.session_dst.set(session.session_dst.get());
-    upgraded.listener_id = session.listener_id;
-    upgraded.tls.clone_from(&session.tls);
-    upgraded.proxy_tlvs.clone_from(&session.proxy_tlvs);
-    upgraded.proxy_header = session.proxy_header;
-    upgraded.socket.set(session.socket.get());
-    upgraded.accept_us = session.accept_us;
-    upgraded.vars = RefCell::new(session.vars.take());
-    upgraded.tracked = RefCell::new(session.tracked.take());
-    upgraded.log_level.set(session.log_level.get());
-    upgraded.http_major = 2;
-    upgraded
-}
-
-/// Runs an exchange as far as it goes at once; the rest becomes a task.
-fn start_stream(
-    worker: &Rc<Worker>,
-    session: &Rc<Session>,
-    shared: &Rc<H2Shared>,
-    client_id: u64,
-    incoming: Incoming,
-    cx: &mut std::task::Context<'_>,
-) {
-    let Incoming { stream, request, end, refuse } = incoming;
-    let mut edge = shared.open(Some(stream), end);
-    edge.answers_head(request.method == Method::Head);
-    edge.asks_for_upgrade(!request.protocol.is_empty());
-    if !end {
-        let length = request.fields.first(weir_http::FieldName::ContentLength);
-        edge.set_body_length(length.and_then(|l| std::str::from_utf8(l).ok()?.parse().ok()));
-    }
-    let x = Exchange::new(worker, session, Edge::H2(edge), request, client_id, now_ms());
-    let mut running = ClockHeld(Box::pin(async move {
-        match refuse {
-            None => exchange::run(x).await,
-            Some(status) => refused(x, b'P', status).await,
-        }
-    }));
-    if let Poll::Ready(finished) = Pin::new(&mut running).poll(cx) {
-        shared.core.borrow_mut().recycle_request(finished.request);
-        return;
-    }
-    tokio::task::spawn_local(running);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -769,7 +470,7 @@ mod tests {
 
     #[test]
     fn what_waits_for_a_request_is_small() {
-        // With what the runtime adds it has to fit into 512 bytes: there is one for each idle client.
-        assert!(size_of_future(serve) <= 400, "{}", size_of_future(serve));
+        // With what the runtime adds it has to fit into 384 bytes: there is one for each idle client.
+        assert!(size_of_future(serve) <= 256, "{}", size_of_future(serve));
     }
 }

@@ -163,6 +163,7 @@ fn persistent(x: &mut Exchange, proxy: &Proxy) -> Option<Arc<ServerState>> {
 /// `option prefer-last-server`: the server of the connection's last request, unless its queue is too long.
 fn last_server(x: &Exchange, proxy: &Proxy) -> Option<Arc<ServerState>> {
     let (backend, id) = x.txn.session.last_server.get()?;
+    let backend = backend as usize;
     let layout = x.worker.state(x.back).layout();
     let server = layout.members.numbered(id).filter(|server| backend == x.back && server.is_usable())?;
     let waiting = usize::try_from(proxy.max_keep_alive_queue);

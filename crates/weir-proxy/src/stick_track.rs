@@ -14,7 +14,6 @@ use weir_rules::{Session, Txn};
 
 use crate::state::Shared;
 use crate::stick_table::{StickTable, StickTables, data_name};
-use crate::worker::Worker;
 
 /// A table for the rules.
 pub(crate) struct Handle(Arc<StickTable>);
@@ -155,15 +154,6 @@ pub(crate) fn session_begins(shared: &Shared, session: &Session) {
 /// A connection is over.
 pub(crate) fn session_ends(shared: &Shared, session: &Session) {
     release(shared, session.tracked.take());
-}
-
-/// Ends what a session tracks when dropped.
-pub(crate) struct SessionEnd(pub(crate) Rc<Worker>, pub(crate) Rc<Session>);
-
-impl Drop for SessionEnd {
-    fn drop(&mut self) {
-        session_ends(&self.0.shared, &self.1);
-    }
 }
 
 /// A request's head has come: what rules on the connection track counts it.

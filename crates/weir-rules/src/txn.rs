@@ -11,10 +11,7 @@ use std::sync::Arc;
 use weir_http::{Request, Response};
 
 use crate::expr::Value;
-use crate::vars::Effects;
-
-/// Scope of a variable: `proc.x`, `sess.x`, `txn.x`, `req.x`, `res.x` (and `check.x`).
-pub type Vars = Vec<(Box<[u8]>, Value<'static>)>;
+use crate::vars::{Effects, VarAccount, Vars};
 
 /// Facts of the TLS layer of a connection, read by the `ssl_fc_*`, `ssl_c_*`, `ssl_bc_*` fetches.
 pub trait TlsFacts {
@@ -46,10 +43,9 @@ pub struct Session {
     pub src: Cell<Option<SocketAddr>>,
     /// Address the client connected to.
     pub dst: Cell<Option<SocketAddr>>,
-    /// Addresses set by `tcp-request session` rules: over the connection's, under the transaction's.
-    pub session_src: Cell<Option<SocketAddr>>,
-    /// The same for the destination.
-    pub session_dst: Cell<Option<SocketAddr>>,
+    /// Addresses set by `tcp-request session` rules: over the connection's, under the transaction's.  There is a
+    /// session for each idle client, and few have any.
+    pub overrides: RefCell<Option<Box<Overrides>>>,
     /// Name and number of the frontend.
     pub frontend: ProxyName,
     /// Name of the bind line (`name`), empty without.
@@ -59,7 +55,7 @@ pub struct Session {
     /// TLS facts when the client came over TLS.
     pub tls: Option<Rc<dyn TlsFacts>>,
     /// TLVs of the PROXY protocol v2 header, (type, value).
-    pub proxy_tlvs: Vec<(u8, Box<[u8]>)>,
+    pub proxy_tlvs: Box<[(u8, Box<[u8]>)]>,
     /// A PROXY protocol header was received.
     pub proxy_header: bool,
     /// Major HTTP version of the client's edge: 1, 2; 0 in TCP mode.
@@ -77,7 +73,7 @@ pub struct Session {
     /// Requests started on this connection.
     pub requests: Cell<u64>,
     /// Backend and number of the server that the last request went to (`option prefer-last-server`).
-    pub last_server: Cell<Option<(usize, u32)>>,
+    pub last_server: Cell<Option<(u32, u32)>>,
     /// The server this connection is given to instead of being served (`attach-srv`).
     pub attach: RefCell<Option<Box<AttachServer>>>,
     /// Log level override, nice, mark and tos set by rules are stored by the action's module.
@@ -91,13 +87,12 @@ impl Session {
         Self {
             src: Cell::new(None),
             dst: Cell::new(None),
-            session_src: Cell::new(None),
-            session_dst: Cell::new(None),
+            overrides: RefCell::default(),
             frontend,
             listener_name,
             listener_id: 0,
             tls: None,
-            proxy_tlvs: Vec::new(),
+            proxy_tlvs: Box::default(),
             proxy_header: false,
             http_major: 0,
             socket: Cell::new(None),
@@ -110,6 +105,29 @@ impl Session {
             attach: RefCell::default(),
             log_level: Cell::new(None),
         }
+    }
+}
+
+/// Addresses that stand in for the connection's.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Overrides {
+    /// The client's.
+    pub src: Option<SocketAddr>,
+    /// The one it connected to.
+    pub dst: Option<SocketAddr>,
+}
+
+impl Session {
+    /// The addresses that stand in for the connection's.
+    #[must_use]
+    pub fn overridden(&self) -> Overrides {
+        self.overrides.borrow().as_deref().copied().unwrap_or_default()
+    }
+
+    /// Sets addresses that stand in for the connection's; `None` leaves what was set.
+    pub fn override_with(&self, src: Option<SocketAddr>, dst: Option<SocketAddr>) {
+        let old = self.overridden();
+        self.overrides.replace(Some(Box::new(Overrides { src: src.or(old.src), dst: dst.or(old.dst) })));
     }
 }
 
@@ -264,6 +282,8 @@ pub struct Txn {
     /// More bytes may come while content rules run (`tcp-request inspect-delay`): a test without a value waits.
     /// Set by the data plane in the content phases, cleared when the delay is over or the buffer is full.
     pub inspecting: bool,
+    /// The bytes that content rules see in TCP mode begin no HTTP request, whatever may follow them.
+    pub not_http: bool,
     /// Rewrites that fail end in an error instead of being left out (`strict-mode`).
     pub strict_rewriting: bool,
     /// A rewrite failed in strict mode: the answer is 500 (502 for responses).
@@ -322,9 +342,9 @@ impl Txn {
             response: None,
             response_body: Vec::new(),
             response_body_complete: false,
-            vars: Vec::new(),
-            req_vars: Vec::new(),
-            res_vars: Vec::new(),
+            vars: Vars::default(),
+            req_vars: Vars::default(),
+            res_vars: Vars::default(),
             backend: None,
             server: None,
             server_id: 0,
@@ -359,6 +379,7 @@ impl Txn {
             received: None,
             log_asap: false,
             inspecting: false,
+            not_http: false,
             strict_rewriting: true,
             rewrite_failed: false,
             max_head: 0,
@@ -384,7 +405,7 @@ impl Txn {
     /// The client's address as rules see it: set-src first, then the connection's.
     #[must_use]
     pub fn src(&self) -> Option<SocketAddr> {
-        self.src.or_else(|| self.session.session_src.get()).or_else(|| self.session.src.get())
+        self.src.or_else(|| self.session.overridden().src).or_else(|| self.session.src.get())
     }
 
     /// The method as received.
@@ -417,7 +438,7 @@ impl Txn {
     /// The address the client asked for: set-dst first, then the connection's.
     #[must_use]
     pub fn dst(&self) -> Option<SocketAddr> {
-        self.dst.or_else(|| self.session.session_dst.get()).or_else(|| self.session.dst.get())
+        self.dst.or_else(|| self.session.overridden().dst).or_else(|| self.session.dst.get())
     }
 }
 
@@ -484,6 +505,10 @@ pub trait Environment {
     fn proc_var(&self, name: &[u8]) -> Option<Value<'static>>;
     /// Writes or unsets a `proc.` variable.
     fn set_proc_var(&self, name: &[u8], value: Option<Value<'static>>);
+    /// What the variables of the process take, where it is limited (`tune.vars.*`).
+    fn var_account(&self) -> Option<&Arc<VarAccount>> {
+        None
+    }
     /// The stick tables, by index.
     fn table(&self, index: usize) -> Option<Rc<dyn StickTable>>;
     /// Index of the table of a proxy or table section.

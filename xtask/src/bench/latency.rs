@@ -21,7 +21,7 @@ const SETUP: &str = "latency";
 /// Threads of every subject.
 const THREADS: u32 = 2;
 
-/// Threads of the generator and of the origin: both are served before the proxies.
+/// Threads of the generator and of the origin.
 const OTHER_THREADS: u32 = 1;
 
 /// What a step of the rising rate has to hold besides answering 97 % of the rate: a proxy that has fallen this far
@@ -124,7 +124,7 @@ impl Comparison {
             self.rounds,
             self.seconds,
             self.step_seconds,
-            self.place.sharing()
+            self.place.describe_apart()
         )
     }
 
@@ -198,9 +198,9 @@ impl Comparison {
     }
 
     fn load(&self, subject: &Subject, options: &[&str]) -> Result<Seen, String> {
-        let start = Start { cores: Cores::All, values: &[] };
+        let start = Start { cores: Cores::Apart, values: &[] };
         let running = subject.start_as(&self.place, SETUP, self.origin.port, start)?;
-        let mut command: Command = self.place.on_all_cores(&self.weir);
+        let mut command: Command = self.place.apart_from_subject(&self.weir);
         command.args(["load", "-k", "-t", &OTHER_THREADS.to_string(), "-c", &self.connections.to_string()]);
         command.args(["--label", subject.name]).args(options);
         command.arg(format!("https://127.0.0.1:{}{}", running.port, self.path));

@@ -22,14 +22,44 @@ pub(crate) struct Place {
     proxy_core: usize,
     client_core: usize,
     real_time: bool,
+    /// Nice values below 0 are permitted.
+    raised: bool,
 }
+
+/// Cores of a subject that has two threads, and those of the generator and the origin beside it.
+struct Apart {
+    subject: Vec<usize>,
+    others: Vec<usize>,
+}
+
+impl Apart {
+    /// Two cores for the subject where that leaves as many; else the last one, and all others for what measures it.
+    /// On a machine with one core everybody is on it.
+    fn of(cores: usize) -> Self {
+        let subject = if cores >= 4 { 2 } else { 1 };
+        let first = cores - subject;
+        Self { subject: (first..cores).collect(), others: (0..first.max(1)).collect() }
+    }
+
+    /// A list as `taskset -c` reads it.
+    fn list(cores: &[usize]) -> String {
+        cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// The priority of everything in a comparison of latencies: what else the machine does would show in its tail.
+const RAISED: &str = "-20";
 
 impl Place {
     pub(crate) fn new() -> Result<Self, String> {
         let scratch = place::Scratch::new("b")?;
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let real_time = program::output(Command::new("chrt").args(["-r", "1", "true"])).is_ok();
-        let place = Self { scratch, proxy_core: cores - 1, client_core: cores.saturating_sub(2), real_time };
+        // It runs the command at the old value where it may not change it.
+        let said = program::output(Command::new("nice").args(["-n", RAISED, "nice"]));
+        let raised = said.is_ok_and(|said| said.trim() == RAISED);
+        let (proxy_core, client_core) = (cores - 1, cores.saturating_sub(2));
+        let place = Self { scratch, proxy_core, client_core, real_time, raised };
         place.certificate()?;
         place.fixtures()?;
         Ok(place)
@@ -49,11 +79,19 @@ impl Place {
         )
     }
 
-    /// What the subjects share their cores with where they run on all of them.
-    pub(super) fn sharing(&self) -> String {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let priority = if self.real_time { ", both at real-time priority" } else { "" };
-        format!("The subject shares the machine's {cores} cores with the generator and the origin{priority}.")
+    /// Where everything is in a comparison of latencies.
+    pub(super) fn describe_apart(&self) -> String {
+        let Apart { subject, others } = Self::apart();
+        let priority = if self.raised { format!(", all at nice {RAISED}") } else { String::new() };
+        format!(
+            "The subject on core(s) {}; the generator and the origin on core(s) {}{priority}.",
+            Apart::list(&subject),
+            Apart::list(&others)
+        )
+    }
+
+    fn apart() -> Apart {
+        Apart::of(std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
     }
 
     fn certificate(&self) -> Result<(), String> {
@@ -116,14 +154,20 @@ impl Place {
         command
     }
 
-    /// A command that runs on all cores, before the proxies there.
-    pub(super) fn on_all_cores(&self, program: &Path) -> Command {
-        if !self.real_time {
-            return Command::new(program);
+    /// A command that runs on these cores, before what else the machine does.
+    fn on_cores(&self, cores: &[usize], program: &Path) -> Command {
+        let mut command = Command::new("taskset");
+        command.args(["-c", &Apart::list(cores)]);
+        if self.raised {
+            command.args(["nice", "-n", RAISED]);
         }
-        let mut command = Command::new("chrt");
-        command.args(["-r", "1"]).arg(program);
+        command.arg(program);
         command
+    }
+
+    /// A command that runs apart from a subject of two threads.
+    pub(super) fn apart_from_subject(&self, program: &Path) -> Command {
+        self.on_cores(&Self::apart().others, program)
     }
 
     fn configure(
@@ -159,10 +203,10 @@ impl Place {
         Running::start(command, "origin", port, self.scratch.path())
     }
 
-    /// Starts `weir origin` on all cores.
+    /// Starts `weir origin` apart from a subject of two threads.
     pub(super) fn weir_origin(&self, weir: &Path, threads: u32) -> Result<Running, String> {
         let port = free_port()?;
-        let mut command = self.on_all_cores(weir);
+        let mut command = self.apart_from_subject(weir);
         command.args(["origin", "-q", "-t", &threads.to_string(), "--listen"]);
         command.arg(format!("127.0.0.1:{port}"));
         Running::start(command, "origin", port, self.scratch.path())
@@ -182,8 +226,8 @@ pub(super) struct Start<'a> {
 pub(super) enum Cores {
     /// Alone on the proxy's core.
     One,
-    /// Everywhere, beside client and origin.
-    All,
+    /// Two where there are enough, apart from client and origin.
+    Apart,
 }
 
 /// One core, nothing more to fill in.
@@ -269,7 +313,7 @@ impl Subject {
         let program = self.called(place)?;
         let mut command = match cores {
             Cores::One => place.on_proxy_core(&program),
-            Cores::All => Command::new(&program),
+            Cores::Apart => place.on_cores(&Place::apart().subject, &program),
         };
         match self.name {
             "nginx" => command.arg("-p").arg(place.scratch.path()).arg("-c").arg(file),
@@ -391,6 +435,22 @@ pub(crate) fn free_port() -> Result<u16, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_subject_has_cores_of_its_own() {
+        let check = |cores: usize, subject: &str, others: &str| {
+            let apart = Apart::of(cores);
+            assert_eq!(
+                (Apart::list(&apart.subject), Apart::list(&apart.others)),
+                (subject.into(), others.into())
+            );
+        };
+        check(1, "0", "0");
+        check(2, "1", "0");
+        check(3, "2", "0,1");
+        check(4, "2,3", "0,1");
+        check(8, "6,7", "0,1,2,3,4,5");
+    }
 
     #[test]
     fn versions_are_found_on_either_stream() {

@@ -6,11 +6,11 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_balance::OpState;
-use weir_config::model::{AdminLevel, Proxy};
+use weir_config::model::{AdminLevel, Proxy, ServerAddr};
 use weir_proxy::Shared;
 use weir_proxy::state::ServerState;
 
-use super::{Answer, Request, Session, server};
+use super::{Answer, Request, Session, resolvers, server};
 use crate::info::About;
 use crate::object::{self, Filter, Now};
 use crate::report::{self, Layout, Style};
@@ -36,13 +36,21 @@ pub(crate) fn info(session: &mut Session, request: &Request) -> Answer {
     Answer::Data(report::process(&about, style(&request.words)))
 }
 
+/// `dump stats-file`
+pub(crate) fn stats_file(session: &mut Session, _: &Request) -> Answer {
+    Answer::Data(weir_proxy::stats_file::dump(&session.shared))
+}
+
 /// `show stat [domain proxy] [<iid>|<proxy> <type> <sid>] [words]`
 pub(crate) fn statistics(session: &mut Session, request: &Request) -> Answer {
     let mut words = &request.words[2..];
     if words.first().is_some_and(|word| word == "domain") {
         match words.get(1).map(String::as_str) {
             Some("proxy") => words = &words[2..],
-            Some("resolvers") => return Answer::missing("statistics of resolvers"),
+            Some("resolvers") if words.iter().any(|word| word == "typed" || word == "json") => {
+                return Answer::missing("this layout of the statistics of resolvers");
+            }
+            Some("resolvers") => return resolvers::statistics(session),
             _ => return Answer::error("Invalid statistics domain."),
         }
     }
@@ -116,7 +124,14 @@ fn server_state(proxy: &Proxy, server: &ServerState, now: Now, text: &mut String
     let target = server.addr.load();
     let (address, port) = match target.ip() {
         Some(ip) => (ip.ip().to_string(), ip.port()),
-        None => ("-".to_owned(), 0),
+        None => match &server.config.addr {
+            ServerAddr::Name(_, port) => ("-".to_owned(), *port),
+            _ => ("-".to_owned(), 0),
+        },
+    };
+    let label = match (&server.config.resolvers, &server.config.addr) {
+        (Some(_), ServerAddr::Name(name, _)) if name.starts_with('_') => Some(name.as_str()),
+        _ => None,
     };
     let agent = server.standing.agent_target();
     let report = server.check.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -127,7 +142,7 @@ fn server_state(proxy: &Proxy, server: &ServerState, now: Now, text: &mut String
     // Writing to memory cannot fail.
     writeln!(
         text,
-        "{} {} {} {} {address} {} {} {} {} {} {} {} {} {} {} 0 0 {} {port} - {} {} {} {} {}",
+        "{} {} {} {} {address} {} {} {} {} {} {} {} {} {} {} 0 0 {} {port} {} {} {} {} {} {}",
         proxy.id,
         proxy.name,
         server.config.id,
@@ -143,6 +158,7 @@ fn server_state(proxy: &Proxy, server: &ServerState, now: Now, text: &mut String
         server.check_state(),
         server.agent_state(),
         target.name.as_deref().unwrap_or("-"),
+        label.unwrap_or("-"),
         server.tls_switch(),
         check.port.unwrap_or(0),
         shown(check.addr),

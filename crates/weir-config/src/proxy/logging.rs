@@ -79,6 +79,11 @@ pub(crate) fn target(a: &mut Args<'_>) -> Parsed<LogTarget> {
     Ok(target)
 }
 
+/// A syslog level by its name.
+pub(crate) fn level(word: &Word) -> Parsed<u8> {
+    position(word, "level", LEVELS)
+}
+
 fn position(word: &Word, what: &str, names: &[&str]) -> Parsed<u8> {
     let known: Vec<(&str, usize)> = names.iter().enumerate().map(|(i, name)| (*name, i)).collect();
     Ok(choice(word, what, &known)? as u8)

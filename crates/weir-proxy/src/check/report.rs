@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use weir_balance::{CheckResult, Health, Server as Machine};
 
 use super::sentence::{Cause, full_name, push_report};
-use super::status::{Outcome, result_number};
+use super::status::{Outcome, Status, result_number};
 use crate::counters::Counter;
 use crate::log::level;
 use crate::state::{CheckReport, ServerState, Shared};
@@ -16,6 +16,10 @@ use crate::state::{CheckReport, ServerState, Shared};
 /// A health check is over.
 pub(super) fn check(shared: &Shared, server: &Arc<ServerState>, outcome: Outcome, duration_ms: u64) {
     let Some(result) = outcome.status.result() else { return };
+    // Manual, section 5.3.1: perhaps it is somewhere else now.
+    if let (Status::L4Timeout, Some(resolve_soon)) = (outcome.status, server.resolve_soon.get()) {
+        resolve_soon.notify_one();
+    }
     if result != CheckResult::Failed {
         server.observed_errors.store(0, Relaxed);
     }
@@ -71,6 +75,8 @@ pub(super) fn conclude(
     let says_something = result != Some(CheckResult::Neutral);
     if options.log_health_checks && says_something && (moved || status_before != report.status) {
         let text = sentence(shared, server, of_agent, &report, after);
+        // Manual, `email-alert level`: mails of single checks are for those who want everything.
+        shared.mail(server, level::INFO, text.trim_end_matches('.'));
         shared.checks.log(server.proxy, level::NOTICE, text);
     }
     drop(report);
@@ -112,7 +118,7 @@ fn sentence(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{Notice, Status, take};
+    use crate::check::{Notice, take};
     use weir_config::model::Config;
 
     const FARM: &str = "

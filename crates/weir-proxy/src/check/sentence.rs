@@ -22,6 +22,8 @@ pub(super) enum Cause {
     Admin,
     /// Forced health.
     Forced,
+    /// Its name has no address, and why.
+    Resolution(&'static str),
 }
 
 /// A change of a server's state.
@@ -69,7 +71,11 @@ impl Step {
     pub(super) fn sentence(&self, config: &Config, server: &ServerState) -> Option<(u8, String)> {
         let backup = if server.config.backup { "Backup " } else { "" };
         let (level, said) = self.predicate(config, server)?;
-        Some((level, format!("{backup}Server {} {said}", full_name(config, server))))
+        let resolved = self.leaves_maint() && self.before.admin().has(Admin::RESOLUTION_MAINT);
+        let target = server.addr.load();
+        let host = target.name.as_deref().filter(|_| resolved);
+        let host = host.map_or_else(String::new, |host| format!(" ('{host}')"));
+        Some((level, format!("{backup}Server {}{host} {said}", full_name(config, server))))
     }
 
     /// Administrative changes speak first: what they do to the operation is their doing.
@@ -77,7 +83,10 @@ impl Step {
         let (before, after) = (self.before.admin(), self.after.admin());
         let via = |flag| if after.has(flag) { via_tracked(config, server) } else { String::new() };
         if self.enters_maint() {
-            let via = via(Admin::INHERITED_MAINT);
+            let via = match self.cause {
+                Cause::Resolution(why) => format!(" ({why})"),
+                _ => via(Admin::INHERITED_MAINT),
+            };
             return Some(match self.before.op() {
                 OpState::Stopped => (level::NOTICE, format!("was DOWN and now enters maintenance{via}")),
                 _ => (self.alert(), format!("is going DOWN for maintenance{via}")),
@@ -125,7 +134,7 @@ impl Step {
             Cause::Check if !told => push_report(text, &report(&server.check)),
             Cause::Agent if !told => push_report(text, &report(&server.agent)),
             Cause::Forced => text.push_str(", changed from CLI"),
-            Cause::Check | Cause::Agent | Cause::Admin => {}
+            Cause::Check | Cause::Agent | Cause::Admin | Cause::Resolution(_) => {}
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use weir_balance::{Admin, CheckSettings, InitState, OpState, Server as Machine};
 use weir_config::model;
 
-use super::sentence::{Cause, Step, push_what_is_left};
+use super::sentence::{Cause, Step, full_name, push_what_is_left};
 use crate::counters::Counter;
 use crate::log::level;
 use crate::sessions::End;
@@ -276,6 +276,38 @@ impl Shared {
         });
     }
 
+    /// The server has no address, for a reason in the log's words: in maintenance until it has one.
+    pub(crate) fn does_not_resolve(&self, server: &Arc<ServerState>, why: &'static str) {
+        self.change(server, Cause::Resolution(why), |machine, now| {
+            machine.set_admin(Admin::RESOLUTION_MAINT, true, now);
+        });
+    }
+
+    /// The server has an address; true when it had none before.
+    pub(crate) fn resolves_again(&self, server: &Arc<ServerState>) -> bool {
+        let waits = server.standing().admin().has(Admin::RESOLUTION_MAINT);
+        if waits {
+            self.set_admin(server, Admin::RESOLUTION_MAINT, false);
+        }
+        waits
+    }
+
+    /// `backend/server`
+    pub(crate) fn full_name(&self, server: &ServerState) -> String {
+        full_name(&self.config, server)
+    }
+
+    /// Sends a mail about a server, where its backend wants one.
+    pub(super) fn mail(&self, server: &ServerState, level: u8, text: &str) {
+        let alert = &self.config.proxies[server.proxy].email_alert;
+        self.mailers.tell(alert, &self.hostname, level, text);
+    }
+
+    /// Writes to the log of a server's backend, from any thread.
+    pub(crate) fn log_of(&self, server: &ServerState, level: u8, text: String) {
+        self.checks.log(server.proxy, level, text);
+    }
+
     /// `set server ... health up|stopping|down`: `None` is stopping.
     pub fn force_health(&self, server: &Arc<ServerState>, up: Option<bool>) {
         self.change(server, Cause::Forced, |machine, now| {
@@ -332,6 +364,7 @@ impl Shared {
             if step.tells_what_is_left() {
                 push_what_is_left(&mut text, server, step, requeued);
             }
+            self.mail(server, level, &text);
             self.checks.log(server.proxy, level, text + ".");
         }
         self.note_farm(server, usable_before);

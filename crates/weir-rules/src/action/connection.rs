@@ -153,8 +153,8 @@ impl Action for SetAddress {
         match (phase, self.destination) {
             (Phase::TcpRequestConnection, true) => txn.session.dst.set(Some(address)),
             (Phase::TcpRequestConnection, false) => txn.session.src.set(Some(address)),
-            (Phase::TcpRequestSession, true) => txn.session.session_dst.set(Some(address)),
-            (Phase::TcpRequestSession, false) => txn.session.session_src.set(Some(address)),
+            (Phase::TcpRequestSession, true) => txn.session.override_with(None, Some(address)),
+            (Phase::TcpRequestSession, false) => txn.session.override_with(Some(address), None),
             (_, true) => txn.dst = Some(address),
             (_, false) => txn.src = Some(address),
         }

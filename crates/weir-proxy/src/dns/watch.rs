@@ -1,0 +1,348 @@
+//! Servers whose names are resolved again and again: a task for each name, and what its answers change.
+//!
+//! Owns timers, what is held how long, and the log's words; leaves who gets which address to [`super::slots`].
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use weir_config::model::ServerAddr;
+use weir_net::Address;
+
+use super::ask::{self, Told};
+use super::message::{Fault, Service};
+use super::slots::{self, Slot};
+use super::{Count, Section};
+use crate::log::level;
+use crate::state::{ServerState, ServerTarget, Shared};
+use crate::worker::Worker;
+
+/// Shortest time between two resolutions of a name, whatever the configuration says.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+
+/// Hosts of services that are asked for because their addresses were not brought along.
+const MAX_HOSTS: usize = 1024;
+
+/// Who gave an address, for the log.
+const BY_CACHE: &str = "DNS cache";
+const BY_ADDITIONAL: &str = "DNS additional record";
+
+/// Servers of the same name in one section.
+struct Group {
+    section: Arc<Section>,
+    name: String,
+    ipv6: bool,
+    /// By backend, in the order of the configuration.
+    backends: BTreeMap<usize, Vec<Arc<ServerState>>>,
+    hurry: Arc<Notify>,
+}
+
+/// Starts a task for each name; only the first thread does.
+pub(crate) fn start(worker: &Rc<Worker>) {
+    let mut groups: HashMap<(String, String, bool), Group> = HashMap::new();
+    let mut order = Vec::new();
+    let servers = worker.shared.proxies.iter().flat_map(|state| state.servers.load().to_vec());
+    for server in servers {
+        let (Some(section), ServerAddr::Name(name, _)) = (&server.config.resolvers, &server.config.addr)
+        else {
+            continue;
+        };
+        // A section that is not there is the one of a system without name servers.
+        let Some(section) = worker.shared.dns.section(section) else { continue };
+        // Manual, `resolve-prefer`: IPv6 unless it says otherwise.
+        let ipv6 = server.config.resolve_prefer.as_deref() != Some("ipv4");
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        let key = (section.name().to_owned(), name.clone(), ipv6);
+        let group = groups.entry(key.clone()).or_insert_with(|| {
+            order.push(key);
+            Group {
+                section: Arc::clone(section),
+                name,
+                ipv6,
+                backends: BTreeMap::new(),
+                hurry: Arc::default(),
+            }
+        });
+        // Set once, here.
+        let _set = server.resolve_soon.set(Arc::clone(&group.hurry));
+        group.backends.entry(server.proxy).or_default().push(server);
+    }
+    for group in order.into_iter().filter_map(|key| groups.remove(&key)) {
+        tokio::task::spawn_local(watch(Arc::clone(&worker.shared), group));
+    }
+}
+
+async fn watch(shared: Arc<Shared>, group: Group) {
+    let mut memory = Memory::new(Instant::now());
+    let pause = group.section.config.timeout_resolve.max(SHORTEST_PAUSE);
+    loop {
+        match group.is_service() {
+            true => services(&shared, &group, &mut memory).await,
+            false => addresses(&shared, &group, &mut memory).await,
+        }
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = group.hurry.notified() => {}
+        }
+    }
+}
+
+impl Group {
+    /// Manual, section 5.3.1: what starts with an underscore is an SRV label.
+    fn is_service(&self) -> bool {
+        self.name.starts_with('_')
+    }
+
+    /// Its servers that were not removed, and whose name was not changed at run time.
+    fn members<'a>(&self, servers: &'a [Arc<ServerState>]) -> Vec<&'a Arc<ServerState>> {
+        let keeps_name = |server: &&Arc<ServerState>| {
+            let same = |name: &str| name.trim_end_matches('.').eq_ignore_ascii_case(&self.name);
+            self.is_service() || server.addr.load().name.as_deref().is_none_or(same)
+        };
+        let stays = |server: &&Arc<ServerState>| !server.standing.removed.load(Relaxed);
+        servers.iter().filter(stays).filter(keeps_name).collect()
+    }
+
+    /// `section/server`, as the log names who said something.
+    fn name_server(&self, at: usize) -> String {
+        format!("{}/{}", self.section.name(), self.section.servers[at].name)
+    }
+}
+
+/// What was valid, and when.
+struct Memory {
+    last_valid: Instant,
+    seen: Vec<(IpAddr, Instant)>,
+    services: Vec<(Service, Instant)>,
+}
+
+impl Memory {
+    fn new(now: Instant) -> Self {
+        Self { last_valid: now, seen: Vec::new(), services: Vec::new() }
+    }
+
+    /// Takes an answer in; all addresses that count now, the new ones first.
+    fn addresses(&mut self, found: Vec<IpAddr>, now: Instant, obsolete: Duration) -> Vec<IpAddr> {
+        self.last_valid = now;
+        self.seen.retain(|(ip, at)| !found.contains(ip) && now.duration_since(*at) < obsolete);
+        self.seen.splice(0..0, found.into_iter().map(|ip| (ip, now)));
+        self.seen.iter().map(|(ip, _)| *ip).collect()
+    }
+
+    /// The same for services.
+    fn services(&mut self, found: Vec<Service>, now: Instant, obsolete: Duration) -> Vec<Service> {
+        self.last_valid = now;
+        let same = |a: &Service, b: &Service| a.host == b.host && a.port == b.port;
+        self.services.retain(|(known, at)| {
+            !found.iter().any(|new| same(new, known)) && now.duration_since(*at) < obsolete
+        });
+        self.services.splice(0..0, found.into_iter().map(|service| (service, now)));
+        self.services.iter().map(|(service, _)| service.clone()).collect()
+    }
+
+    /// Whether a fault outweighs the last valid answer.
+    fn is_over(&self, section: &Section, fault: Fault, now: Instant) -> bool {
+        now.duration_since(self.last_valid) >= ask::hold(section, fault)
+    }
+}
+
+/// The log's word for a fault.
+fn reason(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Nx => "DNS NX status",
+        Fault::Refused => "DNS refused status",
+        Fault::Timeout | Fault::Unreachable => "DNS timeout status",
+        Fault::NotOurs
+        | Fault::Invalid
+        | Fault::TooBig
+        | Fault::Truncated
+        | Fault::Empty
+        | Fault::Alias
+        | Fault::Other => "unspecified DNS error",
+    }
+}
+
+const NO_ADDRESS: &str = "No IP for server ";
+const NO_SERVICE: &str = "entry removed from SRV record";
+
+/// One resolution of a name to addresses.
+async fn addresses(shared: &Shared, group: &Group, memory: &mut Memory) {
+    let section = &group.section;
+    match ask::addresses(section, &group.name, group.ipv6).await {
+        Ok(Told { what, by }) => {
+            let found = memory.addresses(what, Instant::now(), section.config.hold_obsolete);
+            let mut said_by = group.name_server(by);
+            for servers in group.backends.values() {
+                let members = group.members(servers);
+                let given = slots::share_out(&found, &slots_of(&members));
+                for (server, ip) in members.into_iter().zip(given) {
+                    if let Some(ip) = ip {
+                        let port = port_of(server);
+                        if settle(shared, server, None, SocketAddr::new(ip, port), &said_by) {
+                            section.count(by, Count::Update);
+                        }
+                        // The others have it from the first one's question.
+                        BY_CACHE.clone_into(&mut said_by);
+                    } else {
+                        unsettle(shared, server, NO_ADDRESS);
+                    }
+                }
+            }
+        }
+        Err(fault) if memory.is_over(section, fault, Instant::now()) => {
+            memory.seen.clear();
+            for server in group.backends.values().flat_map(|servers| group.members(servers)) {
+                unsettle(shared, server, reason(fault));
+            }
+        }
+        Err(_) => {}
+    }
+}
+
+fn slots_of<'a>(members: &[&'a Arc<ServerState>]) -> Vec<Slot<'a>> {
+    let slot = |server: &&'a Arc<ServerState>| Slot {
+        current: server.addr.load().ip().map(|addr| addr.ip()),
+        ipv6: server.config.resolve_prefer.as_deref() != Some("ipv4"),
+        networks: &server.config.resolve_net,
+        allow_dup_ip: server.config.resolve_allow_dup_ip,
+    };
+    members.iter().map(slot).collect()
+}
+
+/// The port it has, or that of its line while it has no address.
+fn port_of(server: &ServerState) -> u16 {
+    let of_line = match &server.config.addr {
+        ServerAddr::Name(_, port) => *port,
+        _ => 0,
+    };
+    server.addr.load().ip().map_or(of_line, |addr| addr.port())
+}
+
+/// One resolution of an SRV label, and of the hosts whose addresses it does not bring along.
+async fn services(shared: &Shared, group: &Group, memory: &mut Memory) {
+    let section = &group.section;
+    let (found, by) = match ask::services(section, &group.name).await {
+        Ok(Told { what, by }) => {
+            (memory.services(what, Instant::now(), section.config.hold_obsolete), Some(by))
+        }
+        Err(fault) if memory.is_over(section, fault, Instant::now()) => {
+            memory.services.clear();
+            (Vec::new(), None)
+        }
+        Err(_) => return,
+    };
+    let mut hosts = HashMap::new();
+    let without = found.iter().filter(|service| service.address.is_none());
+    for host in without.map(|service| &service.host).take(MAX_HOSTS) {
+        if !hosts.contains_key(host) {
+            hosts.insert(host.clone(), ask::addresses(section, host, group.ipv6).await.ok());
+        }
+    }
+    for servers in group.backends.values() {
+        let members = group.members(servers);
+        let held: Vec<_> = members.iter().map(|server| server.addr.load_full()).collect();
+        let current: Vec<_> =
+            held.iter().map(|target| Some((target.name.as_deref()?, target.ip()?.port()))).collect();
+        for (server, at) in members.iter().zip(slots::assign(&found, &current)) {
+            let Some(service) = at.and_then(|at| found.get(at)) else {
+                unsettle(shared, server, NO_SERVICE);
+                continue;
+            };
+            let known = hosts.get(&service.host).and_then(Option::as_ref);
+            let told = known.and_then(|told| told.what.first().map(|ip| (*ip, group.name_server(told.by))));
+            let brought = service.address.map(|ip| (ip, BY_ADDITIONAL.to_owned()));
+            let Some((ip, said_by)) = brought.or(told) else {
+                // A host that is not known now keeps the address that it had.
+                if current_host(server).as_deref() != Some(&service.host) {
+                    unsettle(shared, server, NO_ADDRESS);
+                }
+                continue;
+            };
+            if !server.config.resolve_ignore_weight {
+                weigh(server, slots::weight(service.weight));
+            }
+            let place = SocketAddr::new(ip, service.port);
+            if settle(shared, server, Some(&service.host), place, &said_by)
+                && let Some(by) = by
+            {
+                section.count(by, Count::Update);
+            }
+        }
+    }
+}
+
+fn current_host(server: &ServerState) -> Option<String> {
+    server.addr.load().name.clone()
+}
+
+fn weigh(server: &Arc<ServerState>, weight: u32) {
+    if server.weight.swap(weight, Relaxed) != weight {
+        server.changed();
+    }
+}
+
+/// Gives a server its address; true when it is another one than before.
+fn settle(shared: &Shared, server: &Arc<ServerState>, host: Option<&str>, to: SocketAddr, by: &str) -> bool {
+    let before = server.addr.load_full();
+    let name = host.map_or_else(|| before.name.clone(), |host| Some(host.to_owned()));
+    let moved = before.ip() != Some(to);
+    if moved || name != before.name {
+        server.set_target(ServerTarget { address: Some(Address::Ip(to)), name: name.clone() });
+    }
+    let full_name = shared.full_name(server);
+    if before.ip().map(|old| old.ip()) != Some(to.ip()) {
+        let old = before.ip().map_or_else(|| "(none)".to_owned(), |old| old.ip().to_string());
+        let text = format!("{full_name} changed its IP from {old} to {} by {by}.", to.ip());
+        shared.log_of(server, level::NOTICE, text);
+    }
+    if let Some(host) = host
+        && before.name.as_deref() != Some(host)
+    {
+        let old = before.name.as_deref().unwrap_or("(null)");
+        let text = format!("{full_name} changed its FQDN from {old} to {host} by 'SRV record'");
+        shared.log_of(server, level::NOTICE, text);
+    }
+    if shared.resolves_again(server) && by != BY_ADDITIONAL {
+        let text = format!("Server {full_name} administratively READY thanks to valid DNS answer.");
+        shared.log_of(server, level::NOTICE, text);
+    }
+    moved
+}
+
+/// Takes a server's address away: it is in maintenance until there is one again.
+fn unsettle(shared: &Shared, server: &Arc<ServerState>, why: &'static str) {
+    let before = server.addr.load_full();
+    shared.does_not_resolve(server, why);
+    if before.address.is_some() {
+        // The name of an SRV record's host goes with its entry.
+        let name = before.name.clone().filter(|_| why != NO_SERVICE);
+        server.set_target(ServerTarget { address: None, name });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_are_gone_count_for_a_while() {
+        let start = Instant::now();
+        let at = |s| start + Duration::from_secs(s);
+        let obsolete = Duration::from_secs(10);
+        let mut memory = Memory::new(start);
+        let mut check = |seconds, found: &[&str], expected: &[&str]| {
+            let ips = |list: &[&str]| list.iter().map(|ip| ip.parse().unwrap()).collect::<Vec<IpAddr>>();
+            assert_eq!(memory.addresses(ips(found), at(seconds), obsolete), ips(expected));
+        };
+        check(0, &["10.0.0.1", "10.0.0.2"], &["10.0.0.1", "10.0.0.2"]);
+        check(5, &["10.0.0.2"], &["10.0.0.2", "10.0.0.1"]);
+        check(9, &["10.0.0.3"], &["10.0.0.3", "10.0.0.2", "10.0.0.1"]);
+        check(10, &["10.0.0.3"], &["10.0.0.3", "10.0.0.2"]);
+        check(20, &["10.0.0.3"], &["10.0.0.3"]);
+    }
+}
