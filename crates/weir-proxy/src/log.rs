@@ -1,5 +1,6 @@
 //! Log lines: when one is due, in which format, and how it gets to its targets.
 
+pub(crate) mod early;
 pub(crate) mod forwarder;
 pub mod hub;
 mod message;

@@ -59,6 +59,10 @@ impl Client<'_> {
         loop {
             match self.idle(&mut edge).await {
                 Idle::Arrived => {}
+                Idle::Closed if self.is_new() && self.logs_null() => {
+                    Box::pin(self.refuse(edge, b'C', 400, now_ms())).await;
+                    return None;
+                }
                 Idle::Closed => return None,
                 Idle::Timeout => {
                     Box::pin(self.refuse(edge, b'c', 408, now_ms())).await;
@@ -71,6 +75,12 @@ impl Client<'_> {
                 Next::Ended => return None,
             }
         }
+    }
+
+    /// A connection without a request is worth a line.
+    fn logs_null(&self) -> bool {
+        let front = self.worker.proxy(self.entry.front);
+        !front.logs.is_empty() && !front.options.dontlognull && !front.options.http_ignore_probes
     }
 
     fn is_new(&self) -> bool {
