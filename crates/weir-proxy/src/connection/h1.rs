@@ -140,6 +140,7 @@ impl Client<'_> {
                 return self.after(finished).await;
             }
             Head::H2 => return Next::H2(edge),
+            Head::Closed if self.is_new() && self.logs_null() => (b'C', 400),
             Head::Closed => return Next::Ended,
             Head::Timeout => (b'c', 408),
             Head::Aborted => (b'C', 400),
