@@ -26,6 +26,7 @@ use crate::accept_queue::AcceptQueues;
 use crate::counters::Counter;
 use crate::edge::{Edge, H1Edge};
 use crate::exchange::{self, Exchange, Stop};
+use crate::log::early::{self, EarlyError};
 use crate::reverse::Reversed;
 use crate::server_tls::Acceptor;
 use crate::state::{ListenerState, Shared};
@@ -233,18 +234,23 @@ async fn prepare(
     }
     let mut edge = Box::new(H1Edge::new(stream, Rc::clone(worker)));
     edge.adjust_case = front.options.h1_case_adjust_bogus_client;
-    if entry.bind.accept_proxy && !receive_proxy_header(&mut edge, session, &mut deadline).await {
-        entry.count(worker, Counter::RequestErrors);
+    if entry.bind.accept_proxy
+        && let Err(error) = receive_proxy_header(&mut edge, session, &mut deadline).await
+    {
+        ended_early(worker, entry, session, error);
         return None;
     }
     if let Some(magic) = entry.bind.accept_netscaler_cip {
-        let header = receive_header(&mut edge, &mut deadline, |bytes| netscaler::parse(bytes, magic)).await;
-        let Some((src, dst)) = header else {
-            entry.count(worker, Counter::RequestErrors);
-            return None;
-        };
-        session.src.set(Some(src));
-        session.dst.set(Some(dst));
+        match receive_header(&mut edge, &mut deadline, |bytes| netscaler::parse(bytes, magic)).await {
+            Ok((src, dst)) => {
+                session.src.set(Some(src));
+                session.dst.set(Some(dst));
+            }
+            Err(error) => {
+                ended_early(worker, entry, session, error);
+                return None;
+            }
+        }
     }
     let told = session.proxy_header || entry.bind.accept_netscaler_cip.is_some();
     // What a rule set stays the connection's; the PROXY header's addresses are the session's then.
@@ -259,9 +265,13 @@ async fn prepare(
         worker.shared.total_tls.fetch_add(1, Relaxed);
         let received = edge.take_input();
         let handshake = acceptor.accept(&mut edge.stream, &received);
-        let Some(Ok(facts)) = with_deadline(&mut deadline, handshake).await else {
-            entry.count(worker, Counter::RequestErrors);
-            return None;
+        let facts = match with_deadline(&mut deadline, handshake).await {
+            Some(Ok(facts)) => facts,
+            failed => {
+                let error = failed.and_then(Result::err);
+                ended_early(worker, entry, session, EarlyError::of_tls(error.as_ref()));
+                return None;
+            }
         };
         if !facts.resumed() {
             worker.shared.tls_key_rate.hit(now_ms());
@@ -286,6 +296,14 @@ async fn prepare(
     }
     count_session(worker, entry);
     Some(edge)
+}
+
+/// Counts and logs a connection that ends before its first request.
+fn ended_early(worker: &Rc<Worker>, entry: &Entry, session: &mut Session, error: EarlyError) {
+    entry.count(worker, Counter::RequestErrors);
+    let ended = std::mem::replace(session, placeholder(session));
+    let env = Rc::clone(&worker.env);
+    early::connection(&worker.logger, worker.proxy(entry.front), ended, env, error);
 }
 
 fn count_session(worker: &Worker, entry: &Entry) {
@@ -382,9 +400,13 @@ async fn with_deadline<T>(deadline: &mut Deadline, future: impl Future<Output = 
     .await
 }
 
-/// Receives the PROXY protocol's header into the session; false when it is missing or wrong.
-async fn receive_proxy_header(edge: &mut H1Edge, session: &mut Session, deadline: &mut Deadline) -> bool {
-    let Some(header) = receive_header(edge, deadline, proxy_protocol::parse).await else { return false };
+/// Receives the PROXY protocol's header into the session.
+async fn receive_proxy_header(
+    edge: &mut H1Edge,
+    session: &mut Session,
+    deadline: &mut Deadline,
+) -> Result<(), EarlyError> {
+    let header = receive_header(edge, deadline, proxy_protocol::parse).await?;
     session.proxy_header = true;
     if header.command == proxy_protocol::Command::Proxy
         && let Some((src, dst)) = header.addresses.ip()
@@ -393,30 +415,30 @@ async fn receive_proxy_header(edge: &mut H1Edge, session: &mut Session, deadline
         session.dst.set(Some(dst));
     }
     session.proxy_tlvs = header.tlvs().map(|(kind, value)| (kind, value.into())).collect();
-    true
+    Ok(())
 }
 
-/// Receives what stands before the first data; `None` when it is not there.
+/// Receives what stands before the first data.
 async fn receive_header<T, E>(
     edge: &mut H1Edge,
     deadline: &mut Deadline,
     parse: impl Fn(&[u8]) -> Result<Option<(T, usize)>, E>,
-) -> Option<T> {
+) -> Result<T, EarlyError> {
     poll_fn(|cx| {
         loop {
             match parse(edge.input.unread()) {
                 Ok(Some((header, used))) => {
                     edge.input.consume(used);
-                    return Poll::Ready(Some(header));
+                    return Poll::Ready(Ok(header));
                 }
-                Err(_) => return Poll::Ready(None),
+                Err(_) => return Poll::Ready(Err(EarlyError::ProxyHeaderWrong)),
                 Ok(None) => {}
             }
             if deadline.poll_expired(cx).is_ready() {
-                return Poll::Ready(None);
+                return Poll::Ready(Err(EarlyError::ProxyHeaderLate));
             }
             match ready!(edge.poll_fill(cx)) {
-                Ok(0) | Err(_) => return Poll::Ready(None),
+                Ok(0) | Err(_) => return Poll::Ready(Err(EarlyError::ProxyHeaderMissing)),
                 Ok(_) => {}
             }
         }

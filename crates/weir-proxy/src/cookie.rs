@@ -99,7 +99,7 @@ pub(crate) fn read(x: &mut Exchange, proxy: &Proxy) {
     }
     let Some(value) = value else {
         x.cookie.absent = true;
-        x.txn.termination[2] = b'N';
+        mark(x, cookie, 2, b'N');
         return;
     };
     let delimiter = if cookie.prefix { b'~' } else { DATE_DELIMITER };
@@ -126,12 +126,13 @@ pub(crate) fn read(x: &mut Exchange, proxy: &Proxy) {
             .or(first)
             .cloned()
     };
-    x.txn.termination[2] = match &found {
+    let flag = match &found {
         _ if over.is_some() => over.unwrap_or(b'E'),
         Some(server) if server.is_running() => b'V',
         Some(_) => b'D',
         None => b'I',
     };
+    mark(x, cookie, 2, flag);
     x.cookie.invalid = found.is_none();
     x.cookie.server = found;
     if cookie.indirect && cookie.insert {
@@ -170,6 +171,13 @@ fn rewrite_cookies(fields: &mut Fields, map: impl Fn(&[u8], &[u8]) -> Option<Vec
     }
 }
 
+/// Notes in the log's state what became of the cookie; one that is only read leaves no trace there.
+fn mark(x: &mut Exchange, cookie: &CookiePersistence, at: usize, flag: u8) {
+    if cookie.rewrite || cookie.insert || cookie.prefix {
+        x.txn.termination[at] = flag;
+    }
+}
+
 /// Tells the client its server: inserts, rewrites or prefixes the cookie.
 pub(crate) fn write(x: &mut Exchange, proxy: &Proxy, server: &ServerState, response: &mut Response) {
     let Some(cookie) = &proxy.cookie else { return };
@@ -180,22 +188,22 @@ pub(crate) fn write(x: &mut Exchange, proxy: &Proxy, server: &ServerState, respo
     });
     if let Some(at) = set_by_server {
         let old = response.fields.value(at).to_vec();
-        x.txn.termination[3] = b'P';
+        mark(x, cookie, 3, b'P');
         let Some(value) = value else { return };
         if cookie.rewrite || (cookie.insert && !cookie.preserve) {
-            x.txn.termination[3] = b'R';
+            mark(x, cookie, 3, b'R');
             let rest = old.iter().position(|b| *b == b';').map_or(&b""[..], |semicolon| &old[semicolon..]);
             let new = [&cookie.name[..], b"=", value, rest].concat();
             response.fields.set_value(at, &new);
         } else if cookie.prefix {
-            x.txn.termination[3] = b'R';
+            mark(x, cookie, 3, b'R');
             let eq = cookie.name.len() + 1;
             let new = [&old[..eq], value, b"~", &old[eq..]].concat();
             response.fields.set_value(at, &new);
         }
         return;
     }
-    x.txn.termination[3] = b'N';
+    mark(x, cookie, 3, b'N');
     let now_s = x.worker.env.wall_us() / 1_000_000;
     let kept = x.cookie.server.as_ref().is_some_and(|s| s.config.id == server.config.id);
     if !cookie.insert || (kept && !is_due(cookie, &x.cookie, now_s)) {
@@ -204,7 +212,7 @@ pub(crate) fn write(x: &mut Exchange, proxy: &Proxy, server: &ServerState, respo
     if cookie.postonly && x.txn.request.method != weir_http::Method::Post {
         return;
     }
-    x.txn.termination[3] = if kept { b'U' } else { b'I' };
+    mark(x, cookie, 3, if kept { b'U' } else { b'I' });
     let first_s = x.cookie.first_seen_s.unwrap_or(now_s);
     let dated = value.map(|value| dated(cookie, value, now_s, first_s));
     response.fields.push(b"set-cookie", &set_cookie(cookie, dated.as_deref()));

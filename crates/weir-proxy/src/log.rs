@@ -1,6 +1,7 @@
 //! Log lines: when one is due, in which format, and how it gets to its targets.
 
 mod backing_file;
+pub(crate) mod early;
 pub(crate) mod forwarder;
 pub mod hub;
 mod message;

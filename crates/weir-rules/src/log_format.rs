@@ -488,6 +488,13 @@ pub fn httpslog() -> &'static LogFormat {
     &FORMAT
 }
 
+/// The beginning of the line about a connection that ends before its first request, up to the name of its listener.
+#[must_use]
+pub fn connection_error() -> &'static LogFormat {
+    static FORMAT: LazyLock<LogFormat> = LazyLock::new(|| built_in("%ci:%cp [%t] %f/"));
+    &FORMAT
+}
+
 /// `option tcplog`.
 #[must_use]
 pub fn tcplog() -> &'static LogFormat {

@@ -3,7 +3,7 @@
 //! The first process starts the program again and waits: the child starts a session of its own, gets ready,
 //! says so, and only then closes the terminal.  An error still reaches the terminal and the exit code.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitCode;
@@ -45,15 +45,23 @@ pub(crate) fn become_daemon() -> io::Result<Parent> {
 /// The child's last step: says that it serves and closes the terminal.
 pub(crate) fn detach(mut parent: Parent) -> io::Result<()> {
     parent.say(&Word::Ready)?;
-    close_terminal()
+    Silence::open()?.close_terminal()
 }
 
-/// Leaves nothing of the standard streams.
-pub(crate) fn close_terminal() -> io::Result<()> {
-    let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
-    rustix::stdio::dup2_stdout(&null)?;
-    rustix::stdio::dup2_stderr(&null)?;
-    Ok(())
+/// What takes the place of the terminal: it is opened while the process still sees the whole file system.
+pub(crate) struct Silence(File);
+
+impl Silence {
+    pub(crate) fn open() -> io::Result<Self> {
+        OpenOptions::new().read(true).write(true).open("/dev/null").map(Self)
+    }
+
+    /// Leaves nothing of the standard streams.
+    pub(crate) fn close_terminal(self) -> io::Result<()> {
+        rustix::stdio::dup2_stdout(&self.0)?;
+        rustix::stdio::dup2_stderr(&self.0)?;
+        Ok(())
+    }
 }
 
 /// Tells the processes of `-sf` or `-st` that somebody else serves now; once.

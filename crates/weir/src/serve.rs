@@ -19,14 +19,15 @@ use weir_proxy::listeners::{Listening, bind_all};
 use weir_proxy::process::Prepared;
 use weir_proxy::{Process, Services};
 
+use crate::EXIT_INVALID;
 use crate::administration::Administration;
 use crate::channel::{self, Parent, Received, Word};
 use crate::command_line::Options;
 use crate::console::{Console, Level};
+use crate::daemon::{self, Silence};
 use crate::pid_file::PidFile;
 use crate::privileges::{self, Identity};
 use crate::signals::{self, Signals};
-use crate::{EXIT_INVALID, daemon};
 
 /// What a serving process starts with.
 pub(crate) struct Setup {
@@ -88,6 +89,8 @@ fn serve(mut setup: Setup) -> Result<u8, String> {
         let _guard = runtime.enter();
         Signals::new().map_err(|error| format!("cannot receive signals: {error}"))?
     };
+    let silence = setup.background.then(Silence::open).transpose();
+    let silence = silence.map_err(|error| format!("cannot detach: {error}"))?;
     let plane = prepare(&mut setup).inspect_err(|message| {
         if let Some(parent) = &mut setup.parent {
             // The master may be gone as well; the message is printed in any case.
@@ -96,7 +99,7 @@ fn serve(mut setup: Setup) -> Result<u8, String> {
     })?;
     let worker = setup.worker;
     // Clients that come through the master are served on this thread.
-    LocalSet::new().block_on(&runtime, follow(setup, signals, plane)).map(|end| end.code(worker))
+    LocalSet::new().block_on(&runtime, follow(setup, signals, plane, silence)).map(|end| end.code(worker))
 }
 
 /// Everything that needs rights or may fail, in its order.
@@ -139,7 +142,12 @@ fn open(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Listening>
 }
 
 /// Says that it is ready, then follows signals and the master until the end.
-async fn follow(mut setup: Setup, mut signals: Signals, plane: Plane) -> Result<End, String> {
+async fn follow(
+    mut setup: Setup,
+    mut signals: Signals,
+    plane: Plane,
+    silence: Option<Silence>,
+) -> Result<End, String> {
     daemon::say_farewell(&mut setup.options.replaced, setup.options.farewell);
     let mut master = None;
     if let Some(mut parent) = setup.parent.take() {
@@ -148,8 +156,8 @@ async fn follow(mut setup: Setup, mut signals: Signals, plane: Plane) -> Result<
             master = Some(Master::new(parent.into_socket())?);
         }
     }
-    if setup.background {
-        daemon::close_terminal().map_err(|error| format!("cannot detach: {error}"))?;
+    if let Some(silence) = silence {
+        silence.close_terminal().map_err(|error| format!("cannot detach: {error}"))?;
     }
     let mut leaving = false;
     let mut grace = std::pin::pin!(tokio::time::sleep(Duration::MAX));

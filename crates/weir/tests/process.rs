@@ -295,6 +295,25 @@ fn a_daemon_is_ready_when_its_parent_ends_and_can_be_replaced() {
     new.wait_until_gone();
 }
 
+/// Only root may change the root of the file system; for others there is nothing to see.
+#[test]
+fn a_daemon_leaves_its_terminal_in_an_empty_chroot() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = Place::new("daemon-chroot");
+    place.answers("one");
+    let jail = place.path("jail");
+    fs::create_dir_all(&jail).unwrap();
+    let config = fs::read_to_string(place.path("cfg")).unwrap();
+    place.write(&format!("global\n chroot {}\n daemon\n{config}", jail.display()));
+    assert_eq!(place.command(&["-p", "pid"]).status().unwrap().code(), Some(0));
+    let daemon = Daemon(place.pid().unwrap());
+    assert!(ask(place.address()).unwrap().ends_with("one"));
+    kill_process(daemon.pid(), Signal::TERM).unwrap();
+    daemon.wait_until_gone();
+}
+
 #[test]
 fn a_daemon_that_cannot_start_says_so_to_its_parent() {
     let place = Place::new("daemon-fails");

@@ -69,6 +69,10 @@ impl Client<'_> {
         loop {
             match self.idle(&mut edge).await {
                 Idle::Arrived => {}
+                Idle::Closed if self.is_new() && self.logs_null() => {
+                    Box::pin(self.refuse(edge, b'C', 400, now_ms())).await;
+                    return None;
+                }
                 Idle::Closed => return None,
                 Idle::Timeout => {
                     Box::pin(self.refuse(edge, b'c', 408, now_ms())).await;
@@ -81,6 +85,12 @@ impl Client<'_> {
                 Next::Ended => return None,
             }
         }
+    }
+
+    /// A connection without a request is worth a line.
+    fn logs_null(&self) -> bool {
+        let front = self.worker.proxy(self.entry.front);
+        !front.logs.is_empty() && !front.options.dontlognull && !front.options.http_ignore_probes
     }
 
     fn is_new(&self) -> bool {
@@ -140,6 +150,9 @@ impl Client<'_> {
                 return self.after(finished).await;
             }
             Head::H2 => return Next::H2(edge),
+            Head::Closed if self.is_new() && self.logs_null() => {
+                self.refuse(edge, b'C', 400, started_ms).await;
+            }
             Head::Closed => {}
             Head::Wrong { cause, status } => self.refuse(edge, cause, status, started_ms).await,
         }
