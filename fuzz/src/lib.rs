@@ -7,8 +7,10 @@ mod dns_answer;
 mod h1;
 mod h2;
 mod message;
+mod pattern_file;
 mod peers_wire;
 mod proxy_protocol;
+mod runtime_commands;
 mod tls;
 
 pub use configuration::configuration;
@@ -17,8 +19,10 @@ pub use dns_answer::dns_answer;
 pub use h1::{h1_body, h1_request, h1_response};
 pub use h2::{h2_client, h2_pair, h2_server};
 pub use message::message;
+pub use pattern_file::pattern_file;
 pub use peers_wire::peers_wire;
 pub use proxy_protocol::proxy_protocol;
+pub use runtime_commands::runtime_commands;
 pub use tls::{tls_hello, tls_records};
 
 /// A function that takes any input.
@@ -36,8 +40,10 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("h2_pair", h2_pair),
     ("h2_server", h2_server),
     ("message", message),
+    ("pattern_file", pattern_file),
     ("peers_wire", peers_wire),
     ("proxy_protocol", proxy_protocol),
+    ("runtime_commands", runtime_commands),
     ("tls_hello", tls_hello),
     ("tls_records", tls_records),
 ];

@@ -47,6 +47,13 @@ impl Administration {
     pub fn new(version: &str) -> Self {
         Self { version: version.into(), versions: Arc::default() }
     }
+
+    /// Runs what a client of the command socket with all rights sent, without a socket, and returns what the client
+    /// would read. Commands that take time are not waited for: they answer nothing.
+    #[must_use]
+    pub fn answers(&self, shared: &Arc<Shared>, received: &[u8]) -> String {
+        cli::answers(Arc::clone(shared), Arc::clone(&self.version), Arc::clone(&self.versions), received)
+    }
 }
 
 impl Services for Administration {

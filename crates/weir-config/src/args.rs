@@ -165,6 +165,24 @@ pub(crate) fn time(word: &Word, unit: Unit) -> Parsed<Duration> {
     units::time(&word.as_str(), unit).map_err(|message| vec![Diagnostic::error(word.pos, message)])
 }
 
+/// A key of TCP MD5 signatures, as long as the kernel takes them.
+pub(crate) fn md5_key(word: &Word) -> Parsed<String> {
+    /// TCP_MD5SIG_MAXKEYLEN
+    const LONGEST: usize = 80;
+    match word.text.len() {
+        1..=LONGEST => Ok(word.as_str().into_owned()),
+        _ => fail(word.pos, format!("a password of at most {LONGEST} bytes was expected")),
+    }
+}
+
+/// The name of a network namespace.
+pub(crate) fn namespace(word: &Word) -> Parsed<String> {
+    if *word == "*" {
+        return fail(word.pos, "taking the namespace from the client's PROXY header is not implemented yet");
+    }
+    Ok(word.as_str().into_owned())
+}
+
 /// A word as a size in bytes.
 pub(crate) fn size(word: &Word) -> Parsed<usize> {
     let bytes = units::size(&word.as_str()).map_err(|message| vec![Diagnostic::error(word.pos, message)])?;

@@ -37,9 +37,10 @@ pub(crate) fn parse(args: &mut Args<'_>, global: &Global) -> Parsed<Vec<Bind>> {
     let mut found = expand(addresses, global.unix_bind.prefix.as_deref().unwrap_or_default())?;
     draft.words(args)?;
     let prototype = draft.finish();
-    for bind in &mut found {
+    for (index, bind) in found.iter_mut().enumerate() {
         *bind = Bind {
             addr: bind.addr.clone(),
+            guid: prototype.guid.as_ref().map(|prefix| format!("{prefix}-{index}")),
             datagram: bind.datagram || prototype.datagram,
             ..prototype.clone()
         };
@@ -107,10 +108,14 @@ fn empty(addr: BindAddr, pos: Pos) -> Bind {
         pos,
         ssl: None,
         accept_proxy: false,
+        guid: None,
+        accept_netscaler_cip: None,
         proto: None,
         maxconn: 0,
         backlog: None,
         interface: None,
+        namespace: None,
+        md5_key: None,
         v4v6: false,
         v6only: false,
         transparent: false,
@@ -153,10 +158,7 @@ impl<'a> BindDraft<'a> {
                         args.value_of(word, keyword.arguments)?;
                     }
                 }
-                How::Removed(reason) => {
-                    return fail_hint(word.pos, format!("'{}' is no longer supported", keyword.name), reason);
-                }
-                _ => return Err(keywords::not_yet(word, keyword.name)),
+                _ => return keyword.refused(word.pos),
             }
         }
         Ok(())
@@ -218,7 +220,15 @@ const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, h
 
 /// Words of bind lines.
 pub(crate) const KEYWORDS: &[Keyword] = &[
-    entry("accept-netscaler-cip", "<magic>", "Expects the NetScaler client IP header", How::NotYet),
+    entry(
+        "accept-netscaler-cip",
+        "<magic>",
+        "Expects the NetScaler client IP header",
+        How::Bind(|d, a| {
+            d.bind.accept_netscaler_cip = Some(a.number(1..=u32::MAX)?);
+            Ok(())
+        }),
+    ),
     entry(
         "accept-proxy",
         "",
@@ -266,7 +276,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("ca-sign-file", "<file>", "Authority that generated certificates are signed with", How::NotYet),
+    entry(
+        "ca-sign-file",
+        "<file>",
+        "Authority that generated certificates are signed with",
+        How::Bind(|d, a| {
+            d.ssl.ca_sign_file = Some(d.file(a, d.global.ca_base.as_ref())?);
+            Ok(())
+        }),
+    ),
     entry("ca-sign-pass", "<passphrase>", "Passphrase of the signing key", How::NotYet),
     entry(
         "ca-verify-file",
@@ -304,7 +322,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("client-sigalgs", "<sigalgs>", "Signature algorithms of client certificates", How::NotYet),
+    entry(
+        "client-sigalgs",
+        "<sigalgs>",
+        "Signature algorithms of client certificates",
+        How::Bind(|d, a| {
+            d.ssl.client_sigalgs = Some(a.text("signature algorithms")?);
+            Ok(())
+        }),
+    ),
     entry(
         "crl-file",
         "<file>",
@@ -397,7 +423,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     entry("force-tlsv11", "", "TLS 1.1 only", How::Bind(|d, _| force(d, "force-tlsv11"))),
     entry("force-tlsv12", "", "TLS 1.2 only", How::Bind(|d, _| force(d, "force-tlsv12"))),
     entry("force-tlsv13", "", "TLS 1.3 only", How::Bind(|d, _| force(d, "force-tlsv13"))),
-    entry("generate-certificates", "", "Certificates made for unknown names", How::NotYet),
+    entry(
+        "generate-certificates",
+        "",
+        "Certificates made for unknown names",
+        How::Bind(|d, _| {
+            d.ssl.generate_certificates = true;
+            Ok(())
+        }),
+    ),
     entry(
         "gid",
         "<gid>",
@@ -420,7 +454,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "guid-prefix",
         "<string>",
         "Start of the listeners' identifiers",
-        How::NoEffect("identifiers of listeners only matter for stats-file"),
+        How::Bind(|d, a| {
+            d.bind.guid = Some(a.text("the start of an identifier")?);
+            Ok(())
+        }),
     ),
     entry(
         "id",
@@ -447,7 +484,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "TLS in the kernel",
         How::NoEffect("TLS records are always made in the process"),
     ),
-    entry("label", "<label>", "Label in statistics", How::NotYet),
+    entry(
+        "label",
+        "<label>",
+        "Label in statistics",
+        How::NoEffect("a name for groups of sockets, and nothing asks for groups"),
+    ),
     entry(
         "level",
         "<level>",
@@ -498,7 +540,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("namespace", "<name>", "Network namespace to listen in", How::NotYet),
+    entry(
+        "namespace",
+        "<name>",
+        "Network namespace to listen in",
+        How::Bind(|d, a| {
+            d.bind.namespace = Some(crate::args::namespace(a.need("the name of a network namespace")?)?);
+            Ok(())
+        }),
+    ),
     entry(
         "nbconn",
         "<nbconn>",
@@ -594,7 +644,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Sockets that share the address: a number, by-thread, by-group",
         How::NoEffect("all threads take connections from one socket"),
     ),
-    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", How::NotYet),
+    entry(
+        "sigalgs",
+        "<sigalgs>",
+        "Signature algorithms accepted",
+        How::Bind(|d, a| {
+            d.ssl.sigalgs = Some(a.text("signature algorithms")?);
+            Ok(())
+        }),
+    ),
     entry(
         "ssl",
         "",
@@ -631,7 +689,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("tcp-md5sig", "<password>", "Signs TCP segments", How::NotYet),
+    entry(
+        "tcp-md5sig",
+        "<password>",
+        "Signs TCP segments",
+        How::Bind(|d, a| {
+            d.bind.md5_key = Some(crate::args::md5_key(a.need("a password")?)?);
+            Ok(())
+        }),
+    ),
     entry(
         "tcp-ss",
         "<mode>",
@@ -743,7 +809,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("ocsp-update", "<on|off>", "Updates the OCSP answers of the certificates", How::NotYet),
+    entry(
+        "ocsp-update",
+        "<on|off>",
+        "Updates the OCSP answers of the certificates",
+        How::Bind(|d, a| {
+            let word = a.need("on or off")?;
+            d.ssl.ocsp_update = Some(choice(word, "value", &[("on", true), ("off", false)])?);
+            Ok(())
+        }),
+    ),
 ];
 
 fn force(draft: &mut BindDraft<'_>, word: &str) -> Parsed {

@@ -31,6 +31,8 @@ impl Checker<'_> {
         self.tracking();
         self.resolvers();
         self.email_alerts();
+        self.namespaces();
+        self.guids();
         self.references(references);
         self.global_logs();
         self.certificates();
@@ -120,16 +122,9 @@ impl Checker<'_> {
                     );
                     continue;
                 }
-                if proxy.mode == Mode::Tcp && target.mode == Mode::Http {
-                    let message = format!(
-                        "handing connections of tcp {} '{}' to http {} '{}' is not implemented yet",
-                        kind(proxy),
-                        proxy.name,
-                        kind(target),
-                        target.name
-                    );
-                    problems.push(Diagnostic::error(pos, message).hint("add 'mode http' to the frontend"));
-                } else if target.mode != proxy.mode {
+                // A tcp frontend's connection goes on in HTTP when its backend does.
+                let goes_on = proxy.mode == Mode::Tcp && target.mode == Mode::Http;
+                if target.mode != proxy.mode && !goes_on {
                     let (from, to) = (mode(proxy.mode), mode(target.mode));
                     let message = format!(
                         "{from} {} '{}' tries to use incompatible {to} {} '{}' in a '{keyword}' rule (see 'mode')",
@@ -220,6 +215,12 @@ impl Checker<'_> {
                     format!("unable to find required resolvers '{name}'"),
                 ));
             }
+            if let Some(name) = &server.healthcheck
+                && !self.config.healthchecks.contains_key(name)
+            {
+                let message = format!("unable to find the healthcheck section '{name}'");
+                problems.push(Diagnostic::error(server.pos, message));
+            }
         }
         self.found.extend(problems);
     }
@@ -242,6 +243,34 @@ impl Checker<'_> {
             }
         }
         self.found.extend(problems);
+    }
+
+    /// A GUID names one object of the whole configuration.
+    fn guids(&mut self) {
+        let mut seen: HashSet<&str> = HashSet::new();
+        let mut problems = Vec::new();
+        for proxy in self.proxies.iter() {
+            let own = proxy.guid.iter().map(|guid| (guid, proxy.pos));
+            let binds = proxy.binds.iter().filter_map(|bind| Some((bind.guid.as_ref()?, bind.pos)));
+            let servers = proxy.servers.iter().filter_map(|server| Some((server.guid.as_ref()?, server.pos)));
+            for (guid, pos) in own.chain(binds).chain(servers) {
+                // Commas part the columns of a stats-file.
+                if !guid.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',') {
+                    problems.push(Diagnostic::error(pos, format!("'{guid}' is no GUID")));
+                } else if !seen.insert(guid) {
+                    problems.push(Diagnostic::error(pos, format!("the GUID '{guid}' is used twice")));
+                }
+            }
+        }
+        self.found.extend(problems);
+    }
+
+    /// Datagrams of all servers leave from one socket.
+    fn namespaces(&mut self) {
+        let servers = self.proxies.iter().flat_map(|proxy| &proxy.servers);
+        let refused = servers.filter(|server| server.datagram && server.namespace.is_some());
+        let message = "'namespace' for a server that gets datagrams is not implemented yet";
+        self.found.extend(refused.map(|server| Diagnostic::error(server.pos, message)));
     }
 
     fn references(&mut self, references: &[Reference]) {
@@ -536,7 +565,8 @@ impl Checker<'_> {
     /// What needs HTTP is ignored elsewhere, with a warning.
     fn layer7(&mut self, index: usize) {
         let proxy = &mut self.proxies[index];
-        if proxy.mode == Mode::Http {
+        let switches = proxy.tcp_request_content.iter().any(|rule| rule.keyword == "switch-mode");
+        if proxy.mode == Mode::Http || (proxy.frontend && switches) {
             return;
         }
         let (pos, name, what) = (proxy.pos, proxy.name.clone(), kind(proxy));
@@ -616,8 +646,8 @@ impl Checker<'_> {
         let mut problems = Vec::new();
         for bind in &proxy.binds {
             let Some(ssl) = &bind.ssl else { continue };
-            let certificates = !ssl.crt.is_empty() || !ssl.crt_list.is_empty() || !ssl.default_crt.is_empty();
-            if !certificates {
+            let named = [&ssl.crt, &ssl.crt_list, &ssl.default_crt].iter().any(|files| !files.is_empty());
+            if !named && ssl.frontend_list.is_none() {
                 let message = format!(
                     "no SSL certificate specified for a bind line of {} '{}'",
                     kind(proxy),

@@ -7,13 +7,19 @@ use std::time::Duration;
 
 use weir_rules::{Diagnostic, Expr, LogFormat, Place, Scope, Shared, Word};
 
+use crate::address::{self, Host, Port};
 use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, How, Keyword, Places, keyword};
-use crate::model::{AcceptFamily, Global, SslBind, UnixBind, Verify};
+use crate::model::{
+    AcceptFamily, CloseSpread, CpuAffinity, CpuKind, CpuNumbers, CpuPolicy, Cpus, Global, SslBind, UnixBind,
+    Verify,
+};
 use crate::proxy::logging;
 use crate::status_set::StatusSet;
 use crate::tls;
+use crate::tune::ocsp_delay;
+use crate::units::Unit;
 
 /// Most threads.
 const MOST_THREADS: usize = 4096;
@@ -54,6 +60,22 @@ fn text(args: &mut Args<'_>) -> Parsed<Option<String>> {
     let text = args.text("an argument")?;
     args.end()?;
     Ok(Some(text))
+}
+
+/// The address of an HTTP proxy, with port 80 unless it says another.
+fn http_proxy(word: &Word) -> Parsed<(String, u16)> {
+    let parsed =
+        address::parse(&word.as_str()).map_err(|message| vec![Diagnostic::error(word.pos, message)])?;
+    let port = match parsed.port {
+        Port::Fixed(port) => port,
+        Port::Absent => 80,
+        Port::Offset(_) | Port::Range(..) => return fail(word.pos, "one port is expected"),
+    };
+    match &parsed.host {
+        Host::Ip(ip) => Ok((ip.to_string(), port)),
+        Host::Name(name) => Ok((name.clone(), port)),
+        _ => fail(word.pos, "the address or name of an HTTP proxy is expected"),
+    }
 }
 
 fn last<T>(value: T, args: &Args<'_>) -> Parsed<T> {
@@ -122,6 +144,87 @@ fn cpu_map(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
         map_thread(&mut draft.global, group, thread, set);
     }
     Ok(())
+}
+
+/// `cpu-set [reset] [only-KIND SET | drop-KIND SET]...`
+fn cpu_set(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
+    let kinds = [
+        ("cpu", CpuKind::Cpu),
+        ("node", CpuKind::Node),
+        ("cluster", CpuKind::Cluster),
+        ("core", CpuKind::Core),
+        ("thread", CpuKind::Thread),
+    ];
+    args.peek()
+        .map_or_else(|| fail(args.pos(), "a directive such as 'only-cpu 0-3' was expected"), |_| Ok(()))?;
+    while let Some(word) = args.next() {
+        let text = word.as_str();
+        if text == "reset" {
+            draft.global.cpus = Cpus { reset: true, sets: Vec::new(), ..draft.global.cpus.clone() };
+            continue;
+        }
+        let parts = text.split_once('-').filter(|(verb, _)| matches!(*verb, "only" | "drop"));
+        let kind = parts.and_then(|(_, name)| kinds.iter().find(|(known, _)| *known == name));
+        let (Some((verb, _)), Some((_, kind))) = (parts, kind) else {
+            let known = kinds.iter().flat_map(|(kind, _)| [format!("only-{kind}"), format!("drop-{kind}")]);
+            let known: Vec<String> = known.collect();
+            return Err(vec![Diagnostic::unknown("directive", word, known.iter().map(String::as_str))]);
+        };
+        let set = args.value_of(word, "numbers such as 0-3")?;
+        let mut numbers = Vec::new();
+        for part in set.as_str().split(',') {
+            match number_set(part, 0, MOST_CPUS - 1) {
+                Some(range) => numbers.extend(range),
+                None => return fail(set.pos, format!("'{part}' is not a set such as 0-3")),
+            }
+        }
+        draft.global.cpus.sets.push(CpuNumbers { kind: *kind, only: verb == "only", numbers });
+    }
+    Ok(())
+}
+
+/// `cpu-policy POLICY [threads-per-core 1|auto]`
+fn cpu_policy(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
+    let known = [
+        ("none", CpuPolicy::None),
+        ("efficiency", CpuPolicy::Efficiency),
+        ("first-usable-node", CpuPolicy::FirstUsableNode),
+        ("group-by-ccx", CpuPolicy::GroupByCcx(1)),
+        ("group-by-2-ccx", CpuPolicy::GroupByCcx(2)),
+        ("group-by-3-ccx", CpuPolicy::GroupByCcx(3)),
+        ("group-by-4-ccx", CpuPolicy::GroupByCcx(4)),
+        ("group-by-cluster", CpuPolicy::GroupByCluster(1)),
+        ("group-by-2-clusters", CpuPolicy::GroupByCluster(2)),
+        ("group-by-3-clusters", CpuPolicy::GroupByCluster(3)),
+        ("group-by-4-clusters", CpuPolicy::GroupByCluster(4)),
+        ("performance", CpuPolicy::Performance),
+        ("resource", CpuPolicy::Resource),
+    ];
+    draft.global.cpus.policy = Some(choice(args.need("a policy such as performance")?, "policy", &known)?);
+    if let Some(word) = args.next() {
+        choice(word, "word", &[("threads-per-core", ())])?;
+        draft.global.cpus.one_thread_per_core =
+            choice(args.value_of(word, "1 or auto")?, "value", &[("1", true), ("auto", false)])?;
+    }
+    args.end()
+}
+
+/// `cpu-affinity AFFINITY`
+fn cpu_affinity(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
+    let known = [
+        ("auto", CpuAffinity::Auto),
+        ("per-ccx", CpuAffinity::PerCcx),
+        ("per-core", CpuAffinity::PerCore),
+        ("per-group", CpuAffinity::PerGroup),
+        ("per-thread", CpuAffinity::PerThread),
+    ];
+    let affinity = choice(args.need("an affinity such as per-core")?, "affinity", &known)?;
+    draft.global.cpus.affinity = affinity;
+    if let Some(word) = args.next().filter(|_| affinity == CpuAffinity::PerGroup) {
+        // Groups are not split: their threads share all of their CPUs, which is both.
+        choice(word, "value", &[("auto", ()), ("loose", ())])?;
+    }
+    args.end()
 }
 
 /// Stores the CPUs of a thread; groups and threads that do not exist are ignored.
@@ -353,19 +456,46 @@ const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, h
     keyword(name, Places::GLOBAL, arguments, doc, how)
 }
 
+const NO_DETECTION: &str = "the vendor's library is not part of this program; a map can tell devices apart";
+const NO_LUA: &str = "there is no Lua";
+const NO_OPENSSL: &str = "TLS is not OpenSSL's: there are no engines and no providers";
+/// Also for `acme` sections.
+pub(crate) const NO_ACME: &str =
+    "certificates come from files and the command 'set ssl cert': run an ACME client beside this program";
+
 const ENVIRONMENT: &str = "Changes the environment variables that the following lines see";
 
 /// Keywords of `global`.
 pub(crate) const KEYWORDS: &[Keyword] = &[
-    entry("51degrees-allow-unmatched", "<on|off>", "Device detection by 51Degrees", How::NotYet),
-    entry("51degrees-cache-size", "<number>", "Device detection by 51Degrees", How::NotYet),
-    entry("51degrees-data-file", "<file>", "Device detection by 51Degrees", How::NotYet),
-    entry("51degrees-difference", "<number>", "Device detection by 51Degrees", How::NotYet),
-    entry("51degrees-drift", "<number>", "Device detection by 51Degrees", How::NotYet),
-    entry("51degrees-property-name-list", "<names>", "Device detection by 51Degrees", How::NotYet),
-    entry("51degrees-property-separator", "<char>", "Device detection by 51Degrees", How::NotYet),
-    entry("51degrees-use-performance-graph", "<on|off>", "Device detection by 51Degrees", How::NotYet),
-    entry("51degrees-use-predictive-graph", "<on|off>", "Device detection by 51Degrees", How::NotYet),
+    entry("51degrees-allow-unmatched", "<on|off>", "Device detection by 51Degrees", How::Never(NO_DETECTION)),
+    entry("51degrees-cache-size", "<number>", "Device detection by 51Degrees", How::Never(NO_DETECTION)),
+    entry("51degrees-data-file", "<file>", "Device detection by 51Degrees", How::Never(NO_DETECTION)),
+    entry("51degrees-difference", "<number>", "Device detection by 51Degrees", How::Never(NO_DETECTION)),
+    entry("51degrees-drift", "<number>", "Device detection by 51Degrees", How::Never(NO_DETECTION)),
+    entry(
+        "51degrees-property-name-list",
+        "<names>",
+        "Device detection by 51Degrees",
+        How::Never(NO_DETECTION),
+    ),
+    entry(
+        "51degrees-property-separator",
+        "<char>",
+        "Device detection by 51Degrees",
+        How::Never(NO_DETECTION),
+    ),
+    entry(
+        "51degrees-use-performance-graph",
+        "<on|off>",
+        "Device detection by 51Degrees",
+        How::Never(NO_DETECTION),
+    ),
+    entry(
+        "51degrees-use-predictive-graph",
+        "<on|off>",
+        "Device detection by 51Degrees",
+        How::Never(NO_DETECTION),
+    ),
     entry(
         "ca-base",
         "<dir>",
@@ -386,9 +516,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     ),
     entry(
         "close-spread-time",
-        "<time>",
-        "Time over which idle connections are closed when stopping",
-        How::NotYet,
+        "<time|infinite>",
+        "Time over which a soft stop spreads the closing of connections",
+        How::Global(|d, a| {
+            let word = a.need("a time, or 'infinite'")?;
+            d.global.close_spread_time = match word.text.as_slice() {
+                b"infinite" => CloseSpread::Never,
+                _ => CloseSpread::Over(crate::args::time(word, Unit::Millis)?),
+            };
+            a.end()
+        }),
     ),
     entry(
         "cluster-secret",
@@ -396,10 +533,20 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Secret that nodes share",
         How::NoEffect("only QUIC derives keys from it, and there is no QUIC"),
     ),
-    entry("cpu-affinity", "<affinity>", "How threads are placed in a group's CPUs", How::NotYet),
+    entry(
+        "cpu-affinity",
+        "<affinity>",
+        "How threads are placed in a group's CPUs",
+        How::Global(cpu_affinity),
+    ),
     entry("cpu-map", "[auto:]<threads> <cpus>...", "CPUs that threads run on", How::Global(cpu_map)),
-    entry("cpu-policy", "<policy>", "How CPUs are chosen", How::NotYet),
-    entry("cpu-set", "<directives>", "CPUs that may be chosen", How::NotYet),
+    entry(
+        "cpu-policy",
+        "<policy> [threads-per-core <1|auto>]",
+        "How CPUs are chosen",
+        How::Global(cpu_policy),
+    ),
+    entry("cpu-set", "<directive>...", "CPUs that may be chosen", How::Global(cpu_set)),
     entry(
         "crt-base",
         "<dir>",
@@ -441,10 +588,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("deviceatlas-json-file", "<file>", "Device detection by DeviceAtlas", How::NotYet),
-    entry("deviceatlas-log-level", "<level>", "Device detection by DeviceAtlas", How::NotYet),
-    entry("deviceatlas-properties-cookie", "<name>", "Device detection by DeviceAtlas", How::NotYet),
-    entry("deviceatlas-separator", "<char>", "Device detection by DeviceAtlas", How::NotYet),
+    entry("deviceatlas-json-file", "<file>", "Device detection by DeviceAtlas", How::Never(NO_DETECTION)),
+    entry("deviceatlas-log-level", "<level>", "Device detection by DeviceAtlas", How::Never(NO_DETECTION)),
+    entry(
+        "deviceatlas-properties-cookie",
+        "<name>",
+        "Device detection by DeviceAtlas",
+        How::Never(NO_DETECTION),
+    ),
+    entry("deviceatlas-separator", "<char>", "Device detection by DeviceAtlas", How::Never(NO_DETECTION)),
     entry(
         "dns-accept-family",
         "<family>[,<family>]",
@@ -590,7 +742,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     )
     .negatable(),
-    entry("issuers-chain-path", "<dir>", "Folder of certificates of authorities", How::NotYet),
+    entry(
+        "issuers-chain-path",
+        "<dir>",
+        "Folder of certificates of authorities",
+        How::Global(|d, a| {
+            d.global.issuers_chain_path = Some(a.text("a folder")?.into());
+            a.end()
+        }),
+    ),
     entry("jwt.decrypt_alg_list", "<algs>", "Key algorithms allowed for encrypted tokens", How::NotYet),
     entry("jwt.decrypt_enc_list", "<algs>", "Content algorithms allowed for encrypted tokens", How::NotYet),
     entry(
@@ -638,9 +798,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("lua-load", "<file>", "Loads a Lua script", How::NotYet),
-    entry("lua-load-per-thread", "<file>", "Loads a Lua script in each thread", How::NotYet),
-    entry("lua-prepend-path", "<path>", "Where Lua modules are found", How::NotYet),
+    entry("lua-load", "<file>", "Loads a Lua script", How::Never(NO_LUA)),
+    entry("lua-load-per-thread", "<file>", "Loads a Lua script in each thread", How::Never(NO_LUA)),
+    entry("lua-prepend-path", "<path>", "Where Lua modules are found", How::Never(NO_LUA)),
     entry(
         "master-worker",
         "[no-exit-on-failure]",
@@ -702,28 +862,39 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "ocsp-update.disable",
         "<on|off>",
         "Turns OCSP updates off",
-        How::NoEffect("OCSP answers are never fetched"),
+        How::Global(|d, a| {
+            d.global.ocsp_update.disable = a.switch()?;
+            a.end()
+        }),
     ),
-    entry("ocsp-update.httpproxy", "<addr>", "Proxy for OCSP updates", How::NotYet),
+    entry(
+        "ocsp-update.httpproxy",
+        "<addr>",
+        "Proxy for OCSP updates",
+        How::Global(|d, a| {
+            d.global.ocsp_update.httpproxy = Some(http_proxy(a.need("an address")?)?);
+            a.end()
+        }),
+    ),
     entry(
         "ocsp-update.maxdelay",
         "<number>",
         "Longest time between OCSP updates, seconds",
-        How::NoEffect("OCSP answers are never fetched"),
+        How::Global(|d, a| ocsp_delay(a, &mut d.global.ocsp_update.maxdelay)),
     ),
     entry(
         "ocsp-update.mindelay",
         "<number>",
         "Shortest time between OCSP updates, seconds",
-        How::NoEffect("OCSP answers are never fetched"),
+        How::Global(|d, a| ocsp_delay(a, &mut d.global.ocsp_update.mindelay)),
     ),
     entry(
         "ocsp-update.mode",
         "<on|off>",
         "Default of ocsp-update",
-        How::Global(|_, a| match a.peek() {
-            Some(word) if a.switch()? => Err(keywords::not_yet(word, "ocsp-update.mode on")),
-            _ => a.end(),
+        How::Global(|d, a| {
+            d.global.ocsp_update.mode = a.switch()?;
+            a.end()
         }),
     ),
     entry(
@@ -790,7 +961,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "ssl-default-bind-client-sigalgs",
         "<sigalgs>",
         "Signature algorithms of client certificates",
-        How::NotYet,
+        How::Global(|d, a| {
+            d.global.ssl_default_bind.client_sigalgs = text(a)?;
+            Ok(())
+        }),
     ),
     entry(
         "ssl-default-bind-curves",
@@ -807,7 +981,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "TLS options of bind lines",
         How::Global(ssl_bind_options),
     ),
-    entry("ssl-default-bind-sigalgs", "<sigalgs>", "Signature algorithms of bind lines", How::NotYet),
+    entry(
+        "ssl-default-bind-sigalgs",
+        "<sigalgs>",
+        "Signature algorithms of bind lines",
+        How::Global(|d, a| {
+            d.global.ssl_default_bind.sigalgs = text(a)?;
+            Ok(())
+        }),
+    ),
     entry(
         "ssl-default-server-ciphers",
         "<ciphers>",
@@ -830,7 +1012,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "ssl-default-server-client-sigalgs",
         "<sigalgs>",
         "Signature algorithms for our certificates",
-        How::NotYet,
+        How::Global(|d, a| {
+            d.global.ssl_default_server.client_sigalgs = text(a)?;
+            Ok(())
+        }),
     ),
     entry(
         "ssl-default-server-curves",
@@ -847,14 +1032,22 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "TLS options of server lines",
         How::Global(ssl_server_options),
     ),
-    entry("ssl-default-server-sigalgs", "<sigalgs>", "Signature algorithms of server lines", How::NotYet),
+    entry(
+        "ssl-default-server-sigalgs",
+        "<sigalgs>",
+        "Signature algorithms of server lines",
+        How::Global(|d, a| {
+            d.global.ssl_default_server.sigalgs = text(a)?;
+            Ok(())
+        }),
+    ),
     entry(
         "ssl-dh-param-file",
         "<file>",
         "Diffie-Hellman parameters",
         How::NoEffect("finite-field Diffie-Hellman is not used"),
     ),
-    entry("ssl-engine", "<name> [algo <algs>]", "OpenSSL engine", How::NotYet),
+    entry("ssl-engine", "<name> [algo <algs>]", "OpenSSL engine", How::Never(NO_OPENSSL)),
     entry(
         "ssl-load-extra-del-ext",
         "",
@@ -872,9 +1065,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         How::Global(load_extra_files),
     ),
     entry("ssl-mode-async", "", "Asynchronous OpenSSL engines", How::NoEffect("there are no engines")),
-    entry("ssl-propquery", "<query>", "OpenSSL provider query", How::NotYet),
-    entry("ssl-provider", "<name>", "OpenSSL provider", How::NotYet),
-    entry("ssl-provider-path", "<path>", "Where OpenSSL providers are found", How::NotYet),
+    entry("ssl-propquery", "<query>", "OpenSSL provider query", How::Never(NO_OPENSSL)),
+    entry("ssl-provider", "<name>", "OpenSSL provider", How::Never(NO_OPENSSL)),
+    entry("ssl-provider-path", "<path>", "Where OpenSSL providers are found", How::Never(NO_OPENSSL)),
     entry(
         "ssl-security-level",
         "<number>",
@@ -922,7 +1115,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Processes that serve stats sockets",
         How::Removed("there is one process"),
     ),
-    entry("stats-file", "<file>", "Counters to start with", How::NotYet),
+    entry(
+        "stats-file",
+        "<file>",
+        "Counters to start with",
+        How::Global(|d, a| {
+            d.global.stats_file = path(a)?;
+            Ok(())
+        }),
+    ),
     entry(
         "strict-limits",
         "",
@@ -966,12 +1167,17 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("wurfl-cache-size", "<size>", "Device detection by WURFL", How::NotYet),
-    entry("wurfl-data-file", "<file>", "Device detection by WURFL", How::NotYet),
-    entry("wurfl-engine-mode", "<mode>", "Device detection by WURFL", How::NotYet),
-    entry("wurfl-information-list", "<names>", "Device detection by WURFL", How::NotYet),
-    entry("wurfl-information-list-separator", "<char>", "Device detection by WURFL", How::NotYet),
-    entry("wurfl-patch-file", "<file>", "Device detection by WURFL", How::NotYet),
+    entry("wurfl-cache-size", "<size>", "Device detection by WURFL", How::Never(NO_DETECTION)),
+    entry("wurfl-data-file", "<file>", "Device detection by WURFL", How::Never(NO_DETECTION)),
+    entry("wurfl-engine-mode", "<mode>", "Device detection by WURFL", How::Never(NO_DETECTION)),
+    entry("wurfl-information-list", "<names>", "Device detection by WURFL", How::Never(NO_DETECTION)),
+    entry(
+        "wurfl-information-list-separator",
+        "<char>",
+        "Device detection by WURFL",
+        How::Never(NO_DETECTION),
+    ),
+    entry("wurfl-patch-file", "<file>", "Device detection by WURFL", How::Never(NO_DETECTION)),
     // Performance.
     entry(
         "busy-polling",
@@ -1269,5 +1475,5 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         How::NoEffect("the system takes the memory back"),
     ),
     entry("no-quic", "", "No QUIC listeners", How::NoEffect("there is no QUIC")),
-    entry("acme.scheduler", "<auto|off>", "When certificates are issued", How::NotYet),
+    entry("acme.scheduler", "<auto|off>", "When certificates are issued", How::Never(NO_ACME)),
 ];

@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use weir_rules::{Diagnostic, Word};
+use weir_rules::{Diagnostic, Pos, Word};
 
-use crate::args::{Args, Parsed};
+use crate::args::{Args, Parsed, fail, fail_hint};
 use crate::bind::BindDraft;
 use crate::global::GlobalDraft;
 use crate::proxy::ProxyDraft;
@@ -134,6 +134,8 @@ pub(crate) enum How {
     NotYet,
     /// Refused for good; the reason says what to use instead.
     Removed(&'static str),
+    /// Refused, although HAProxy has it: it belongs to a library or a program that this one does not have.
+    Never(&'static str),
 }
 
 /// How far a keyword is supported.
@@ -148,6 +150,8 @@ pub enum Status {
     NotYet,
     /// It is refused as HAProxy refuses it, for this reason.
     Removed(&'static str),
+    /// It is refused and will not come, for this reason.
+    Never(&'static str),
 }
 
 impl Keyword {
@@ -158,7 +162,17 @@ impl Keyword {
             How::NoEffect(reason) => Status::NoEffect(reason),
             How::NotYet => Status::NotYet,
             How::Removed(reason) => Status::Removed(reason),
+            How::Never(reason) => Status::Never(reason),
             _ => Status::Implemented,
+        }
+    }
+
+    /// The error for a keyword that is known and not obeyed.
+    pub(crate) fn refused<T>(&self, pos: Pos) -> Parsed<T> {
+        match self.how {
+            How::Removed(reason) => fail_hint(pos, format!("'{}' is no longer supported", self.name), reason),
+            How::Never(reason) => fail_hint(pos, format!("'{}' is not supported", self.name), reason),
+            _ => fail(pos, format!("'{}' is not implemented yet", self.name)),
         }
     }
 

@@ -12,11 +12,11 @@ use crate::check::Checker;
 use crate::diagnostics::Diagnostics;
 use crate::environment::Environment;
 use crate::files;
-use crate::global::GlobalDraft;
+use crate::global::{GlobalDraft, NO_ACME};
 use crate::keywords::{self, Found, How, Places};
-use crate::model::{Config, Global, Proxy, Server};
+use crate::model::{Checks, Config, Global, Mode, Proxy, Server};
 use crate::proxy::{self, Finished, ProxyDraft, World};
-use crate::sections::SectionDraft;
+use crate::sections::{NO_PROGRAMS, SectionDraft};
 use crate::source::Sources;
 use crate::tree::{self, Line, Section, SectionKind};
 
@@ -109,7 +109,9 @@ fn build(sections: &[Section], env: &Environment, diagnostics: &mut Diagnostics)
         messages: Default::default(),
     };
     let (mut proxies, references) = proxies(sections, &world, &mut found);
+    let healthchecks = healthchecks(sections, &world, &mut found);
     drop(world);
+    config.healthchecks = healthchecks;
     config.global = global;
     let mut checker = Checker { proxies: &mut proxies, config: &mut config, found };
     checker.run(&references);
@@ -152,13 +154,7 @@ fn global_line(draft: &mut GlobalDraft<'_>, words: &[Word]) -> Parsed {
     match keyword.how {
         How::Global(parse) => parse(draft, &mut args),
         How::NoEffect(_) | How::Tree => Ok(()),
-        How::Removed(reason) => {
-            fail_hint(words[0].pos, format!("'{}' is no longer supported", keyword.name), reason)
-        }
-        _ => Err(vec![Diagnostic::error(
-            args.keyword_pos,
-            format!("'{}' is not implemented yet", keyword.name),
-        )]),
+        _ => keyword.refused(args.keyword_pos),
     }
 }
 
@@ -179,13 +175,8 @@ fn small_sections(
         if kind.is_proxy() || matches!(kind, SectionKind::Global | SectionKind::Defaults) {
             continue;
         }
-        let unimplemented =
-            [SectionKind::Program, SectionKind::Acme, SectionKind::LogProfile, SectionKind::Healthcheck];
-        if unimplemented.contains(&kind) {
-            found.push(Diagnostic::error(
-                section.pos,
-                format!("'{}' sections are not implemented yet", kind.word()),
-            ));
+        if let Some(refused) = refused(section) {
+            found.push(refused);
             continue;
         }
         if kind == SectionKind::FcgiApp {
@@ -195,6 +186,10 @@ fn small_sections(
         if !seen.insert((kind, &section.name)) && kind != SectionKind::Traces {
             let message = format!("'{}' section '{}' is declared twice", kind.word(), section.name);
             found.push(Diagnostic::error(section.pos, message).hint("use distinct names"));
+        }
+        if kind == SectionKind::Healthcheck {
+            // Read with the proxies, whose words it has.
+            continue;
         }
         let mut draft = SectionDraft::new(section, global, shared, local_peer);
         draft.run(section, found);
@@ -228,6 +223,22 @@ fn small_sections(
     }
     shared.user_lists = userlists;
     shared.http_errors = http_errors;
+}
+
+/// The error for a section that is known and not obeyed.
+fn refused(section: &Section) -> Option<Diagnostic> {
+    let (what, reason) = match section.kind {
+        SectionKind::Program => ("supported", Some(NO_PROGRAMS)),
+        SectionKind::Acme => ("supported", Some(NO_ACME)),
+        SectionKind::LogProfile => ("implemented yet", None),
+        _ => return None,
+    };
+    let message = format!("'{}' sections are not {what}", section.kind.word());
+    let error = Diagnostic::error(section.pos, message);
+    Some(match reason {
+        Some(reason) => error.hint(reason),
+        None => error,
+    })
 }
 
 /// Index of each proxy with a backend's half.
@@ -270,6 +281,26 @@ fn proxies(
     }
     defaults.check_users(found);
     (proxies, references)
+}
+
+/// A `healthcheck` section is read as the lines of a backend that are about checks.
+fn healthchecks(
+    sections: &[Section],
+    world: &World<'_>,
+    found: &mut Vec<Diagnostic>,
+) -> BTreeMap<String, Checks> {
+    let mut all = BTreeMap::new();
+    for section in sections.iter().filter(|section| section.kind == SectionKind::Healthcheck) {
+        let mut draft = ProxyDraft::new(section, world, Mode::Http);
+        draft.run(&section.lines, false, found);
+        if !draft.typed {
+            found.push(Diagnostic::error(section.pos, "a 'healthcheck' section needs a 'type'"));
+        }
+        let finished = draft.finish();
+        found.extend(finished.found);
+        all.insert(section.name.clone(), finished.proxy.checks);
+    }
+    all
 }
 
 fn read_proxy(

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::status_set::StatusSet;
 use weir_rules::pattern::PatternFiles;
+use weir_rules::vars::VarLimits;
 use weir_rules::{Condition, Expr, LogFormat, Pos, Rule};
 
 /// A whole configuration, checked.
@@ -36,8 +37,19 @@ pub struct Config {
     pub log_forwards: Vec<LogForward>,
     /// `mailers` sections by name.
     pub mailers: BTreeMap<String, Mailers>,
+    /// `healthcheck` sections by name.
+    pub healthchecks: BTreeMap<String, Checks>,
     /// `crt-store` sections: certificates that `crt @store/name` names.
     pub crt_stores: Vec<CrtStore>,
+}
+
+impl Config {
+    /// The health checks of a server: those that its line names, or its backend's.
+    #[must_use]
+    pub fn checks<'a>(&'a self, proxy: &'a Proxy, server: &Server) -> &'a Checks {
+        let named = server.healthcheck.as_ref().and_then(|name| self.healthchecks.get(name));
+        named.unwrap_or(&proxy.checks)
+    }
 }
 
 /// `cache NAME`
@@ -62,6 +74,8 @@ pub struct Peers {
     pub name: String,
     pub pos: Pos,
     pub disabled: bool,
+    /// Parts that the tables are split into; 0 for none.
+    pub shards: usize,
     /// Where the local peer listens.
     pub binds: Vec<Bind>,
     /// Name of the entry that is this process.
@@ -228,6 +242,7 @@ pub struct Nameserver {
 pub struct Ring {
     pub name: String,
     pub pos: Pos,
+    pub backing_file: Option<PathBuf>,
     pub description: Option<String>,
     pub format: LogWire,
     pub max_len: usize,
@@ -253,6 +268,19 @@ pub struct LogForward {
     pub timeout_client: Option<Duration>,
     pub assume_rfc6587_ntf: bool,
     pub dont_parse_log: bool,
+    /// `option host`
+    pub host: LogHost,
+}
+
+/// What becomes of the host name in a message (`option host`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the option's values")]
+pub enum LogHost {
+    Replace,
+    #[default]
+    Fill,
+    Keep,
+    Append,
 }
 
 /// `crt-store [NAME]`
@@ -276,6 +304,7 @@ pub struct CrtLoad {
     pub alias: Option<String>,
     pub ocsp: Option<PathBuf>,
     pub issuer: Option<PathBuf>,
+    pub ocsp_update: Option<bool>,
 }
 
 impl CrtLoad {
@@ -298,6 +327,8 @@ pub struct Global {
     pub nbthread: Option<usize>,
     /// CPU sets by thread (`cpu-map auto:1/1-2 0-1`), index = thread.
     pub cpu_map: Vec<Vec<usize>>,
+    /// `cpu-set`, `cpu-policy` and `cpu-affinity`, which count where `cpu-map` does not.
+    pub cpus: Cpus,
     pub maxconn: Option<usize>,
     pub ulimit_n: Option<u64>,
     pub maxconnrate: u32,
@@ -329,6 +360,8 @@ pub struct Global {
     pub stats_maxconn: usize,
     pub hard_stop_after: Option<Duration>,
     pub grace: Option<Duration>,
+    pub close_spread_time: CloseSpread,
+    pub stats_file: Option<PathBuf>,
     pub spread_checks_percent: u32,
     pub max_spread_checks: Option<Duration>,
     pub ssl_server_verify_none: bool,
@@ -336,6 +369,8 @@ pub struct Global {
     pub ssl_default_server: SslServer,
     pub ca_base: Option<PathBuf>,
     pub crt_base: Option<PathBuf>,
+    pub issuers_chain_path: Option<PathBuf>,
+    pub ocsp_update: OcspUpdate,
     pub tune: Tune,
     /// `proc.` variables set by `set-var` (an expression) and `set-var-fmt` (a log format).
     pub set_vars: Vec<(Vec<u8>, StartValue)>,
@@ -383,6 +418,79 @@ pub struct Global {
     pub expose_experimental_directives: bool,
 }
 
+/// How threads are placed on CPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cpus {
+    /// `cpu-set reset`: what the process inherited does not count.
+    pub reset: bool,
+    /// The other words of `cpu-set`.
+    pub sets: Vec<CpuNumbers>,
+    /// `cpu-policy`
+    pub policy: Option<CpuPolicy>,
+    /// `cpu-policy ... threads-per-core 1`
+    pub one_thread_per_core: bool,
+    /// `cpu-affinity`
+    pub affinity: CpuAffinity,
+}
+
+/// `only-KIND SET` or `drop-KIND SET` of `cpu-set`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the words of the directive")]
+pub struct CpuNumbers {
+    pub kind: CpuKind,
+    pub only: bool,
+    pub numbers: Vec<usize>,
+}
+
+/// What a `cpu-set` counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the words of the directive")]
+pub enum CpuKind {
+    Cpu,
+    Node,
+    Cluster,
+    Core,
+    Thread,
+}
+
+/// `cpu-policy`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the keyword's values")]
+pub enum CpuPolicy {
+    None,
+    Efficiency,
+    FirstUsableNode,
+    /// With so many of them in a group.
+    GroupByCcx(usize),
+    GroupByCluster(usize),
+    Performance,
+    Resource,
+}
+
+/// `cpu-affinity`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the keyword's values")]
+pub enum CpuAffinity {
+    #[default]
+    Auto,
+    PerCcx,
+    PerCore,
+    PerGroup,
+    PerThread,
+}
+
+/// `close-spread-time`: when a soft stop closes the connections of clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CloseSpread {
+    /// Without it: with the next response, idle ones at once.
+    #[default]
+    AtOnce,
+    /// One after another in this time.
+    Over(Duration),
+    /// `infinite`: they end by themselves.
+    Never,
+}
+
 /// Value of a `set-var` (an expression) or a `set-var-fmt` (a log format) line.
 pub type StartValue = Result<Arc<Expr>, Arc<LogFormat>>;
 
@@ -391,6 +499,8 @@ pub type StartValue = Result<Arc<Expr>, Arc<LogFormat>>;
 #[allow(missing_docs, reason = "each field is the tune keyword of the same name; sizes in bytes")]
 pub struct Tune {
     pub bufsize: usize,
+    /// `tune.bufsize.large`, for `wait-for-body ... use-large-buffer`.
+    pub bufsize_large: Option<usize>,
     pub maxrewrite: usize,
     pub http_maxhdr: usize,
     pub http_logurilen: usize,
@@ -405,6 +515,10 @@ pub struct Tune {
     pub h2_be: H2Side,
     pub h2_max_frame_size: u32,
     pub h2_header_table_size: u32,
+    pub h1_fe_glitches_threshold: u32,
+    pub h1_be_glitches_threshold: u32,
+    /// Percent of a thread's time in use from which clients are closed that have too many.
+    pub glitches_kill_cpu_usage: u32,
     pub h2_fe_glitches_threshold: u32,
     pub h2_be_glitches_threshold: u32,
     pub h2_fe_max_total_streams: u64,
@@ -419,10 +533,17 @@ pub struct Tune {
     pub idle_pool_shared: bool,
     /// Longest record's plaintext, always; 0 for no limit.
     pub ssl_hard_maxrecord: usize,
+    pub ssl_ctx_cache_size: usize,
     pub cli_max_payload_size: Option<usize>,
     pub stick_counters: usize,
     pub client_sockets: SocketBuffers,
     pub server_sockets: SocketBuffers,
+    /// `tune.rcvbuf.frontend`, `tune.sndbuf.frontend`: sockets that datagrams are received on.
+    pub frontend_datagrams: SocketBuffers,
+    /// `tune.rcvbuf.backend`, `tune.sndbuf.backend`: sockets that datagrams are sent from.
+    pub backend_datagrams: SocketBuffers,
+    /// `tune.vars.*-max-size`
+    pub vars: VarLimits,
 }
 
 /// `tune.h2.fe.*` and `tune.h2.be.*`, where they say something else than `tune.h2.*`.
@@ -450,6 +571,7 @@ impl Default for Tune {
     fn default() -> Self {
         Self {
             bufsize: 16384,
+            bufsize_large: None,
             maxrewrite: 1024,
             http_maxhdr: 101,
             http_logurilen: 1024,
@@ -462,6 +584,9 @@ impl Default for Tune {
             h2_be: H2Side::default(),
             h2_max_frame_size: 16384,
             h2_header_table_size: 4096,
+            h1_fe_glitches_threshold: 0,
+            h1_be_glitches_threshold: 0,
+            glitches_kill_cpu_usage: 0,
             h2_fe_glitches_threshold: 0,
             h2_be_glitches_threshold: 0,
             h2_fe_max_total_streams: 0,
@@ -473,10 +598,14 @@ impl Default for Tune {
             ssl_lifetime: Duration::from_secs(300),
             idle_pool_shared: true,
             ssl_hard_maxrecord: 0,
+            ssl_ctx_cache_size: 1000,
             cli_max_payload_size: None,
             stick_counters: 3,
             client_sockets: SocketBuffers::default(),
             server_sockets: SocketBuffers::default(),
+            frontend_datagrams: SocketBuffers::default(),
+            backend_datagrams: SocketBuffers::default(),
+            vars: VarLimits::default(),
         }
     }
 }
@@ -507,6 +636,8 @@ pub struct Proxy {
     pub mode: Mode,
     pub disabled: bool,
     pub description: Option<String>,
+    /// Known by it over reloads (`stats-file`).
+    pub guid: Option<String>,
 
     // frontend
     pub binds: Vec<Bind>,
@@ -516,6 +647,8 @@ pub struct Proxy {
     /// Index into `Config::proxies`.
     pub default_backend: Option<usize>,
     pub use_backend: Vec<UseBackend>,
+    /// When one holds, backends that are unpublished or disabled can be chosen too.
+    pub force_be_switch: Vec<Condition>,
     pub monitor_uri: Option<Vec<u8>>,
     /// `monitor fail if ...`
     pub monitor_fail: Vec<Condition>,
@@ -537,6 +670,8 @@ pub struct Proxy {
     pub redirect: Vec<Rule>,
 
     // backend
+    /// `be-unpublished`: no other proxy's rule chooses it until it is published.
+    pub unpublished: bool,
     pub servers: Vec<Server>,
     pub use_server: Vec<UseServer>,
     pub balance: Balance,
@@ -546,12 +681,8 @@ pub struct Proxy {
     pub retries: u32,
     pub retry_on: RetryOn,
     pub http_reuse: HttpReuse,
-    pub httpchk: Option<HttpCheck>,
-    /// `option tcp-check`; with steps it starts with a connection, without any it is a connection only.
-    pub tcpchk: Option<Vec<TcpCheckStep>>,
-    /// Checks by other protocols: `ssl-hello-chk`, `mysql-check`, ...
-    pub other_check: Option<OtherCheck>,
-    pub source: Option<SocketAddr>,
+    pub checks: Checks,
+    pub source: Source,
     pub load_server_state: Option<StateOrigin>,
     pub email_alert: EmailAlert,
     pub hash_balance_factor: u32,
@@ -594,8 +725,30 @@ pub struct Proxy {
     pub external_check_path: Option<String>,
     /// `dynamic-cookie-key`
     pub dynamic_cookie_key: Option<Vec<u8>>,
-    /// `source ... usesrc` and `source ... interface` of the proxy.
-    pub source_interface: Option<String>,
+}
+
+/// Where connections to a server come from (`source`); what is not said, the system chooses.
+#[derive(Debug, Clone, Default)]
+pub struct Source {
+    /// The address; port 0 where the system chooses one.
+    pub address: Option<SocketAddr>,
+    /// An address that need not be this machine's (`usesrc`).
+    pub foreign: Option<ForeignSource>,
+    /// The interface they leave by.
+    pub interface: Option<String>,
+}
+
+/// `source ... usesrc`
+#[derive(Debug, Clone)]
+pub enum ForeignSource {
+    /// This one.
+    Address(SocketAddr),
+    /// The client's address and port.
+    Client,
+    /// The client's address.
+    ClientIp,
+    /// An address that a request's field has: `hdr_ip(NAME[,OCCURRENCE])`.
+    Field(Arc<Expr>),
 }
 
 /// `load-server-state-from-file`
@@ -675,11 +828,18 @@ pub struct Bind {
     pub pos: Pos,
     pub ssl: Option<SslBind>,
     pub accept_proxy: bool,
+    /// `guid-prefix` and the socket's number on its line.
+    pub guid: Option<String>,
+    /// The magic number that the header begins with.
+    pub accept_netscaler_cip: Option<u32>,
     /// `proto h1|h2`: no detection.
     pub proto: Option<Proto>,
     pub maxconn: usize,
     pub backlog: Option<u32>,
     pub interface: Option<String>,
+    pub namespace: Option<String>,
+    /// `tcp-md5sig`
+    pub md5_key: Option<String>,
     pub v4v6: bool,
     pub v6only: bool,
     pub transparent: bool,
@@ -779,6 +939,47 @@ pub struct SslBind {
     pub ca_ignore_err: Option<String>,
     pub prefer_client_ciphers: bool,
     pub no_ca_names: bool,
+    pub sigalgs: Option<String>,
+    pub client_sigalgs: Option<String>,
+    pub generate_certificates: bool,
+    pub ca_sign_file: Option<PathBuf>,
+    pub ocsp_update: Option<bool>,
+    /// The frontend's own certificates (`ssl-f-use`), as lines of a crt-list.
+    pub frontend_list: Option<Arc<FrontendList>>,
+}
+
+/// Certificates that a frontend names for all its bind lines with TLS.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FrontendList {
+    /// What commands call it: `@` and the frontend's name.
+    pub name: String,
+    /// Words of each `ssl-f-use` line, the certificate's file first.
+    pub lines: Vec<Vec<String>>,
+}
+
+/// `ocsp-update.*`
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each field is the keyword of the same name")]
+pub struct OcspUpdate {
+    pub disable: bool,
+    /// Default for certificates whose line does not say it.
+    pub mode: bool,
+    pub mindelay: Duration,
+    pub maxdelay: Duration,
+    /// Host and port.
+    pub httpproxy: Option<(String, u16)>,
+}
+
+impl Default for OcspUpdate {
+    fn default() -> Self {
+        Self {
+            disable: false,
+            mode: false,
+            mindelay: Duration::from_secs(300),
+            maxdelay: Duration::from_secs(3600),
+            httpproxy: None,
+        }
+    }
 }
 
 /// `verify none|optional|required`
@@ -805,6 +1006,8 @@ pub struct SslServer {
     pub ciphers: Option<String>,
     pub ciphersuites: Option<String>,
     pub curves: Option<String>,
+    pub sigalgs: Option<String>,
+    pub client_sigalgs: Option<String>,
     pub no_ssl_reuse: bool,
     pub no_tls_tickets: bool,
     /// `sni-auto` was turned off (`no-sni-auto`).
@@ -868,8 +1071,10 @@ pub struct Server {
     pub alpn: Option<Vec<Vec<u8>>>,
     pub proto: Option<Proto>,
     pub send_proxy: Option<SendProxy>,
-    pub source: Option<SocketAddr>,
-    pub interface: Option<String>,
+    pub source: Source,
+    pub namespace: Option<String>,
+    /// `tcp-md5sig`
+    pub md5_key: Option<String>,
     pub slowstart: Duration,
     pub on_marked_down: Option<String>,
     pub on_marked_up: Option<String>,
@@ -890,6 +1095,10 @@ pub struct Server {
     pub resolvers: Option<String>,
     pub socks4: Option<SocketAddr>,
     pub guid: Option<String>,
+    /// Of a peer: the part of the stick tables that it gets, from 1; 0 for all.
+    pub shard: usize,
+    /// Name of a `healthcheck` section.
+    pub healthcheck: Option<String>,
     /// `pool-conn-name EXPR`: identifies reusable connections.
     pub pool_conn_name: Option<Arc<Expr>>,
     pub hash_key: Option<String>,
@@ -1117,7 +1326,9 @@ pub struct Options {
     pub abortonclose: bool,
     pub http_buffer_request: bool,
     pub http_ignore_probes: bool,
+    pub independent_streams: bool,
     pub http_pretend_keepalive: bool,
+    pub http_use_proxy_header: bool,
     pub http_drop_request_trailers: bool,
     pub http_drop_response_trailers: bool,
     pub h1_case_adjust_bogus_client: bool,
@@ -1244,6 +1455,7 @@ pub struct Stats {
     pub realm: Vec<u8>,
     pub hide_version: bool,
     pub show_legends: bool,
+    pub show_modules: bool,
     pub show_node: Option<String>,
     pub show_desc: Option<String>,
     pub scope: Vec<String>,
@@ -1313,6 +1525,17 @@ pub struct TraceFilter {
     /// `max-fwd`: 0 for no limit.
     pub max_forward_bytes: usize,
     pub hexdump: bool,
+}
+
+/// What the health checks of a backend's servers are, or those of a `healthcheck` section.
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "each field is the option of the same name")]
+pub struct Checks {
+    pub httpchk: Option<HttpCheck>,
+    /// `option tcp-check`; with steps it starts with a connection, without any it is a connection only.
+    pub tcpchk: Option<Vec<TcpCheckStep>>,
+    /// Checks by other protocols: `ssl-hello-chk`, `mysql-check`, ...
+    pub other_check: Option<OtherCheck>,
 }
 
 /// `option httpchk` with its `http-check` lines.  The steps are complete: they start with a connection (after set-var),

@@ -16,6 +16,7 @@ pub(crate) mod timeouts;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use weir_rules::scope::{ErrorMessage, Reference};
 use weir_rules::{Condition, Diagnostic, LogFormat, Place, Pos, Scope, Shared, Word};
@@ -25,8 +26,8 @@ use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
 use crate::model::{
-    BackendTarget, BindAddr, Global, KeepAliveProbes, Mode, Proxy, RetryOn, Server, ServerAddr, StateOrigin,
-    UseBackend, UseServer,
+    BackendTarget, BindAddr, FrontendList, Global, KeepAliveProbes, Mode, Proxy, RetryOn, Server, ServerAddr,
+    StateOrigin, UseBackend, UseServer,
 };
 use crate::server::{self, ServerDraft};
 use crate::tree::{Line, Section, SectionKind};
@@ -57,10 +58,14 @@ pub(crate) struct ProxyDraft<'a> {
     /// Servers by name, for duplicates and `use-server`.
     server_names: HashMap<String, usize>,
     use_servers: Vec<(Word, Option<Condition>)>,
+    /// Words of each `ssl-f-use` line, the file first.
+    certificates: Vec<Vec<String>>,
     /// Index into [`RULE_ORDER`] of the last rule.
     last_stage: usize,
     pub(crate) stats: stats::StatsDraft,
     pub(crate) checks: checks::ChecksDraft,
+    /// A `healthcheck` section has its `type`.
+    pub(crate) typed: bool,
     /// Where the last `filter-sequence` line has its list.
     pub(crate) filter_sequence_pos: Pos,
 }
@@ -115,10 +120,12 @@ impl<'a> ProxyDraft<'a> {
             warnings: Vec::new(),
             default_server: ServerDraft::new(world.global),
             server_names: HashMap::new(),
+            certificates: Vec::new(),
             use_servers: Vec::new(),
             last_stage: 0,
             stats: stats::StatsDraft::default(),
             checks: checks::ChecksDraft::default(),
+            typed: false,
             filter_sequence_pos: Pos::default(),
         }
     }
@@ -165,13 +172,7 @@ impl<'a> ProxyDraft<'a> {
         match keyword.how {
             How::Proxy(parse) => parse(self, &mut args),
             How::NoEffect(_) => Ok(()),
-            How::Removed(reason) => {
-                fail_hint(words[0].pos, format!("'{}' is no longer supported", keyword.name), reason)
-            }
-            _ => Err(vec![Diagnostic::error(
-                args.keyword_pos,
-                format!("'{}' is not implemented yet", keyword.name),
-            )]),
+            _ => keyword.refused(args.keyword_pos),
         }
     }
 
@@ -258,6 +259,16 @@ impl<'a> ProxyDraft<'a> {
     /// What follows when all lines were read.
     pub(crate) fn finish(mut self) -> Finished {
         let mut found = Vec::new();
+        if !self.certificates.is_empty() {
+            let list = FrontendList {
+                name: format!("@{}", self.proxy.name),
+                lines: std::mem::take(&mut self.certificates),
+            };
+            let list = Arc::new(list);
+            for ssl in self.proxy.binds.iter_mut().filter_map(|bind| bind.ssl.as_mut()) {
+                ssl.frontend_list = Some(Arc::clone(&list));
+            }
+        }
         self.resolve_use_servers(&mut found);
         assign_ids(&mut self.proxy, &mut found);
         stats::finish(&mut self);
@@ -356,6 +367,59 @@ fn parse_mode(word: &Word) -> Parsed<Mode> {
     }
     let known = [("tcp", Mode::Tcp), ("http", Mode::Http), ("log", Mode::Log), ("spop", Mode::Spop)];
     choice(word, "mode", &known)
+}
+
+/// Words of `ssl-f-use` lines that stand alone, and those with a value.
+const CERTIFICATE_FLAGS: &[&str] = &["no-alpn", "no-ca-names"];
+const CERTIFICATE_WORDS: &[&str] = &[
+    "alpn",
+    "ca-file",
+    "ca-verify-file",
+    "ciphers",
+    "ciphersuites",
+    "client-sigalgs",
+    "crl-file",
+    "crt",
+    "curves",
+    "ecdhe",
+    "issuer",
+    "key",
+    "npn",
+    "ocsp",
+    "ocsp-update",
+    "sigalgs",
+    "ssl-max-ver",
+    "ssl-min-ver",
+    "verify",
+];
+
+/// `ssl-f-use` and `crt`: a line of the frontend's own crt-list.
+fn frontend_certificate(d: &mut ProxyDraft<'_>, a: &mut Args<'_>, mut file: Option<String>) -> Parsed {
+    let mut words = Vec::new();
+    while let Some(word) = a.next() {
+        let keyword = word.as_str();
+        if matches!(&*keyword, "allow-0rtt" | "ktls" | "sctl") {
+            return Err(keywords::not_yet(word, &format!("ssl-f-use {keyword}")));
+        }
+        if CERTIFICATE_FLAGS.contains(&&*keyword) {
+            words.push(keyword.into_owned());
+        } else if CERTIFICATE_WORDS.contains(&&*keyword) {
+            let value = a.value_of(word, "a value")?.as_str().into_owned();
+            match &*keyword {
+                "crt" => file = Some(value),
+                _ => words.extend([keyword.into_owned(), value]),
+            }
+        } else {
+            let known = CERTIFICATE_WORDS.iter().chain(CERTIFICATE_FLAGS).copied();
+            return Err(vec![Diagnostic::unknown("word", word, known)]);
+        }
+    }
+    let Some(file) = file else {
+        return fail_hint(a.keyword_pos, "the line names no certificate", "write 'ssl-f-use crt FILE'");
+    };
+    words.insert(0, file);
+    d.certificates.push(words);
+    Ok(())
 }
 
 /// Numbers of binds and servers: given ones stay, the others get the next free ones from 1.
@@ -518,9 +582,7 @@ fn persist_condition(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed<Conditi
 
 fn source(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let word = a.need("an address")?;
-    let (source, interface) = server::source_words(word, a)?;
-    d.proxy.source = source;
-    d.proxy.source_interface = interface;
+    d.proxy.source = d.at(Place::BackendRequest, |d| server::source_words(word, a, &mut d.scope))?;
     a.end()
 }
 
@@ -635,7 +697,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             a.end()
         }),
     ),
-    entry("be-unpublished", SERVING, "", "Keeps the backend from being chosen", How::NotYet),
+    entry(
+        "be-unpublished",
+        SERVING,
+        "",
+        "Keeps the backend from being chosen",
+        How::Proxy(|d, a| {
+            d.proxy.unpublished = true;
+            a.end()
+        }),
+    ),
     entry("bind", LISTENING, "<address>[,...] [<word>...]", "Listens for clients", How::Proxy(bind_line)),
     entry(
         "capture cookie",
@@ -679,7 +750,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Time between TCP keep-alive probes to clients",
         How::Proxy(|d, a| probes(d, a, |p| &mut p.clitcpka)),
     ),
-    entry("crt", LISTENING, "<file> [<word>...]", "Certificate of the TLS listeners", How::NotYet),
+    entry(
+        "crt",
+        LISTENING,
+        "<file> [<word>...]",
+        "Certificate of the TLS listeners",
+        How::Proxy(|d, a| {
+            let file = a.text("a file name")?;
+            frontend_certificate(d, a, Some(file))
+        }),
+    ),
     entry(
         "declare capture",
         LISTENING,
@@ -745,7 +825,13 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         Places::FRONTEND.or(Places::LISTEN),
         "<if|unless> <condition>",
         "Chooses unpublished backends too",
-        How::NotYet,
+        How::Proxy(|d, a| {
+            let Some(condition) = d.condition(a, Place::FrontendRequest)? else {
+                return fail(a.pos(), "'force-be-switch' requires a condition: 'if' or 'unless'");
+            };
+            d.proxy.force_be_switch.push(condition);
+            Ok(())
+        }),
     ),
     entry(
         "fullconn",
@@ -762,7 +848,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         Places::NAMED,
         "<string>",
         "Identifier that stays the same over reloads",
-        How::NoEffect("it names the object in files that keep statistics, which are not written"),
+        How::Proxy(|d, a| {
+            d.proxy.guid = Some(a.text("an identifier")?);
+            a.end()
+        }),
     ),
     entry(
         "id",
@@ -936,7 +1025,13 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             a.end()
         }),
     ),
-    entry("ssl-f-use", LISTENING, "[<word>...]", "Certificates of the TLS listeners", How::NotYet),
+    entry(
+        "ssl-f-use",
+        LISTENING,
+        "[<word>...]",
+        "Certificates of the TLS listeners",
+        How::Proxy(|d, a| frontend_certificate(d, a, None)),
+    ),
     entry(
         "use-server",
         SERVING,
@@ -1017,6 +1112,9 @@ pub(crate) fn dynamic_server(words: &[Word], global: &Global, shared: &Shared<'_
     let mut scope = Scope::new(shared, "");
     draft.words(&mut args, &mut scope, global)?;
     let mut server = draft.finish(global);
+    if server.healthcheck.is_some() {
+        return fail(name.pos, "'healthcheck' for a server added at run time is not implemented yet");
+    }
     server.name = name.as_str().into();
     server.pos = name.pos;
     Ok(server)

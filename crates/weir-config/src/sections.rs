@@ -11,16 +11,24 @@ use weir_rules::{Diagnostic, Scope, Shared, Word};
 use crate::address::Transport;
 use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
+use crate::global::NO_ACME;
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
 use crate::model::{
-    Bind, Cache, CrtLoad, CrtStore, Global, LogForward, LogWire, Mailers, Nameserver, Peers, Resolvers, Ring,
-    Server,
+    Bind, Cache, CrtLoad, CrtStore, Global, LogForward, LogHost, LogWire, Mailers, Nameserver, Peers,
+    Resolvers, Ring, Server,
 };
 use crate::proxy::{self, errors, logging, stick};
 use crate::server::{ServerDraft, parse_address, socket_address};
 use crate::tls;
 use crate::tree::{Section, SectionKind};
 use crate::units::Unit;
+
+/// Why there are no `program` sections.
+pub(crate) const NO_PROGRAMS: &str =
+    "other programs are a service manager's business, as HAProxy found as well";
+
+/// Most parts that the tables of peers are split into.
+const MOST_SHARDS: usize = 4096;
 
 /// Port of DNS.
 const DNS_PORT: u16 = 53;
@@ -74,6 +82,7 @@ impl<'a> SectionDraft<'a> {
             ring: Ring {
                 name: name.clone(),
                 pos,
+                backing_file: None,
                 description: None,
                 format: LogWire::Local,
                 max_len: 1024,
@@ -124,13 +133,7 @@ impl<'a> SectionDraft<'a> {
         match keyword.how {
             How::Section(parse) => parse(self, &mut args),
             How::NoEffect(_) => Ok(()),
-            How::Removed(reason) => {
-                fail_hint(words[0].pos, format!("'{}' is no longer supported", keyword.name), reason)
-            }
-            _ => Err(vec![Diagnostic::error(
-                args.keyword_pos,
-                format!("'{}' is not implemented yet", keyword.name),
-            )]),
+            _ => keyword.refused(args.keyword_pos),
         }
     }
 
@@ -307,9 +310,7 @@ fn load(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
             }
             b"ocsp-update" => {
                 let value = a.value_of(word, "on or off")?;
-                if choice(value, "value", &[("on", true), ("off", false)])? {
-                    return Err(keywords::not_yet(value, "ocsp-update on"));
-                }
+                load.ocsp_update = Some(choice(value, "value", &[("on", true), ("off", false)])?);
             }
             b"acme" | b"domains" | b"ips" => {
                 return Err(keywords::not_yet(word, &format!("load ... {}", word.as_str())));
@@ -525,7 +526,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "A process that shares tables",
         How::Section(peer),
     ),
-    entry("shards", Places::PEERS, "<number>", "Parts that tables are split into", How::NotYet),
+    entry(
+        "shards",
+        Places::PEERS,
+        "<number>",
+        "Parts that tables are split into",
+        How::Section(|d, a| {
+            d.peers.shards = a.number(1..=MOST_SHARDS)?;
+            a.end()
+        }),
+    ),
     entry(
         "table",
         Places::PEERS,
@@ -622,7 +632,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     ),
     // ring
-    entry("backing-file", Places::RING, "<path>", "File that keeps the ring", How::NotYet),
+    entry(
+        "backing-file",
+        Places::RING,
+        "<path>",
+        "File that keeps the ring",
+        How::Section(|d, a| {
+            d.ring.backing_file = Some(PathBuf::from(a.text("a file name")?));
+            a.end()
+        }),
+    ),
     entry(
         "description",
         Places::RING,
@@ -780,7 +799,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         Places::LOG_FORWARD,
         "<replace|fill|keep|append>",
         "What happens with the host name of messages",
-        How::NotYet,
+        How::Section(|d, a| {
+            let known = [
+                ("replace", LogHost::Replace),
+                ("fill", LogHost::Fill),
+                ("keep", LogHost::Keep),
+                ("append", LogHost::Append),
+            ];
+            d.log_forward.host = choice(a.need("replace, fill, keep or append")?, "value", &known)?;
+            a.end()
+        }),
     ),
     // crt-store
     entry(
@@ -819,15 +847,21 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         How::NoEffect("traces are HAProxy's internal events"),
     ),
     // Sections that are not there yet.
-    entry("command", Places::PROGRAM, "<command> [<arguments>...]", "Program to run", How::NotYet),
-    entry("user", Places::PROGRAM, "<name>", "User the program runs as", How::NotYet),
-    entry("group", Places::PROGRAM, "<name>", "Group the program runs as", How::NotYet),
+    entry(
+        "command",
+        Places::PROGRAM,
+        "<command> [<arguments>...]",
+        "Program to run",
+        How::Never(NO_PROGRAMS),
+    ),
+    entry("user", Places::PROGRAM, "<name>", "User the program runs as", How::Never(NO_PROGRAMS)),
+    entry("group", Places::PROGRAM, "<name>", "Group the program runs as", How::Never(NO_PROGRAMS)),
     entry(
         "option start-on-reload",
         Places::PROGRAM,
         "",
         "Starts the program again after a reload",
-        How::NotYet,
+        How::Never(NO_PROGRAMS),
     ),
     // fcgi-app
     entry("acl", FCGI, "<name> <criterion> [<values>...]", "Names a condition", NO_FCGI),
@@ -847,24 +881,24 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Parameter of the application",
         NO_FCGI,
     ),
-    entry("account-key", ACME, "<file>", "Key of the account", How::NotYet),
-    entry("acme-vars", ACME, "<string>", "Variables of the DNS provider", How::NotYet),
-    entry("bits", ACME, "<number>", "Length of RSA keys", How::NotYet),
-    entry("challenge", ACME, "<type>", "Kind of challenge", How::NotYet),
-    entry("challenge-ready", ACME, "<value>,...", "When a challenge is ready", How::NotYet),
-    entry("contact", ACME, "<address>", "Mail address of the account", How::NotYet),
-    entry("curves", ACME, "<curve>", "Curve of keys", How::NotYet),
-    entry("directory", ACME, "<url>", "The authority's directory", How::NotYet),
-    entry("dns-delay", ACME, "<time>", "Wait before a DNS challenge", How::NotYet),
-    entry("dns-timeout", ACME, "<time>", "Longest wait for a DNS challenge", How::NotYet),
-    entry("eab-key-id", ACME, "<file>", "External account", How::NotYet),
-    entry("eab-mac-key", ACME, "<file>", "External account", How::NotYet),
-    entry("eab-mac-alg", ACME, "<algorithm>", "External account", How::NotYet),
-    entry("keytype", ACME, "<type>", "RSA or ECDSA", How::NotYet),
-    entry("map", ACME, "<map>", "Map that holds the answers to challenges", How::NotYet),
-    entry("profile", ACME, "<name>", "The authority's profile", How::NotYet),
-    entry("provider-name", ACME, "<name>", "DNS provider", How::NotYet),
-    entry("reuse-key", ACME, "<on|off>", "Keeps the key", How::NotYet),
+    entry("account-key", ACME, "<file>", "Key of the account", How::Never(NO_ACME)),
+    entry("acme-vars", ACME, "<string>", "Variables of the DNS provider", How::Never(NO_ACME)),
+    entry("bits", ACME, "<number>", "Length of RSA keys", How::Never(NO_ACME)),
+    entry("challenge", ACME, "<type>", "Kind of challenge", How::Never(NO_ACME)),
+    entry("challenge-ready", ACME, "<value>,...", "When a challenge is ready", How::Never(NO_ACME)),
+    entry("contact", ACME, "<address>", "Mail address of the account", How::Never(NO_ACME)),
+    entry("curves", ACME, "<curve>", "Curve of keys", How::Never(NO_ACME)),
+    entry("directory", ACME, "<url>", "The authority's directory", How::Never(NO_ACME)),
+    entry("dns-delay", ACME, "<time>", "Wait before a DNS challenge", How::Never(NO_ACME)),
+    entry("dns-timeout", ACME, "<time>", "Longest wait for a DNS challenge", How::Never(NO_ACME)),
+    entry("eab-key-id", ACME, "<file>", "External account", How::Never(NO_ACME)),
+    entry("eab-mac-key", ACME, "<file>", "External account", How::Never(NO_ACME)),
+    entry("eab-mac-alg", ACME, "<algorithm>", "External account", How::Never(NO_ACME)),
+    entry("keytype", ACME, "<type>", "RSA or ECDSA", How::Never(NO_ACME)),
+    entry("map", ACME, "<map>", "Map that holds the answers to challenges", How::Never(NO_ACME)),
+    entry("profile", ACME, "<name>", "The authority's profile", How::Never(NO_ACME)),
+    entry("provider-name", ACME, "<name>", "DNS provider", How::Never(NO_ACME)),
+    entry("reuse-key", ACME, "<on|off>", "Keeps the key", How::Never(NO_ACME)),
     entry("log-tag", Places::LOG_PROFILE, "<string>", "Program name in syslog headers", How::NotYet),
     entry(
         "on",
@@ -873,5 +907,4 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Format at a stage",
         How::NotYet,
     ),
-    entry("type", Places::HEALTHCHECK, "<type>", "Kind of check", How::NotYet),
 ];

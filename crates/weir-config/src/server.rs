@@ -10,8 +10,8 @@ use crate::address::{self, Address, Host, Port, Transport};
 use crate::args::{self, Args, Parsed, choice, fail, fail_hint};
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
 use crate::model::{
-    AgentCheck, Check, Global, LogFraming, Network, PortMap, Proto, SendProxy, Server, ServerAddr, SslServer,
-    Verify,
+    AgentCheck, Check, ForeignSource, Global, LogFraming, Network, PortMap, Proto, SendProxy, Server,
+    ServerAddr, Source, SslServer, Verify,
 };
 use crate::tls;
 use crate::units::Unit;
@@ -110,8 +110,9 @@ impl ServerDraft {
             alpn: None,
             proto: None,
             send_proxy: None,
-            source: None,
-            interface: None,
+            source: Source::default(),
+            namespace: None,
+            md5_key: None,
             slowstart: Duration::ZERO,
             on_marked_down: None,
             on_marked_up: None,
@@ -131,6 +132,8 @@ impl ServerDraft {
             resolvers: None,
             socks4: None,
             guid: None,
+            shard: 0,
+            healthcheck: None,
             pool_conn_name: None,
             hash_key: None,
             named_by_rules: false,
@@ -197,10 +200,7 @@ impl ServerDraft {
                 }
                 Ok(())
             }
-            How::Removed(reason) => {
-                fail_hint(word.pos, format!("'{}' is no longer supported", keyword.name), reason)
-            }
-            _ => Err(keywords::not_yet(word, keyword.name)),
+            _ => keyword.refused(word.pos),
         }
     }
 
@@ -361,32 +361,56 @@ fn proxy_options(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed 
     Ok(())
 }
 
-/// `source ADDR[:PORT] [interface NAME]`
+/// `source ADDR[:PORT] [usesrc FOREIGN] [interface NAME]`
 fn source(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed {
     let word = a.need("an address")?;
-    let (source, interface) = source_words(word, a.args)?;
+    let mut source = source_words(word, a.args, a.scope)?;
+    source.interface = source.interface.or_else(|| d.server.source.interface.take());
     d.server.source = source;
-    d.server.interface = interface.or_else(|| d.server.interface.take());
     Ok(())
 }
 
 /// The address a connection comes from and the interface it leaves by.
-pub(crate) fn source_words(word: &Word, args: &mut Args<'_>) -> Parsed<(Option<SocketAddr>, Option<String>)> {
+pub(crate) fn source_words(word: &Word, args: &mut Args<'_>, scope: &mut Scope<'_>) -> Parsed<Source> {
+    let address = source_address(word)?;
+    let mut foreign = None;
+    if let Some(usesrc) = args.peek().filter(|next| **next == "usesrc") {
+        args.skip(1);
+        let who = args.value_of(usesrc, "'client', 'clientip', 'hdr_ip(NAME)' or an address")?;
+        foreign = Some(foreign_source(who, scope)?);
+    }
+    let interface = if args.take("interface") { Some(args.text("an interface's name")?) } else { None };
+    let address = (!address.ip().is_unspecified() || address.port() != 0).then_some(address);
+    Ok(Source { address, foreign, interface })
+}
+
+fn source_address(word: &Word) -> Parsed<SocketAddr> {
     let address = parse_address(word)?;
     let port = match address.port {
         Port::Absent => 0,
         Port::Fixed(port) => port,
         _ => return Err(keywords::not_yet(word, "source with a range of ports")),
     };
-    let Some(ip) = address.ip() else {
-        return fail(word.pos, format!("'{}' is not an IP address", word.as_str()));
-    };
-    let source = (!ip.is_unspecified() || port != 0).then(|| SocketAddr::new(ip, port));
-    if let Some(usesrc) = args.peek().filter(|next| **next == "usesrc") {
-        return Err(keywords::not_yet(usesrc, "source ... usesrc"));
+    match address.ip() {
+        Some(ip) => Ok(SocketAddr::new(ip, port)),
+        None => fail(word.pos, format!("'{}' is not an IP address", word.as_str())),
     }
-    let interface = if args.take("interface") { Some(args.text("an interface's name")?) } else { None };
-    Ok((source, interface))
+}
+
+/// What stands behind `usesrc` (manual, keyword `source`).
+fn foreign_source(word: &Word, scope: &mut Scope<'_>) -> Parsed<ForeignSource> {
+    match word.text.as_slice() {
+        b"client" => return Ok(ForeignSource::Client),
+        b"clientip" => return Ok(ForeignSource::ClientIp),
+        _ => {}
+    }
+    if !word.text.starts_with(b"hdr_ip(") {
+        return source_address(word).map(ForeignSource::Address);
+    }
+    // The last address is the default, as it is for the fetch of that name.
+    let fetch = Word { text: [b"req.", word.text.as_slice()].concat(), pos: word.pos };
+    let (expr, _) = Expr::parse(std::slice::from_ref(&fetch), scope)?;
+    Ok(ForeignSource::Field(Arc::new(expr)))
 }
 
 fn alpn(a: &mut ServerArgs<'_, '_, '_>) -> Parsed<Option<Vec<Vec<u8>>>> {
@@ -587,7 +611,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("client-sigalgs", "<sigalgs>", "Signature algorithms for our certificate", How::NotYet),
+    entry(
+        "client-sigalgs",
+        "<sigalgs>",
+        "Signature algorithms for our certificate",
+        How::Server(|d, a| {
+            d.ssl().client_sigalgs = Some(a.text("signature algorithms")?);
+            Ok(())
+        }),
+    ),
     entry(
         "cookie",
         "<value>",
@@ -687,7 +719,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("healthcheck", "<name>", "Health check section to use", How::NotYet),
+    entry(
+        "healthcheck",
+        "<name>",
+        "Health check section to use",
+        How::Server(|d, a| {
+            d.server.healthcheck = Some(a.text("the name of a healthcheck section")?);
+            Ok(())
+        }),
+    ),
     entry(
         "id",
         "<value>",
@@ -804,7 +844,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("namespace", "<name>", "Network namespace connections are made in", How::NotYet),
+    entry(
+        "namespace",
+        "<name>",
+        "Network namespace connections are made in",
+        How::Server(|d, a| {
+            d.server.namespace = Some(crate::args::namespace(a.need("the name of a network namespace")?)?);
+            Ok(())
+        }),
+    ),
     entry(
         "no-agent-check",
         "",
@@ -1141,8 +1189,24 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("shard", "<shard>", "Part of the stick tables this peer gets", How::NotYet),
-    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", How::NotYet),
+    entry(
+        "shard",
+        "<shard>",
+        "Part of the stick tables this peer gets",
+        How::Server(|d, a| {
+            d.server.shard = a.number(0..=usize::MAX)?;
+            Ok(())
+        }),
+    ),
+    entry(
+        "sigalgs",
+        "<sigalgs>",
+        "Signature algorithms accepted",
+        How::Server(|d, a| {
+            d.ssl().sigalgs = Some(a.text("signature algorithms")?);
+            Ok(())
+        }),
+    ),
     entry(
         "slowstart",
         "<time>",
@@ -1228,7 +1292,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("tcp-md5sig", "<password>", "Signs TCP segments", How::NotYet),
+    entry(
+        "tcp-md5sig",
+        "<password>",
+        "Signs TCP segments",
+        How::Server(|d, a| {
+            d.server.md5_key = Some(crate::args::md5_key(a.need("a password")?)?);
+            Ok(())
+        }),
+    ),
     entry(
         "tcp-ut",
         "<delay>",

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use memchr::memchr;
 use weir_rules::Pos;
 
 use crate::files;
@@ -76,7 +77,11 @@ impl Sources {
     #[must_use]
     pub fn line(&self, pos: Pos) -> Option<&[u8]> {
         let file = self.files.get(pos.file as usize)?;
-        let index = (pos.line as usize).checked_sub(1)?;
-        file.text.split(|b| *b == b'\n').nth(index).map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+        let mut rest: &[u8] = &file.text;
+        for _ in 1..pos.line {
+            rest = &rest[memchr(b'\n', rest)? + 1..];
+        }
+        let line = &rest[..memchr(b'\n', rest).unwrap_or(rest.len())];
+        (pos.line > 0).then(|| line.strip_suffix(b"\r").unwrap_or(line))
     }
 }

@@ -31,6 +31,15 @@ const NO_QUIC: &str = "there is no QUIC";
 const MEMORY: &str = "memory is bounded per connection instead";
 const SCHEDULER: &str = "the scheduler decides";
 
+/// Most generated certificates that can be kept: each takes some kilobytes.
+const MOST_GENERATED: usize = 1_000_000;
+
+/// A delay between OCSP updates in seconds.
+pub(crate) fn ocsp_delay(args: &mut Args<'_>, field: &mut Duration) -> Parsed {
+    *field = Duration::from_secs(u64::from(args.number(1..=u32::MAX)?));
+    args.end()
+}
+
 /// Reads a size and stores it.
 fn size(
     draft: &mut GlobalDraft<'_>,
@@ -124,8 +133,21 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Size of a buffer: the longest request head",
         How::Global(|d, a| size(d, a, |t| &mut t.bufsize, SMALLEST_BUFFER)),
     ),
-    entry("tune.bufsize.large", "<size>", "Size of a large buffer", How::NotYet),
-    entry("tune.bufsize.small", "<size>", "Size of a small buffer", How::NotYet),
+    entry(
+        "tune.bufsize.large",
+        "<size>",
+        "Size of a large buffer",
+        How::Global(|d, a| {
+            d.global.tune.bufsize_large = Some(a.size()?);
+            a.end()
+        }),
+    ),
+    entry(
+        "tune.bufsize.small",
+        "<size>",
+        "Size of a small buffer",
+        How::NoEffect("buffers grow with what they hold"),
+    ),
     entry(
         "tune.cli.max-payload-size",
         "<size>",
@@ -177,13 +199,13 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.h1.be.glitches-threshold",
         "<number>",
         "Protocol errors after which a server's connection is closed",
-        How::NotYet,
+        How::Global(|d, a| glitches(d, a, |t| &mut t.h1_be_glitches_threshold)),
     ),
     entry(
         "tune.h1.fe.glitches-threshold",
         "<number>",
         "Protocol errors after which a client's connection is closed",
-        How::NotYet,
+        How::Global(|d, a| glitches(d, a, |t| &mut t.h1_fe_glitches_threshold)),
     ),
     entry("tune.h1.zero-copy-fwd-recv", "<on|off>", "Receives without copies", How::NoEffect(SCHEDULER)),
     entry("tune.h1.zero-copy-fwd-send", "<on|off>", "Sends without copies", How::NoEffect(SCHEDULER)),
@@ -445,7 +467,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.rcvbuf.backend",
         "<size>",
         "Kernel's receive buffer of log and name server sockets",
-        How::NotYet,
+        How::Global(|d, a| bytes(d, a, |t| &mut t.backend_datagrams.receive)),
     ),
     entry(
         "tune.rcvbuf.client",
@@ -453,7 +475,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Kernel's receive buffer of client connections",
         How::Global(|d, a| bytes(d, a, |t| &mut t.client_sockets.receive)),
     ),
-    entry("tune.rcvbuf.frontend", "<size>", "Kernel's receive buffer of datagram listeners", How::NotYet),
+    entry(
+        "tune.rcvbuf.frontend",
+        "<size>",
+        "Kernel's receive buffer of datagram listeners",
+        How::Global(|d, a| bytes(d, a, |t| &mut t.frontend_datagrams.receive)),
+    ),
     entry(
         "tune.rcvbuf.server",
         "<size>",
@@ -468,7 +495,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.sndbuf.backend",
         "<size>",
         "Kernel's send buffer of log and name server sockets",
-        How::NotYet,
+        How::Global(|d, a| bytes(d, a, |t| &mut t.backend_datagrams.send)),
     ),
     entry(
         "tune.sndbuf.client",
@@ -476,7 +503,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Kernel's send buffer of client connections",
         How::Global(|d, a| bytes(d, a, |t| &mut t.client_sockets.send)),
     ),
-    entry("tune.sndbuf.frontend", "<size>", "Kernel's send buffer of datagram listeners", How::NotYet),
+    entry(
+        "tune.sndbuf.frontend",
+        "<size>",
+        "Kernel's send buffer of datagram listeners",
+        How::Global(|d, a| bytes(d, a, |t| &mut t.frontend_datagrams.send)),
+    ),
     entry(
         "tune.sndbuf.server",
         "<size>",
@@ -571,31 +603,64 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.ssl.ocsp-update.maxdelay",
         "<number>",
         "Longest time between OCSP updates, seconds",
-        How::NoEffect("OCSP answers are never fetched"),
+        How::Global(|d, a| ocsp_delay(a, &mut d.global.ocsp_update.maxdelay)),
     ),
     entry(
         "tune.ssl.ocsp-update.mindelay",
         "<number>",
         "Shortest time between OCSP updates, seconds",
-        How::NoEffect("OCSP answers are never fetched"),
+        How::Global(|d, a| ocsp_delay(a, &mut d.global.ocsp_update.mindelay)),
     ),
-    entry("tune.ssl.ssl-ctx-cache-size", "<number>", "Generated certificates kept", How::NotYet),
+    entry(
+        "tune.ssl.ssl-ctx-cache-size",
+        "<number>",
+        "Generated certificates kept",
+        How::Global(|d, a| {
+            d.global.tune.ssl_ctx_cache_size = a.number(0..=MOST_GENERATED)?;
+            a.end()
+        }),
+    ),
     entry(
         "tune.takeover-other-tg-connections",
         "<mode>",
         "Takes idle connections of other thread groups",
         How::NoEffect("threads have no groups"),
     ),
-    entry("tune.vars.global-max-size", "<size>", "Most memory of all variables", How::NotYet),
-    entry("tune.vars.proc-max-size", "<size>", "Most memory of proc. variables", How::NotYet),
-    entry("tune.vars.reqres-max-size", "<size>", "Most memory of req. and res. variables", How::NotYet),
-    entry("tune.vars.sess-max-size", "<size>", "Most memory of sess. variables", How::NotYet),
-    entry("tune.vars.txn-max-size", "<size>", "Most memory of txn. variables", How::NotYet),
+    entry(
+        "tune.vars.global-max-size",
+        "<size>",
+        "Most memory of all variables",
+        How::Global(|d, a| size(d, a, |t| &mut t.vars.global, 0)),
+    ),
+    entry(
+        "tune.vars.proc-max-size",
+        "<size>",
+        "Most memory of proc. variables",
+        How::Global(|d, a| size(d, a, |t| &mut t.vars.proc, 0)),
+    ),
+    entry(
+        "tune.vars.reqres-max-size",
+        "<size>",
+        "Most memory of req. and res. variables",
+        How::Global(|d, a| size(d, a, |t| &mut t.vars.reqres, 0)),
+    ),
+    entry(
+        "tune.vars.sess-max-size",
+        "<size>",
+        "Most memory of sess. variables",
+        How::Global(|d, a| size(d, a, |t| &mut t.vars.sess, 0)),
+    ),
+    entry(
+        "tune.vars.txn-max-size",
+        "<size>",
+        "Most memory of txn. variables",
+        How::Global(|d, a| size(d, a, |t| &mut t.vars.txn, 0)),
+    ),
     entry(
         "tune.glitches.kill.cpu-usage",
         "<percent>",
         "CPU usage from which connections with protocol errors are closed",
-        How::NotYet,
+        How::Global(|d, a| number(d, a, |t| &mut t.glitches_kill_cpu_usage, 0..=100)),
     ),
     entry("tune.h2.log-errors", "<none|connection|stream>", "Protocol errors that are logged", How::NotYet),
     entry(

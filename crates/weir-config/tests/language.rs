@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use weir_config::model::{
     Balance, BindAddr, CheckPayload, Config, Expect, Filter, KeepAlive, LogAddress, LogFraming, Mode,
-    PortMap, Proxy, ServerAddr, TcpCheckStep, TraceFilter, Verify,
+    OtherCheck, PortMap, Proxy, ServerAddr, TcpCheckStep, TraceFilter, Verify,
 };
 use weir_config::source::Sources;
 use weir_config::{Environment, Loaded, keywords, load_sources, load_str};
@@ -215,7 +215,7 @@ fn global_logs_replace_log_global() {
 fn http_checks_are_complete() {
     let steps = |text: &str| {
         let b = proxy(&format!("backend b\n option httpchk {text}"));
-        let check = b.httpchk.as_ref().expect("a check");
+        let check = b.checks.httpchk.as_ref().expect("a check");
         check.steps.iter().map(describe).collect::<Vec<_>>()
     };
     assert_eq!(steps(""), ["connect", "OPTIONS / HTTP/1.0", "status [(200, 399)]"]);
@@ -249,9 +249,33 @@ fn own_check_steps_replace_inherited_ones() {
     let text = "defaults\n option tcp-check\n tcp-check send a\n tcp-check expect string b\nbackend x\nbackend y\n tcp-check send-binary 0aff\n";
     let config = config(text);
     let steps =
-        |i: usize| config.proxies[i].tcpchk.as_ref().unwrap().iter().map(describe).collect::<Vec<_>>();
+        |i: usize| config.proxies[i].checks.tcpchk.as_ref().unwrap().iter().map(describe).collect::<Vec<_>>();
     assert_eq!(steps(0), ["connect", "send [97]", "string b"]);
     assert_eq!(steps(1), ["connect", "send [10, 255]"]);
+}
+
+#[test]
+fn healthcheck_sections_are_for_the_servers_that_name_them() {
+    let config = config(
+        "healthcheck web\n type httpchk GET /health HTTP/1.1\n http-check expect status 204\n\
+         healthcheck mail\n type smtpchk EHLO a.example\n\
+         backend b\n option redis-check\n server a 127.0.0.1:1 check healthcheck web\n \
+         server b 127.0.0.1:1 check healthcheck mail\n server c 127.0.0.1:1 check\n",
+    );
+    let proxy = &config.proxies[0];
+    let of = |index: usize| config.checks(proxy, &proxy.servers[index]);
+    let steps: Vec<_> = of(0).httpchk.as_ref().unwrap().steps.iter().map(describe).collect();
+    assert_eq!(steps.len(), 3, "{steps:?}");
+    let smtp = OtherCheck::Smtp { hello: "EHLO".into(), domain: "a.example".into() };
+    assert_eq!((of(1).other_check.as_ref(), of(1).httpchk.is_some()), (Some(&smtp), false));
+    assert_eq!(of(2).other_check, Some(OtherCheck::Redis));
+    let check = |text: &str, expected: &str| assert!(said(text).contains(expected), "{}", said(text));
+    check("healthcheck a\n http-check send-state", "needs a 'type'");
+    check("healthcheck a\n type nosuch", "unknown type 'nosuch'");
+    check("healthcheck a\n type spop-check", "'option spop-check' is not implemented yet");
+    check("healthcheck a\n type httpchk\n balance random", "'balance' is not allowed");
+    check("healthcheck a\n type httpchk\nhealthcheck a\n type httpchk", "declared twice");
+    check("backend b\n server s 127.0.0.1:1 healthcheck x", "unable to find the healthcheck section 'x'");
 }
 
 fn describe(step: &TcpCheckStep) -> String {
@@ -393,12 +417,8 @@ fn what_is_wrong_is_said() {
     );
     check("global\n nbthread x", "'x' is not a number from 1 to 4096");
     check("global\n nbtrhead 2", "did you mean 'nbthread'?");
-    check("global\n lua-load x", "'lua-load' is not implemented yet");
-    check(
-        "frontend f\n option http-use-proxy-header",
-        "'option http-use-proxy-header' is not implemented yet",
-    );
-    check("backend b\n option independent-streams", "'option independent-streams' is not implemented yet");
+    check("global\n lua-load x", "'lua-load' is not supported");
+    check("backend b\n option spop-check", "'option spop-check' is not implemented yet");
     check(
         "backend b\n use-fcgi-app php\nfcgi-app php\n docroot /srv",
         "'use-fcgi-app' is not implemented yet",
@@ -411,8 +431,8 @@ fn what_is_wrong_is_said() {
     check("backend b\n dispatch 127.0.0.1:80", "use 'server' with this address");
     check("backend b\n option transparent", "use a server with the address 0.0.0.0");
     check(
-        "frontend f\n mode tcp\n bind :80\n default_backend b\nbackend b\n mode http",
-        "handing connections of tcp frontend 'f' to http backend 'b' is not implemented yet",
+        "frontend f\n mode tcp\n tcp-request content switch-mode smtp",
+        "'switch-mode' cannot switch to 'smtp'",
     );
     check(
         "backend b\n mode http\n compression algo gzip\n filter compression\n filter cache c\ncache c\n total-max-size 4",
@@ -420,7 +440,7 @@ fn what_is_wrong_is_said() {
     );
     check("global\n external-check preserve-env", "'external-check preserve-env' is not implemented yet");
     check("global\n nbproc 2", "'nbproc' is no longer supported");
-    check("program p\n command x", "'program' sections are not implemented yet");
+    check("program p\n command x", "'program' sections are not supported");
     check("cache c", "cache 'c' has no size");
     check("peers p\n server other", "the address of peer 'other' is missing");
     check("backend b\n stick-table type ip size 1k peers p", "unable to find sync peers 'p'");

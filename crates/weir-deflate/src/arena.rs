@@ -8,11 +8,13 @@ use crate::code::Frequencies;
 /// The farthest distance of a match (RFC 1951 section 3.2.5).
 pub const WINDOW: usize = 1 << 15;
 /// Half is the window, half is being read.
-const RING: usize = 2 * WINDOW;
+pub(crate) const RING: usize = 2 * WINDOW;
 /// The first bytes again after the last, for loads across the end.
 const SLACK: usize = 32;
 /// Entries of the largest table.
 pub(crate) const TABLE: usize = 1 << 13;
+/// Entries of the largest table of long copies: there are more different ones.
+pub(crate) const LONG_TABLE: usize = 2 * TABLE;
 /// The most input of a block that is kept as tokens; there is at most a token a byte.
 pub(crate) const TOKENS: usize = 1 << 16;
 /// Positions in the stage wrap at this size; a block never fills it.
@@ -21,10 +23,10 @@ pub(crate) const STAGE: usize = 1 << 16;
 const STORE: usize = 8;
 
 pub(crate) struct Arena {
-    /// For each hash the last position, and more bits of the hash above.
+    /// For each hash of the least copy's bytes the last position.
     pub(crate) newest: [u16; TABLE],
-    /// The last two.
-    pub(crate) two_newest: [u32; TABLE],
+    /// For each hash of 8 bytes the last position.
+    pub(crate) newest_long: [u16; LONG_TABLE],
     pub(crate) frequencies: Frequencies,
     /// The last 64 kB of a call's input.
     ring: [u8; RING + SLACK],
@@ -36,7 +38,7 @@ pub(crate) struct Arena {
 impl Arena {
     pub(crate) const EMPTY: Self = Self {
         newest: [0; TABLE],
-        two_newest: [0; TABLE],
+        newest_long: [0; LONG_TABLE],
         frequencies: Frequencies::NONE,
         ring: [0; RING + SLACK],
         tokens: [0; TOKENS],
@@ -58,6 +60,13 @@ impl Arena {
     pub(crate) fn word(&self, at: usize) -> u64 {
         let at = at & (RING - 1);
         u64::from_le_bytes(self.ring[at..at + 8].try_into().expect("a slice of 8"))
+    }
+
+    /// Eight bytes from a place in the ring. Where the caller has compared it with the ring's end, it costs no
+    /// arithmetic, and a search waits for nothing as often as for these bytes.
+    #[inline(always)]
+    pub(crate) fn word_at(&self, place: usize) -> u64 {
+        u64::from_le_bytes(self.ring[place..place + 8].try_into().expect("a slice of 8"))
     }
 
     /// Eight bytes a little after a place in the ring, which costs no arithmetic.

@@ -26,8 +26,8 @@ pub(crate) struct Code {
     /// Literals, and lengths with their extra bits.
     pub(crate) first: [u32; ENTRIES],
     pub(crate) first_count: [u8; ENTRIES],
-    /// Distances, each with [`above_extra`] of its symbol, and second literals.
-    pub(crate) second: [u32; ENTRIES],
+    /// Distances and second literals, each with its [`above_extra`].
+    pub(crate) second: [u64; ENTRIES],
     /// Where the distance's extra bits go.
     pub(crate) second_length: [u8; ENTRIES],
     /// The number of all bits.
@@ -53,8 +53,8 @@ impl Code {
             *entry = u32::from(bits);
         }
         self.first_count[..FIRST_COPY].copy_from_slice(&lengths.literals[..FIRST_COPY]);
-        for (entry, &bits) in self.second[..FIRST_COPY].iter_mut().zip(&code) {
-            *entry = u32::from(bits);
+        for (i, (entry, &bits)) in self.second[..FIRST_COPY].iter_mut().zip(&code).enumerate() {
+            *entry = u64::from(bits) ^ above_extra(i);
         }
         self.second_count[..FIRST_COPY].copy_from_slice(&lengths.literals[..FIRST_COPY]);
         let mut length_code = [(0u32, 0u8, 0u8); 32];
@@ -74,10 +74,10 @@ impl Code {
         for (symbol, &extra) in DISTANCE_EXTRA.iter().enumerate() {
             let length = lengths.distances[symbol];
             self.second[FIRST_DISTANCE + symbol] =
-                u32::from(distance_code[symbol]) ^ above_extra(symbol) << (length & 15);
+                u64::from(distance_code[symbol]) ^ above_extra(FIRST_DISTANCE + symbol) << (length & 15);
             self.second_count[FIRST_DISTANCE + symbol] = length + extra;
         }
-        self.second[NO_SECOND] = 0;
+        self.second[NO_SECOND] = above_extra(NO_SECOND);
         self.second_count[NO_SECOND] = 0;
     }
 

@@ -9,7 +9,7 @@ use crate::code::{
     Code, DYNAMIC, FIXED_ID, Frequencies, StaticCode, StaticId, Symbols, preset_for, static_codes,
 };
 use crate::huffman::{Description, LIMIT, Lengths, Workspace, code_lengths};
-use crate::parse::{LEAST, LEAST_IN_FIXED, LEAST_OF_TWO, Sink, insert_window, parse, parse_two};
+use crate::parse::{LEAST, LEAST_IN_FIXED, LEAST_OF_TWO, Sink, insert_window, parse};
 use crate::probe::looks_random;
 use crate::symbols::{DISTANCES, LITERALS_AND_LENGTHS};
 use crate::tokens::{Collect, Write, write_tokens};
@@ -159,9 +159,9 @@ impl Call<'_> {
     /// Only as much of the table is used, and cleared, as the input is worth.
     fn clear_table(&mut self, level: Level) {
         let size = table_size(self.input.end());
-        match level {
-            Level::Fast | Level::Default => self.scratch.arena.newest[..size].fill(0),
-            Level::High => self.scratch.arena.two_newest[..size].fill(0),
+        self.scratch.arena.newest[..size].fill(0);
+        if level == Level::High {
+            self.scratch.arena.newest_long[..2 * size].fill(0);
         }
     }
 
@@ -349,11 +349,7 @@ impl Search<'_> {
             if first {
                 insert_window::<SIZE, TWO, LEAST>(self.arena, self.input.window.len());
             }
-            sink = if TWO {
-                parse_two::<SIZE, S>(self.arena, at, stop, sink)
-            } else {
-                parse::<SIZE, LEAST, S>(self.arena, at, stop, sink)
-            };
+            sink = parse::<SIZE, TWO, LEAST, S>(self.arena, at, stop, sink);
             at = stop;
         }
         sink

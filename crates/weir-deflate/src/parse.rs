@@ -4,10 +4,13 @@
 //! ring: the bytes of a candidate are loaded without any arithmetic between, as it is their latency that a search
 //! waits for. Only where they are equal is it looked at how far away they are. An entry that was never set is
 //! position 0, which is as good a candidate as any.
+//!
+//! With two candidates there is a second table for copies of 8 bytes and more: the last place with the same bytes of
+//! the least copy is often the start of something short, where an older one goes on.
 
-use core::hint::select_unpredictable;
+use core::mem::replace;
 
-use crate::arena::{Arena, TABLE, WINDOW};
+use crate::arena::{Arena, LONG_TABLE, RING, TABLE, WINDOW};
 use crate::symbols::MAX_MATCH;
 
 /// Takes what the search finds.
@@ -26,6 +29,8 @@ pub(crate) const LEAST: usize = 6;
 pub(crate) const LEAST_IN_FIXED: usize = 4;
 /// The least copy with two candidates.
 pub(crate) const LEAST_OF_TWO: usize = 5;
+/// The least copy of the second table.
+const LONG: usize = 8;
 
 /// A multiplier for as many of a word's low bytes.
 const fn multiplier(bytes: usize) -> u64 {
@@ -55,17 +60,15 @@ fn hash<const SIZE: usize, const LEAST: usize>(word: u64) -> usize {
 
 /// Puts a position in the place of its hash and returns the one before.
 #[inline(always)]
-fn replace<const SIZE: usize, const LEAST: usize>(arena: &mut Arena, word: u64, at: usize) -> u16 {
-    core::mem::replace(&mut arena.newest[hash::<SIZE, LEAST>(word) & (TABLE - 1)], at as u16)
+fn insert<const SIZE: usize, const LEAST: usize>(arena: &mut Arena, word: u64, at: usize) -> u16 {
+    replace(&mut arena.newest[hash::<SIZE, LEAST>(word) & (TABLE - 1)], at as u16)
 }
 
-/// Puts a position in the place of its hash and returns the two before, the newer first.
+/// The same in the table of long copies, which has twice the entries.
 #[inline(always)]
-fn replace_two<const SIZE: usize>(arena: &mut Arena, word: u64, at: usize) -> [u16; 2] {
-    let entry = &mut arena.two_newest[hash::<SIZE, LEAST_OF_TWO>(word) & (TABLE - 1)];
-    let before = *entry;
-    *entry = before << 16 | (at as u32 & 0xffff);
-    [before as u16, (before >> 16) as u16]
+fn insert_long<const SIZE: usize>(arena: &mut Arena, word: u64, at: usize) -> u16 {
+    let hash = word.wrapping_mul(const { multiplier(LONG) }) >> (63 - SIZE.trailing_zeros());
+    replace(&mut arena.newest_long[hash as usize & (LONG_TABLE - 1)], at as u16)
 }
 
 /// Each so many positions of the window are in the table: copies are long, so that most are found a little later.
@@ -78,10 +81,9 @@ pub(crate) fn insert_window<const SIZE: usize, const TWO: bool, const LEAST: usi
 ) {
     for at in (0..end).step_by(WINDOW_STEP) {
         let word = arena.word(at);
+        insert::<SIZE, LEAST>(arena, word, at);
         if TWO {
-            replace_two::<SIZE>(arena, word, at);
-        } else {
-            replace::<SIZE, LEAST>(arena, word, at);
+            insert_long::<SIZE>(arena, word, at);
         }
     }
 }
@@ -98,14 +100,6 @@ impl Candidate {
     #[inline(always)]
     fn at(arena: &Arena, word: u64, position: u16) -> Self {
         Self { position, differing: word ^ arena.word_after::<0>(position) }
-    }
-
-    #[inline(always)]
-    fn select(condition: bool, yes: Self, no: Self) -> Self {
-        Self {
-            position: select_unpredictable(condition, yes.position, no.position),
-            differing: select_unpredictable(condition, yes.differing, no.differing),
-        }
     }
 
     /// Whether 8 bytes are the same.
@@ -141,12 +135,10 @@ impl Candidate {
         }
         let (place, position) = (from as u16, self.position);
         let next = arena.word_after::<8>(place) ^ arena.word_after::<8>(position);
-        if next != 0 {
-            return (8 + equal_bytes(next)).min(limit);
-        }
         let after = arena.word_after::<16>(place) ^ arena.word_after::<16>(position);
-        if after != 0 {
-            return (16 + equal_bytes(after)).min(limit);
+        if next | after != 0 {
+            let both = u128::from(after) << 64 | u128::from(next);
+            return (8 + (both.trailing_zeros() >> 3) as usize).min(limit);
         }
         arena.extend(from, usize::from(position), SHORT, limit)
     }
@@ -182,35 +174,45 @@ fn literals<S: Sink>(arena: &mut Arena, start: usize, end: usize, sink: &mut S) 
     }
 }
 
-/// Turns the loaded bytes from `start` to `end` into literals and copies, with one candidate for each position.
+/// Turns the loaded bytes from `start` to `end`, which are in one half of the ring, into literals and copies, with one
+/// candidate for each position or two.
 ///
 /// Two positions are looked at together, so that their loads overlap. A step begins only when it is known where the
 /// one before ended, so what follows a copy waits for its length: branches let the processor go on with what it expects,
 /// selections would make it wait for the bytes that are compared.
 #[inline(always)]
-pub(crate) fn parse<const SIZE: usize, const LEAST: usize, S: Sink>(
+pub(crate) fn parse<const SIZE: usize, const TWO: bool, const LEAST: usize, S: Sink>(
     arena: &mut Arena,
     start: usize,
     end: usize,
     mut sink: S,
 ) -> S {
-    let mut at = start;
-    let last_step = end.saturating_sub(STEP_ROOM);
+    // From here on positions are places in the ring, known to be inside by the loop's condition.
+    let (end, mut at) = (end - (start - start % RING), start % RING);
+    let last_step = end.saturating_sub(STEP_ROOM).min(RING - STEP_ROOM);
     let mut patience_ends = at + PATIENCE;
     while at < last_step {
-        let place = at as u16;
-        let word = arena.word_after::<0>(place);
-        let next = arena.word_after::<1>(place);
-        let position = replace::<SIZE, LEAST>(arena, word, at);
-        let next_position = replace::<SIZE, LEAST>(arena, next, at + 1);
-        let here = Candidate::at(arena, word, position);
-        let there = Candidate::at(arena, next, next_position);
+        let (word, next) = (arena.word_at(at), arena.word_at(at + 1));
+        let (mut long_here, mut long_there) = (0, 0);
+        if TWO {
+            (long_here, long_there) =
+                (insert_long::<SIZE>(arena, word, at), insert_long::<SIZE>(arena, next, at + 1));
+        }
+        let (here, there) =
+            (insert::<SIZE, LEAST>(arena, word, at), insert::<SIZE, LEAST>(arena, next, at + 1));
+        if !TWO {
+            (long_here, long_there) = (here, there);
+        }
+        let long_here = Candidate::at(arena, word, long_here);
+        let long_there = Candidate::at(arena, next, long_there);
+        let here = Candidate::at(arena, word, here);
+        let there = Candidate::at(arena, next, there);
         // Tests in this order cost one misprediction a copy; a long one there before a short one here is a lazy match
         // for free.
-        let (skipped, candidate) = if here.is_long() {
-            (false, here)
-        } else if there.is_long() {
-            (true, there)
+        let (skipped, candidate) = if long_here.is_long() {
+            (false, long_here)
+        } else if long_there.is_long() {
+            (true, long_there)
         } else if here.is_enough(LEAST) {
             (false, here)
         } else if there.is_enough(LEAST) {
@@ -230,98 +232,48 @@ pub(crate) fn parse<const SIZE: usize, const LEAST: usize, S: Sink>(
         }
         let length = candidate.length(arena, from, (end - from).min(MAX_MATCH));
         sink.copy(arena, length, distance);
-        let inside = arena.word_after::<2>(from as u16);
-        replace::<SIZE, LEAST>(arena, inside, from + 2);
+        insert_inside::<SIZE, TWO, LEAST>(arena, at, from);
         at = from + length;
         patience_ends = at + PATIENCE;
-        let tail_place = (at - 2) as u16;
-        let tail = arena.word_after::<0>(tail_place);
-        let last = arena.word_after::<1>(tail_place);
-        replace::<SIZE, LEAST>(arena, tail, at - 2);
-        replace::<SIZE, LEAST>(arena, last, at - 1);
+        insert_tail::<SIZE, TWO, LEAST>(arena, at);
     }
     literals(arena, at, end, &mut sink);
     sink
 }
 
-/// As [`parse`], with two candidates for each position.
+/// Some of the first positions inside a copy, that was found by a step at `at`.
 #[inline(always)]
-pub(crate) fn parse_two<const SIZE: usize, S: Sink>(
+fn insert_inside<const SIZE: usize, const TWO: bool, const LEAST: usize>(
     arena: &mut Arena,
-    start: usize,
-    end: usize,
-    mut sink: S,
-) -> S {
-    let mut at = start;
-    let last_step = end.saturating_sub(STEP_ROOM);
-    let mut patience_ends = at + PATIENCE;
-    while at < last_step {
+    at: usize,
+    from: usize,
+) {
+    if TWO {
+        // The step itself has put in `at` and the next. Long ones are worth more.
         let place = at as u16;
-        let word = arena.word_after::<0>(place);
-        let next = arena.word_after::<1>(place);
-        let positions = replace_two::<SIZE>(arena, word, at);
-        let next_positions = replace_two::<SIZE>(arena, next, at + 1);
-        let here = positions.map(|position| Candidate::at(arena, word, position));
-        let there = next_positions.map(|position| Candidate::at(arena, next, position));
-        // The order is that of one candidate.
-        let (skipped, (length, distance)) = if here[0].is_long() | here[1].is_long() {
-            (false, longest(arena, here, at, end))
-        } else if there[0].is_long() | there[1].is_long() {
-            (true, longest(arena, there, at + 1, end))
-        } else if here[0].is_enough(LEAST_OF_TWO) | here[1].is_enough(LEAST_OF_TWO) {
-            (false, longer(here, at))
-        } else if there[0].is_enough(LEAST_OF_TWO) | there[1].is_enough(LEAST_OF_TWO) {
-            (true, longer(there, at + 1))
-        } else {
-            at = step_on(arena, at, end, patience_ends, &mut sink);
-            continue;
-        };
-        let from = at + usize::from(skipped);
-        if length < LEAST_OF_TWO {
-            at = step_on(arena, at, end, patience_ends, &mut sink);
-            continue;
+        let words =
+            [arena.word_after::<2>(place), arena.word_after::<3>(place), arena.word_after::<4>(place)];
+        insert::<SIZE, LEAST>(arena, words[0], at + 2);
+        for (i, word) in words.into_iter().enumerate() {
+            insert_long::<SIZE>(arena, word, at + 2 + i);
         }
-        if skipped {
-            sink.literal(arena, word);
-        }
-        sink.copy(arena, length, distance);
-        let inside = arena.word_after::<2>(from as u16);
-        replace_two::<SIZE>(arena, inside, from + 2);
-        at = from + length;
-        patience_ends = at + PATIENCE;
-        let tail = arena.word(at - 2);
-        replace_two::<SIZE>(arena, tail, at - 2);
-        replace_two::<SIZE>(arena, tail >> 8, at - 1);
+    } else {
+        let word = arena.word_after::<2>(from as u16);
+        insert::<SIZE, LEAST>(arena, word, from + 2);
     }
-    literals(arena, at, end, &mut sink);
-    sink
 }
 
-/// The longest of the copies of at least 8 that are near enough: length and distance.
+/// The last two positions of a copy.
 #[inline(always)]
-fn longest(arena: &Arena, candidates: [Candidate; 2], from: usize, end: usize) -> (usize, usize) {
-    let limit = (end - from).min(MAX_MATCH);
-    let mut best = (0, 0);
-    for candidate in candidates {
-        let distance = candidate.distance(from);
-        if candidate.is_long() && distance <= WINDOW {
-            let length = candidate.length(arena, from, limit);
-            if length > best.0 {
-                best = (length, distance);
-            }
-        }
+fn insert_tail<const SIZE: usize, const TWO: bool, const LEAST: usize>(arena: &mut Arena, end: usize) {
+    let place = (end - 2) as u16;
+    let (word, last) = (arena.word_after::<0>(place), arena.word_after::<1>(place));
+    if TWO {
+        insert_long::<SIZE>(arena, word, end - 2);
+        insert_long::<SIZE>(arena, last, end - 1);
     }
-    best
-}
-
-/// The longer of the copies of less than 8, if near enough: length and distance.
-#[inline(always)]
-fn longer(candidates: [Candidate; 2], from: usize) -> (usize, usize) {
-    let [newer, older] = candidates;
-    let (length, more) = (newer.short_length(), older.short_length());
-    let candidate = Candidate::select(more > length, older, newer);
-    let distance = candidate.distance(from);
-    if distance > WINDOW { (0, 0) } else { (length.max(more), distance) }
+    insert::<SIZE, LEAST>(arena, word, end - 2);
+    insert::<SIZE, LEAST>(arena, last, end - 1);
 }
 
 #[cfg(test)]
@@ -365,27 +317,28 @@ mod tests {
             let end = input.len().min(start + WINDOW);
             arena.load(start, &input[start..end]);
             if start == 0 && two {
-                insert_window::<TABLE, true, LEAST>(&mut arena, window);
+                insert_window::<TABLE, true, LEAST_OF_TWO>(&mut arena, window);
             } else if start == 0 {
                 insert_window::<TABLE, false, LEAST>(&mut arena, window);
             }
             let start = start.max(window);
             sink = if two {
-                parse_two::<TABLE, _>(&mut arena, start, end, sink)
+                parse::<TABLE, true, LEAST_OF_TWO, _>(&mut arena, start, end, sink)
             } else {
-                parse::<TABLE, LEAST, _>(&mut arena, start, end, sink)
+                parse::<TABLE, false, LEAST, _>(&mut arena, start, end, sink)
             };
         }
         sink.0
     }
 
-    /// The same search in the plainest words, without ring, masks and selection.
+    /// The same search in the plainest words, without ring and masks.
     struct Naive<'a> {
         input: &'a [u8],
         /// What is loaded; behind it are zeroes.
         end: usize,
         two: bool,
-        table: Vec<Vec<usize>>,
+        newest: Vec<usize>,
+        newest_long: Vec<usize>,
         found: Vec<Found>,
     }
 
@@ -394,37 +347,24 @@ mod tests {
             if at < self.end { self.input[at] } else { 0 }
         }
 
-        fn insert(&mut self, at: usize) -> Vec<usize> {
-            let word = (0..8).fold(0u64, |word, i| word | u64::from(self.byte(at + i)) << (8 * i));
+        fn word(&self, at: usize) -> u64 {
+            (0..8).fold(0, |word, i| word | u64::from(self.byte(at + i)) << (8 * i))
+        }
+
+        fn insert(&mut self, at: usize) -> usize {
+            let word = self.word(at);
             let hash = if self.two { hash::<TABLE, LEAST_OF_TWO>(word) } else { hash::<TABLE, LEAST>(word) };
-            let entries = &mut self.table[hash];
-            let before = entries.clone();
-            entries.insert(0, at);
-            entries.truncate(before.len());
-            before
+            replace(&mut self.newest[hash], at)
         }
 
-        fn equal(&self, at: usize, position: usize, limit: usize) -> usize {
-            (0..limit).take_while(|&i| self.byte(position + i) == self.byte(at + i)).count()
+        fn insert_long(&mut self, at: usize) -> usize {
+            let hash = hash::<LONG_TABLE, LONG>(self.word(at));
+            replace(&mut self.newest_long[hash], at)
         }
 
-        /// The longest copy, if one of the positions has `least` bytes, near or not, and one of them that is near.
-        fn best(&self, at: usize, positions: &[usize], least: usize) -> Option<Option<(usize, usize)>> {
+        fn equal(&self, at: usize, position: usize) -> usize {
             let limit = (self.end - at).min(MAX_MATCH);
-            let lengths: Vec<_> = positions.iter().map(|&position| self.equal(at, position, limit)).collect();
-            lengths.iter().find(|&&length| length >= least)?;
-            let near = |position: usize| position < at && at - position <= WINDOW;
-            let longest_short = lengths.iter().copied().max().filter(|_| least < 8);
-            let mut best = None;
-            for (&length, &position) in lengths.iter().zip(positions) {
-                if length >= longest_short.unwrap_or(least)
-                    && near(position)
-                    && best.is_none_or(|(longest, _)| length > longest)
-                {
-                    best = Some((length, at - position));
-                }
-            }
-            Some(best)
+            (0..limit).take_while(|&i| self.byte(position + i) == self.byte(at + i)).count()
         }
 
         fn literal(&mut self, at: usize) {
@@ -438,12 +378,20 @@ mod tests {
             while at + STEP_ROOM < self.end {
                 let here = self.insert(at);
                 let there = self.insert(at + 1);
-                let long = self.best(at, &here, 8).map(|found| (at, found));
-                let long = long.or_else(|| self.best(at + 1, &there, 8).map(|found| (at + 1, found)));
-                let short = || self.best(at, &here, least).map(|found| (at, found));
-                let short =
-                    || short().or_else(|| self.best(at + 1, &there, least).map(|found| (at + 1, found)));
-                let Some((from, Some((length, distance)))) = long.or_else(short) else {
+                let (mut long_here, mut long_there) = (here, there);
+                if self.two {
+                    (long_here, long_there) = (self.insert_long(at), self.insert_long(at + 1));
+                }
+                let tried = [
+                    (at, long_here, LONG),
+                    (at + 1, long_there, LONG),
+                    (at, here, least),
+                    (at + 1, there, least),
+                ];
+                let first =
+                    tried.into_iter().find(|&(at, position, least)| self.equal(at, position) >= least);
+                let near = first.filter(|&(at, position, _)| position < at && at - position <= WINDOW);
+                let Some((from, position, _)) = near else {
                     self.literal(at);
                     self.literal(at + 1);
                     at += 2;
@@ -458,24 +406,35 @@ mod tests {
                 if from > at {
                     self.literal(at);
                 }
-                self.found.push(Found::Copy(length, distance));
+                let length = self.equal(from, position);
+                self.found.push(Found::Copy(length, from - position));
+                self.insert(if self.two { at + 2 } else { from + 2 });
+                if self.two {
+                    for at in at + 2..at + 5 {
+                        self.insert_long(at);
+                    }
+                }
                 at = from + length;
                 since = at;
-                self.insert(from + 2);
-                self.insert(at - 2);
-                self.insert(at - 1);
+                for at in [at - 2, at - 1] {
+                    self.insert(at);
+                    self.insert_long(at);
+                }
             }
             (at..self.end).for_each(|at| self.literal(at));
         }
     }
 
     fn naive(input: &[u8], window: usize, two: bool) -> Vec<Found> {
-        let table = alloc::vec![alloc::vec![0; if two { 2 } else { 1 }]; TABLE];
-        let mut naive = Naive { input, end: 0, two, table, found: Vec::new() };
+        let (newest, newest_long) = (alloc::vec![0; TABLE], alloc::vec![0; LONG_TABLE]);
+        let mut naive = Naive { input, end: 0, two, newest, newest_long, found: Vec::new() };
         for start in (0..input.len()).step_by(WINDOW) {
             naive.end = input.len().min(start + WINDOW);
             if start == 0 {
-                (0..window).step_by(WINDOW_STEP).for_each(|at| drop(naive.insert(at)));
+                for at in (0..window).step_by(WINDOW_STEP) {
+                    naive.insert(at);
+                    naive.insert_long(at);
+                }
             }
             naive.parse(start.max(window));
         }

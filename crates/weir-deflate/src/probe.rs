@@ -5,6 +5,8 @@
 const RUN: usize = 32;
 /// One of so many runs is looked at.
 const STRIDE: usize = 24;
+/// After so many runs the bytes may be too uneven to look at more.
+const FIRST_RUNS: usize = 12;
 /// Blocks below this are searched in any case: a sample would say too little.
 const LEAST_BLOCK: usize = 1024;
 
@@ -19,17 +21,28 @@ pub(crate) fn looks_random(block: &[u8]) -> bool {
     // A small block is sampled more densely: some 256 bytes of it.
     let stride = (block.len() / 256).clamp(4, STRIDE) * RUN;
     let mut counts = [0u32; 256];
-    let mut sampled = 0u64;
-    for run in block.chunks(stride) {
+    let mut sampled = 0;
+    for (i, run) in (1..).zip(block.chunks(stride)) {
         let run = &run[..run.len().min(RUN)];
         for &byte in run {
             counts[usize::from(byte)] += 1;
         }
         sampled += run.len() as u64;
+        // Text is told from random bytes by far less than what has to be seen of these.
+        if i == FIRST_RUNS && squares(&counts) > 4 * expected(sampled) {
+            return false;
+        }
     }
-    let squares: u64 = counts.iter().map(|&count| u64::from(count) * u64::from(count)).sum();
-    let expected = sampled + sampled * sampled / 256;
-    squares <= expected + sampled * sampled / 2048 + sampled / 4
+    squares(&counts) <= expected(sampled) + sampled * sampled / 2048 + sampled / 4
+}
+
+fn squares(counts: &[u32; 256]) -> u64 {
+    counts.iter().map(|&count| u64::from(count) * u64::from(count)).sum()
+}
+
+/// Of random bytes.
+fn expected(sampled: u64) -> u64 {
+    sampled + sampled * sampled / 256
 }
 
 #[cfg(test)]

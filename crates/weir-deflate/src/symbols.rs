@@ -1,5 +1,7 @@
 //! The alphabets of deflate (RFC 1951 section 3.2.5): lengths and distances as symbols with extra bits.
 
+use core::hint::select_unpredictable;
+
 /// Literals, end of block, lengths.
 pub(crate) const LITERALS_AND_LENGTHS: usize = 286;
 /// Distances.
@@ -55,13 +57,27 @@ pub(crate) const LENGTH_PARTS: [(u8, u8); 256] = {
     parts
 };
 
-/// The symbol of a distance.
+/// The symbols of distances (less one): of those below 256, then of the others by what is above their lowest 7 bits,
+/// which is the same for all of a symbol's.
+const DISTANCE_SYMBOLS: [u8; 512] = {
+    let mut symbols = [0; 512];
+    let mut i = 0;
+    while i < symbols.len() {
+        let less_one: u32 = if i < 256 { i as u32 } else { (i as u32 - 256) << 7 };
+        // With bit 1 set, distances 1 and 2 come out as symbols 0 and 1.
+        let extra = 30 - (less_one | 2).leading_zeros();
+        symbols[i] = ((less_one >> extra) + 2 * extra) as u8;
+        i += 1;
+    }
+    symbols
+};
+
+/// The symbol of a distance. A table, as many processors take eight steps to count leading zeros.
 #[inline(always)]
-pub(crate) const fn distance_symbol(distance: usize) -> u32 {
-    let less_one = (distance - 1) as u32;
-    // With bit 1 set, distances 1 and 2 come out as symbols 0 and 1 without a branch.
-    let extra = 30 - (less_one | 2).leading_zeros();
-    (less_one >> extra) + 2 * extra
+pub(crate) fn distance_symbol(distance: usize) -> u32 {
+    let less_one = distance - 1;
+    let place = select_unpredictable(less_one < 256, less_one, 256 + (less_one >> 7));
+    u32::from(DISTANCE_SYMBOLS[place % DISTANCE_SYMBOLS.len()])
 }
 
 #[cfg(test)]

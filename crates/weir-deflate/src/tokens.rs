@@ -4,26 +4,32 @@ use crate::arena::Arena;
 use crate::bits::BitWriter;
 use crate::code::{Code, ENTRIES, FIRST_COPY, FIRST_DISTANCE, NO_SECOND};
 use crate::parse::Sink;
-use crate::symbols::{DISTANCE_EXTRA, MIN_MATCH, distance_symbol};
+use crate::symbols::{DISTANCE_EXTRA, DISTANCES, MIN_MATCH, distance_symbol};
 
-/// Bits of a token's parts: an index to [`Code::first`], one to [`Code::second`]; the distance less one is above them,
-/// with whatever is above its extra bits: see [`above_extra`].
-const PART: u32 = 9;
-const PART_MASK: u32 = (1 << PART) - 1;
+/// A token is an index to [`Code::first`], above it the distance less one as far as there is room, and on top an index
+/// to [`Code::second`].
+const FIRST_BITS: u32 = 9;
+const FIRST_MASK: u32 = (1 << FIRST_BITS) - 1;
+const SECOND: u32 = 32 - FIRST_BITS;
+const DISTANCE_MASK: u32 = (1 << (SECOND - FIRST_BITS)) - 1;
 
 #[inline(always)]
 fn copy_token(first: usize, symbol: u32, distance: usize) -> u32 {
     let second = FIRST_DISTANCE as u32 + symbol;
-    first as u32 | second << PART | (distance as u32 - 1) << (2 * PART)
+    first as u32 | ((distance - 1) as u32 & DISTANCE_MASK) << FIRST_BITS | second << SECOND
 }
 
-/// What a token of this distance symbol says above the extra bits: the rest of the distance less one, as far as there
-/// is room. [`Code::second`] holds it too, so that the exclusive or of both leaves the code and the extra bits: masking
-/// each distance would cost more.
-pub(crate) fn above_extra(symbol: usize) -> u32 {
-    let extra = DISTANCE_EXTRA[symbol];
-    let least = if symbol < 4 { symbol as u32 } else { (2 + symbol as u32 % 2) << extra };
-    least & (u32::MAX >> (2 * PART))
+/// What a token with this index to [`Code::second`] says above the extra bits of the distance: the rest of it, and the
+/// index. The table holds it too, so that the exclusive or of both leaves the code and the extra bits: masking each
+/// token would cost more.
+pub(crate) fn above_extra(second: usize) -> u64 {
+    let symbol = second.wrapping_sub(FIRST_DISTANCE);
+    let rest = match symbol {
+        0..4 => symbol as u32,
+        4..DISTANCES => (2 + symbol as u32 % 2) << DISTANCE_EXTRA[symbol] & DISTANCE_MASK,
+        _ => 0,
+    };
+    u64::from((second as u32) << SECOND >> FIRST_BITS | rest)
 }
 
 /// Keeps tokens and counts symbols.
@@ -45,7 +51,7 @@ impl Sink for Collect {
     fn literal(&mut self, arena: &mut Arena, word: u64) {
         let byte = word as u8;
         arena.frequencies.first[usize::from(byte)] += 1;
-        self.push(arena, u32::from(byte) | (NO_SECOND as u32) << PART);
+        self.push(arena, u32::from(byte) | (NO_SECOND as u32) << SECOND);
     }
 
     #[inline(always)]
@@ -53,7 +59,7 @@ impl Sink for Collect {
         let (byte, second) = (word as u8, (word >> 8) as u8);
         arena.frequencies.first[usize::from(byte)] += 1;
         arena.frequencies.first[usize::from(second)] += 1;
-        self.push(arena, u32::from(byte) | u32::from(second) << PART);
+        self.push(arena, u32::from(byte) | u32::from(second) << SECOND);
     }
 
     #[inline(always)]
@@ -106,11 +112,11 @@ impl Sink for Write<'_> {
 /// At most 12 + 5 + 12 + 13 bits.
 #[inline(always)]
 fn token_bits(code: &Code, token: u32) -> (u64, u32) {
-    let first = (token & PART_MASK) as usize;
-    let second = (token >> PART & PART_MASK) as usize;
-    let extra = u64::from(token >> (2 * PART));
+    let first = (token & FIRST_MASK) as usize;
+    let second = (token >> SECOND) as usize;
+    let extra = u64::from(token >> FIRST_BITS);
     let count = u32::from(code.first_count[first]);
-    let second_bits = u64::from(code.second[second]) ^ extra << (code.second_length[second] & 63);
+    let second_bits = code.second[second] ^ extra << (code.second_length[second] & 63);
     let bits = u64::from(code.first[first]) | second_bits << (count & 63);
     (bits, count + u32::from(code.second_count[second]))
 }

@@ -7,6 +7,7 @@
 pub mod h1;
 pub mod h2;
 mod message;
+pub mod netscaler;
 pub mod proxy_protocol;
 
 pub use message::{Field, FieldName, Fields, Method, Request, Response, Span, Version};

@@ -527,6 +527,8 @@ pub struct Request {
     pub protocol: Span,
     /// Version it was received with.
     pub version: Version,
+    /// It is for a forward proxy, and Proxy-Connection stands for Connection (`option http-use-proxy-header`).
+    pub proxied: bool,
 }
 
 impl Request {

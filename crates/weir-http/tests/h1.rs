@@ -494,6 +494,36 @@ fn requests_are_written_framed_anew() {
 }
 
 #[test]
+fn proxy_connection_stands_for_connection_on_demand() {
+    let options = ParseOptions { use_proxy_connection: true, ..ParseOptions::default() };
+    // What the client says with either field, what is understood, and what the server is told.
+    let check = |target: &str, fields: &str, keep_alive: bool, told: &str| {
+        let input = format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        let mut request = Request::default();
+        let head = parse_request(input.as_bytes(), &mut request, &options).unwrap().unwrap();
+        assert_eq!(head.keep_alive, keep_alive, "{input:?}");
+        let mut out = Vec::new();
+        let connection = Connection::Close;
+        write_request(
+            &request,
+            &mut out,
+            WriteOptions { connection, proxied: request.proxied, ..WriteOptions::default() },
+        );
+        assert!(String::from_utf8_lossy(&out).ends_with(&format!("\r\n{told}\r\n\r\n")), "{input:?}");
+    };
+    check("http://a/", "Proxy-Connection: close\r\n", false, "proxy-connection: close");
+    check("http://a/", "Connection: close\r\n", true, "proxy-connection: close");
+    check("/", "Proxy-Connection: close\r\n", true, "connection: close");
+    check("/", "Connection: close\r\n", false, "connection: close");
+    let mut response = Response::default();
+    let input = b"HTTP/1.1 200 OK\r\nProxy-Connection: close\r\nContent-Length: 0\r\n\r\n";
+    for (options, keep_alive) in [(options, false), (ParseOptions::default(), true)] {
+        let head = parse_response(input, &mut response, Method::Get, &options).unwrap().unwrap();
+        assert_eq!(head.keep_alive, keep_alive);
+    }
+}
+
+#[test]
 fn requests_from_pseudo_fields_are_written_in_origin_form() {
     let check = |method: &str, uri: &str, protocol: &str, expected: &str| {
         let mut request = Request { normalized_uri: true, ..Request::default() };

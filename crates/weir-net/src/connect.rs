@@ -14,6 +14,7 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::address::Address;
 use crate::kernel;
 use crate::kernel_buffers::KernelBuffers;
+use crate::namespace::{Namespace, new_socket};
 use crate::stream::{self, Stream};
 
 /// How to open a connection.
@@ -25,6 +26,10 @@ pub struct ConnectOptions {
     pub transparent: bool,
     /// Only through this network interface.
     pub interface: Option<String>,
+    /// In this network namespace.
+    pub namespace: Option<Namespace>,
+    /// Key of TCP MD5 signatures (`tcp-md5sig`).
+    pub md5_key: Option<String>,
     /// TCP Fast Open: the first write travels with the SYN packet (`tfo`).
     pub fast_open: bool,
     /// Maximum segment size.
@@ -60,13 +65,13 @@ pub struct KeepAlive {
 pub async fn connect(to: &Address, options: &ConnectOptions) -> io::Result<Stream> {
     match to {
         Address::Ip(ip) => connect_tcp(*ip, options).await,
-        Address::Unix(_) | Address::Abstract(_) | Address::Unnamed => connect_unix(to).await,
+        Address::Unix(_) | Address::Abstract(_) | Address::Unnamed => connect_unix(to, options).await,
     }
 }
 
 async fn connect_tcp(to: SocketAddr, options: &ConnectOptions) -> io::Result<Stream> {
-    let socket =
-        Socket::new_raw(Domain::for_address(to), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
+    let kind = Type::STREAM.nonblocking().cloexec();
+    let socket = new_socket(options.namespace.as_ref(), Domain::for_address(to), kind, Some(Protocol::TCP))?;
     socket.set_tcp_nodelay(true)?;
     configure(&socket, to, options)?;
     let in_progress = start(socket.connect(&to.into()))?;
@@ -80,8 +85,9 @@ async fn connect_tcp(to: SocketAddr, options: &ConnectOptions) -> io::Result<Str
     Ok(Stream::new(stream::Socket::Tcp(tcp)))
 }
 
-async fn connect_unix(to: &Address) -> io::Result<Stream> {
-    let socket = Socket::new_raw(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
+async fn connect_unix(to: &Address, options: &ConnectOptions) -> io::Result<Stream> {
+    let kind = Type::STREAM.nonblocking().cloexec();
+    let socket = new_socket(options.namespace.as_ref(), Domain::UNIX, kind, None)?;
     // A unix socket never connects in the background: a full queue is an error to report at once.
     socket.connect(&to.to_os()?)?;
     Ok(Stream::new(stream::Socket::Unix(UnixStream::from_std(socket.into())?)))
@@ -115,6 +121,9 @@ fn configure(socket: &Socket, to: SocketAddr, options: &ConnectOptions) -> io::R
     }
     if let Some(algorithm) = &options.congestion {
         socket.set_tcp_congestion(algorithm.as_bytes())?;
+    }
+    if let Some(key) = &options.md5_key {
+        kernel::set_md5_key(socket.as_fd(), to.ip(), key.as_bytes())?;
     }
     options.buffers.set(socket)?;
     if options.fast_open {

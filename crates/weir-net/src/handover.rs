@@ -20,6 +20,7 @@ use socket2::SockRef;
 use crate::address::Address;
 use crate::kernel;
 use crate::listen::{self, Listener};
+use crate::namespace::{self, Namespace};
 
 /// The environment variable with the descriptor numbers of inherited listening sockets, comma-separated.
 pub const INHERITED_FDS: &str = "WEIR_LISTENERS";
@@ -41,6 +42,8 @@ struct Inherited {
     socket: OwnedFd,
     address: Address,
     interface: Option<String>,
+    /// The kernel's number of its network namespace.
+    namespace: Option<u64>,
 }
 
 impl Inheritance {
@@ -72,12 +75,19 @@ impl Inheritance {
         Ok(inheritance)
     }
 
-    /// The socket listening on this address and interface, if there is one.
-    pub fn take(&mut self, address: &Address, interface: Option<&str>) -> Option<OwnedFd> {
-        let found = self
-            .sockets
-            .iter()
-            .position(|old| old.address == *address && old.interface.as_deref() == interface)?;
+    /// The socket listening on this address and interface in this network namespace, if there is one.
+    pub fn take(
+        &mut self,
+        address: &Address,
+        interface: Option<&str>,
+        namespace: Option<&Namespace>,
+    ) -> Option<OwnedFd> {
+        let fits = |old: &Inherited| old.address == *address && old.interface.as_deref() == interface;
+        if !self.sockets.iter().any(fits) {
+            return None;
+        }
+        let wanted = namespace::cookie(namespace);
+        let found = self.sockets.iter().position(|old| fits(old) && old.namespace == wanted)?;
         Some(self.sockets.swap_remove(found).socket)
     }
 
@@ -113,7 +123,8 @@ impl Inheritance {
                 device.map(|name| String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned());
             (final_name(address), interface.filter(|name| !name.is_empty()))
         };
-        self.sockets.push(Inherited { socket, address, interface });
+        let namespace = kernel::namespace_cookie(socket.as_fd()).ok();
+        self.sockets.push(Inherited { socket, address, interface, namespace });
         Ok(())
     }
 }

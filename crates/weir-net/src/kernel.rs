@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -77,6 +78,82 @@ fn set_int(socket: BorrowedFd<'_>, level: i32, option: i32, value: i32) -> io::R
     let result =
         unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), length) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Longest key of TCP MD5 signatures (TCP_MD5SIG_MAXKEYLEN).
+pub const MAX_MD5_KEY: usize = 80;
+
+/// Signs the segments of connections with a peer by a key (RFC 2385).
+pub(crate) fn set_md5_key(socket: BorrowedFd<'_>, peer: IpAddr, key: &[u8]) -> io::Result<()> {
+    set_md5_key_of(socket, peer, if peer.is_ipv4() { 32 } else { 128 }, key)
+}
+
+/// The same with any peer of a listener's family; one for IPv6 may have IPv4 clients as well.
+pub(crate) fn set_md5_key_of_all(socket: BorrowedFd<'_>, ipv6: bool, key: &[u8]) -> io::Result<()> {
+    if !ipv6 {
+        return set_md5_key_of(socket, Ipv4Addr::UNSPECIFIED.into(), 0, key);
+    }
+    set_md5_key_of(socket, Ipv4Addr::UNSPECIFIED.to_ipv6_mapped().into(), 0, key)?;
+    set_md5_key_of(socket, Ipv6Addr::UNSPECIFIED.into(), 0, key)
+}
+
+fn set_md5_key_of(socket: BorrowedFd<'_>, peer: IpAddr, prefix_bits: u8, key: &[u8]) -> io::Result<()> {
+    /// linux/tcp.h: with a prefix length.
+    const TCP_MD5SIG_EXT: i32 = 32;
+    const TCP_MD5SIG_FLAG_PREFIX: u8 = 1;
+    /// struct tcp_md5sig: the address as a sockaddr_storage, flags, prefix length, key length, interface, key.
+    const ADDRESS_BYTES: usize = 128;
+    const KEY_AT: usize = ADDRESS_BYTES + 8;
+    if key.len() > MAX_MD5_KEY {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the key is too long"));
+    }
+    let mut signature = [0; KEY_AT + MAX_MD5_KEY];
+    let family = match peer {
+        IpAddr::V4(ip) => {
+            signature[4..8].copy_from_slice(&ip.octets());
+            libc::AF_INET
+        }
+        IpAddr::V6(ip) => {
+            signature[8..24].copy_from_slice(&ip.octets());
+            libc::AF_INET6
+        }
+    };
+    signature[..2].copy_from_slice(&(family as u16).to_ne_bytes());
+    signature[ADDRESS_BYTES] = TCP_MD5SIG_FLAG_PREFIX;
+    signature[ADDRESS_BYTES + 1] = prefix_bits;
+    signature[ADDRESS_BYTES + 2..ADDRESS_BYTES + 4].copy_from_slice(&(key.len() as u16).to_ne_bytes());
+    signature[KEY_AT..KEY_AT + key.len()].copy_from_slice(key);
+    let length = signature.len() as libc::socklen_t;
+    // SAFETY: the kernel reads `length` bytes, the size of the array, which outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            TCP_MD5SIG_EXT,
+            signature.as_ptr().cast(),
+            length,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The number of the network namespace a socket is in, the same for all sockets of it (SO_NETNS_COOKIE).
+pub(crate) fn namespace_cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    /// asm-generic/socket.h; libc has no name for it.
+    const SO_NETNS_COOKIE: i32 = 71;
+    let mut cookie = 0u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, the size of `cookie`, which outlives the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut length,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(cookie) }
 }
 
 /// What the kernel knows about one TCP connection.
@@ -191,6 +268,30 @@ mod tests {
     }
 
     #[test]
+    fn signed_connections_need_the_key() {
+        use socket2::{Domain, Socket, Type};
+        for bound in ["127.0.0.1:0", "[::1]:0"] {
+            let bound: std::net::SocketAddr = bound.parse().unwrap();
+            let socket = || Socket::new(Domain::for_address(bound), Type::STREAM, None).unwrap();
+            let listener = socket();
+            listener.bind(&bound.into()).unwrap();
+            let set = set_md5_key_of_all(listener.as_fd(), bound.is_ipv6(), b"secret");
+            if set.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ENOPROTOOPT)) {
+                // This kernel was built without them.
+                return;
+            }
+            set.unwrap();
+            listener.listen(1).unwrap();
+            let address = listener.local_addr().unwrap();
+            let client = socket();
+            assert!(set_md5_key(client.as_fd(), bound.ip(), &[0; MAX_MD5_KEY + 1]).is_err());
+            set_md5_key(client.as_fd(), bound.ip(), b"secret").unwrap();
+            client.connect(&address).unwrap();
+            listener.accept().unwrap();
+        }
+    }
+
+    #[test]
     fn sockets_known_by_number_are_marked() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         set_tos_of(listener.as_raw_fd(), 0x10).unwrap();
@@ -207,5 +308,9 @@ mod tests {
         set_max_segment(listener.as_fd(), 1200).unwrap();
         set_bind_address_no_port(listener.as_fd()).unwrap();
         set_save_syn(listener.as_fd(), 1).unwrap();
+        // Kernels before 5.14 do not tell it.
+        if let Ok(cookie) = namespace_cookie(listener.as_fd()) {
+            assert!(cookie > 0);
+        }
     }
 }

@@ -1,8 +1,9 @@
-//! Sizes of the kernel's buffers of a connection, where they are not left to the system.
+//! Sizes of the kernel's buffers of a socket, where they are not left to the system.
 
 use std::io;
+use std::os::fd::AsFd;
 
-use socket2::Socket;
+use socket2::{SockRef, Socket};
 
 /// Sizes in bytes; the system's own where there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,6 +17,17 @@ pub struct KernelBuffers {
 }
 
 impl KernelBuffers {
+    /// Sets them on a datagram socket, which has no data that was not sent yet.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_on_datagrams<S: AsFd>(&self, socket: &S) -> io::Result<()> {
+        let bytes = |size: u32| usize::try_from(size).unwrap_or(usize::MAX);
+        let socket = SockRef::from(socket);
+        self.receive.map_or(Ok(()), |size| socket.set_recv_buffer_size(bytes(size)))?;
+        self.send.map_or(Ok(()), |size| socket.set_send_buffer_size(bytes(size)))
+    }
+
     /// Sets them: before connecting, or on a listener, whose connections inherit them.
     pub(crate) fn set(&self, socket: &Socket) -> io::Result<()> {
         let bytes = |size: u32| usize::try_from(size).unwrap_or(usize::MAX);

@@ -24,6 +24,8 @@ pub mod kernel;
 
 pub mod kernel_buffers;
 
+pub mod namespace;
+
 pub use address::Address;
 
 pub use stream::Stream;

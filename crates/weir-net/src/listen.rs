@@ -25,6 +25,7 @@ use crate::address::Address;
 use crate::handover::{self, Inheritance};
 use crate::kernel;
 use crate::kernel_buffers::KernelBuffers;
+use crate::namespace::{Namespace, new_socket};
 use crate::stream::{self, Stream};
 
 /// Connections the kernel queues for a listener whose options name no number.
@@ -124,6 +125,10 @@ pub struct ListenOptions {
     pub backlog: Option<u32>,
     /// Only this network interface.
     pub interface: Option<String>,
+    /// In this network namespace.
+    pub namespace: Option<Namespace>,
+    /// Key of TCP MD5 signatures (`tcp-md5sig`).
+    pub md5_key: Option<String>,
     /// Bind addresses that are not this machine's (`transparent`).
     pub transparent: bool,
     /// TCP Fast Open (`tfo`).
@@ -194,10 +199,12 @@ impl Listener {
         let interface = options.interface.clone();
         let socket = match bind.address() {
             None => adopt(bind).map_err(fail("use the inherited socket"))?,
-            Some(address) => match inheritance.take(&address, interface.as_deref()) {
-                Some(socket) => Socket::from(socket),
-                None => return Self::open(bind, address, options),
-            },
+            Some(address) => {
+                match inheritance.take(&address, interface.as_deref(), options.namespace.as_ref()) {
+                    Some(socket) => Socket::from(socket),
+                    None => return Self::open(bind, address, options),
+                }
+            }
         };
         // The queue's length may have changed in the configuration: listening again adjusts it.
         configure(&socket, options).map_err(fail("set the socket options"))?;
@@ -209,14 +216,13 @@ impl Listener {
 
     fn open(bind: &BindAddress, address: Address, options: &ListenOptions) -> Result<Self, ListenError> {
         let fail = |step| move |source| ListenError { address: bind.clone(), step, source };
-        let socket = match &address {
-            Address::Ip(ip) => Socket::new(Domain::for_address(*ip), Type::STREAM, Some(Protocol::TCP)),
-            Address::Unix(_) | Address::Abstract(_) | Address::Unnamed => {
-                Socket::new(Domain::UNIX, Type::STREAM, None)
-            }
-        }
-        .map_err(fail("create a socket"))?;
-        socket.set_nonblocking(true).map_err(fail("set non-blocking mode"))?;
+        let (domain, protocol) = match &address {
+            Address::Ip(ip) => (Domain::for_address(*ip), Some(Protocol::TCP)),
+            Address::Unix(_) | Address::Abstract(_) | Address::Unnamed => (Domain::UNIX, None),
+        };
+        let kind = Type::STREAM.cloexec().nonblocking();
+        let socket = new_socket(options.namespace.as_ref(), domain, kind, protocol)
+            .map_err(fail("create a socket"))?;
         let address = match address {
             Address::Ip(ip) => {
                 configure_before_bind(&socket, ip, options).map_err(fail("set the socket options"))?;
@@ -322,6 +328,9 @@ fn configure(socket: &Socket, options: &ListenOptions) -> io::Result<()> {
     }
     if let Some(mode) = options.save_syn {
         kernel::set_save_syn(socket.as_fd(), mode)?;
+    }
+    if let Some(key) = &options.md5_key {
+        kernel::set_md5_key_of_all(socket.as_fd(), socket.domain()? == Domain::IPV6, key.as_bytes())?;
     }
     options.buffers.set(socket)?;
     if options.fast_open {
@@ -510,12 +519,19 @@ pub(crate) fn is_listening(socket: BorrowedFd<'_>) -> bool {
 }
 
 /// A datagram socket; a process that goes and its successor may both have the address.
-pub fn bind_datagrams(address: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket> {
-    let socket = Socket::new_raw(Domain::for_address(address), Type::DGRAM.cloexec().nonblocking(), None)?;
+pub fn bind_datagrams(
+    address: SocketAddr,
+    interface: Option<&str>,
+    namespace: Option<&Namespace>,
+    buffers: &KernelBuffers,
+) -> io::Result<UdpSocket> {
+    let kind = Type::DGRAM.cloexec().nonblocking();
+    let socket = new_socket(namespace, Domain::for_address(address), kind, None)?;
     socket.set_reuse_port(true)?;
     if let Some(interface) = interface {
         socket.bind_device(Some(interface.as_bytes()))?;
     }
+    buffers.set_on_datagrams(&socket)?;
     socket.bind(&address.into())?;
     Ok(socket.into())
 }

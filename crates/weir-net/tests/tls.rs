@@ -438,13 +438,13 @@ fn certificates_change_at_run_time() {
     assert!(works("a.example"));
     let pem = std::fs::read(new.path("a.pem")).unwrap();
     let certificate = store.find(&world.path("a.pem").to_string_lossy()).unwrap();
-    certificate.replace(Loaded::from_pem(&pem, None, None).unwrap());
+    certificate.replace(Loaded::from_pem(&pem).unwrap());
     server.refresh();
     assert!(works("b.example"));
     assert!(!works("a.example"));
     assert!(server.remove(certificate.name()));
     assert!(!works("b.example"));
-    server.add(certificate, None, Vec::new()).unwrap();
+    server.add(certificate, None, Vec::new(), &store).unwrap();
     assert!(works("b.example"));
 }
 

@@ -144,7 +144,7 @@ fn self_signed() -> Result<Loaded, String> {
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     let made = rcgen::generate_simple_self_signed(names).map_err(|error| error.to_string())?;
     let pem = format!("{}{}", made.cert.pem(), made.signing_key.serialize_pem());
-    Loaded::from_pem(pem.as_bytes(), None, None)
+    Loaded::from_pem(pem.as_bytes())
 }
 
 fn run_thread(entries: &[Entry], mut stopped: watch::Receiver<bool>) {

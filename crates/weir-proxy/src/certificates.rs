@@ -7,9 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_net::tls::certificate::{Certificate, CertificateStore, Loaded};
+use base64::Engine as _;
+use weir_config::model::OcspUpdate;
+use weir_net::tls::certificate::{Certificate, CertificateStore, Loaded, Parts};
 use weir_net::tls::crt_list::{self, CrtListLine};
+use weir_net::tls::ocsp::{CertificateId, Response};
 use weir_net::tls::server::TlsServer;
+
+use crate::ocsp::Updates;
+use crate::trust::TrustChange;
 
 /// Most certificates made at run time and not filled yet.
 const MAX_EMPTY: usize = 1024;
@@ -20,6 +26,7 @@ const MAX_LINES: usize = 100_000;
 /// Files that belong to a certificate and are changed by their own names.
 const KEY: &str = ".key";
 const OCSP: &str = ".ocsp";
+const ISSUER: &str = ".issuer";
 
 /// Certificates in use and in preparation.
 #[derive(Default)]
@@ -28,8 +35,27 @@ pub struct Certificates {
     pub store: CertificateStore,
     /// The bind lines with TLS.
     servers: Mutex<Vec<Arc<TlsServer>>>,
+    /// The same with what each bind line is called; lines with the same settings share a server.
+    lines: Mutex<Vec<(BindLine, Arc<TlsServer>)>>,
     change: Mutex<Change>,
     lists: Mutex<BTreeMap<PathBuf, Vec<ListEntry>>>,
+    /// When OCSP responses are fetched.
+    pub updates: Updates,
+    /// The change of a file of authorities.
+    pub authorities: TrustChange,
+    /// The change of a file of revocation lists.
+    pub revocations: TrustChange,
+    /// `ocsp-update.*`
+    ocsp_times: OcspUpdate,
+}
+
+/// A bind line with TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindLine {
+    /// Whose it is.
+    pub frontend: String,
+    /// Where it stands: file and line.
+    pub place: String,
 }
 
 /// A line of a crt-list in use.
@@ -57,15 +83,28 @@ struct Pending {
     pem: Option<Vec<u8>>,
     key: Option<Vec<u8>>,
     ocsp: Option<Vec<u8>>,
+    issuer: Option<Vec<u8>>,
 }
 
 impl Pending {
     /// What it would become; the certificate's text may hold the key too.
-    fn load(&self) -> Result<Loaded, String> {
-        let pem = self.pem.as_deref().ok_or("no certificate was given")?;
-        Loaded::from_pem(pem, self.key.as_deref(), self.ocsp.clone())
+    fn load(&self, store: &CertificateStore) -> Result<Loaded, String> {
+        let parts = Parts {
+            pem: self.pem.as_deref().unwrap_or_default(),
+            key: self.key.as_deref(),
+            ocsp: self.ocsp.as_deref(),
+            issuer: self.issuer.as_deref(),
+        };
+        match store.find(&self.name) {
+            Some(known) => known.current().replaced(&parts, store.chains()),
+            None if self.pem.is_none() => Err("no certificate was given".to_owned()),
+            None => Loaded::new(&parts, store.chains()),
+        }
     }
 }
+
+/// Why two lines cannot have the same certificate.
+const DIFFERENT_UPDATE: &str = "is used with a different parameter 'ocsp-update' elsewhere";
 
 /// Whether a change was begun or went on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,9 +116,22 @@ pub enum Prepared {
 }
 
 impl Certificates {
+    pub(crate) fn new(ocsp_times: &OcspUpdate) -> Self {
+        Self { ocsp_times: ocsp_times.clone(), ..Self::default() }
+    }
+
     /// A bind line serves with certificates of the store.
-    pub(crate) fn register(&self, server: &Arc<TlsServer>) {
+    ///
+    /// # Errors
+    /// A certificate would have its OCSP response fetched by one line and not by another.
+    pub(crate) fn register(&self, server: &Arc<TlsServer>) -> Result<(), String> {
+        let own = server.ocsp_updates();
         let mut servers = locked(&self.servers);
+        for (certificate, on) in servers.iter().flat_map(|known| known.ocsp_updates()).chain(own.clone()) {
+            if own.iter().any(|(other, update)| Arc::ptr_eq(&certificate, other) && *update != on) {
+                return Err(format!("certificate '{}' {DIFFERENT_UPDATE}", certificate.name()));
+            }
+        }
         if !servers.iter().any(|known| Arc::ptr_eq(known, server)) {
             servers.push(Arc::clone(server));
         }
@@ -90,6 +142,81 @@ impl Certificates {
             let entries = lines.into_iter().map(|(line, certificate)| ListEntry { line, certificate });
             lists.entry(list.to_path_buf()).or_insert_with(|| entries.collect());
         }
+        Ok(())
+    }
+
+    /// Remembers what a bind line is called.
+    pub(crate) fn name_line(&self, line: BindLine, server: &Arc<TlsServer>) {
+        let mut lines = locked(&self.lines);
+        if !lines.iter().any(|(known, _)| *known == line) {
+            lines.push((line, Arc::clone(server)));
+        }
+    }
+
+    /// The bind lines with TLS and what they serve with.
+    #[must_use]
+    pub fn lines(&self) -> Vec<(BindLine, Arc<TlsServer>)> {
+        locked(&self.lines).clone()
+    }
+
+    /// Looks again which OCSP responses are to be fetched.
+    pub(crate) fn plan_updates(&self) {
+        let used = locked(&self.servers).iter().flat_map(|server| server.ocsp_updates()).collect::<Vec<_>>();
+        let wanted: Vec<_> =
+            used.into_iter().filter(|(_, on)| *on).map(|(certificate, _)| certificate).collect();
+        self.updates.plan(&wanted, &self.ocsp_times);
+    }
+
+    /// Certificates with an OCSP response or the prospect of one, each response once.
+    #[must_use]
+    pub fn with_ocsp(&self) -> BTreeMap<CertificateId, Arc<Certificate>> {
+        let mut found = BTreeMap::new();
+        for certificate in self.store.all() {
+            let loaded = certificate.current();
+            if let Some(id) = loaded.ocsp_id()
+                && (loaded.uses_ocsp() || self.updates.is_planned(&id))
+            {
+                found.entry(id).or_insert(certificate);
+            }
+        }
+        found
+    }
+
+    /// `set ssl ocsp-response`: the certificates it is about use it from the next handshake on.
+    ///
+    /// # Errors
+    /// It cannot be used, or is about no certificate that has a response.
+    pub fn set_ocsp(&self, der: &[u8]) -> Result<(), String> {
+        let response = Response::parse(der).ok_or("the OCSP response is malformed or too long")?;
+        let single = response.basic.as_ref().and_then(|basic| basic.singles.first());
+        let id = single.and_then(|single| single.id.as_ref()).ok_or("there is no answer in it")?;
+        if !self.with_ocsp().contains_key(id) {
+            return Err("OCSP single response: certificate ID does not match any certificate".to_owned());
+        }
+        self.set_ocsp_of(id, der)
+    }
+
+    /// Uses a response for all certificates that it is about.
+    pub(crate) fn set_ocsp_of(&self, id: &CertificateId, der: &[u8]) -> Result<(), String> {
+        // No certificate may be replaced between reading and writing it.
+        let _change = locked(&self.change);
+        for certificate in self.store.all() {
+            let loaded = certificate.current();
+            if loaded.ocsp_id().as_ref() == Some(id) {
+                certificate.replace(loaded.with_ocsp(der)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the change in preparation would make of a certificate.
+    ///
+    /// # Errors
+    /// There is none, or its parts do not fit together yet.
+    pub fn prepared(&self, name: &str) -> Result<Loaded, String> {
+        let change = locked(&self.change);
+        let pending = change.current.as_ref().filter(|pending| pending.name == name);
+        pending.ok_or("No ongoing transaction!")?.load(&self.store)
     }
 
     /// The crt-lists with their lines.
@@ -115,17 +242,37 @@ impl Certificates {
         }
         let number = entries.iter().map(|entry| entry.line.number).max().unwrap_or(0) + 1;
         let line = CrtListLine { number, ..line.clone() };
-        let name = line.file.to_string_lossy().into_owned();
+        let written = line.file.to_string_lossy().into_owned();
+        let name = self.serving(path).first().map_or(written, |server| server.certificate_name(&line));
         let certificate = self.store.find(&name);
         let certificate = certificate.ok_or_else(|| fail(format!("certificate '{name}' does not exist!")))?;
+        self.check_update(path, &line, &certificate).map_err(fail)?;
         for server in self.serving(path) {
-            if let Err(error) = server.add_line(path, &line, Arc::clone(&certificate)) {
+            if let Err(error) = server.add_line(path, &line, Arc::clone(&certificate), &self.store) {
                 self.serving(path).iter().for_each(|server| server.remove_line(path, number));
                 return Err(fail(error.to_string()));
             }
         }
         entries.push(ListEntry { line, certificate: name.clone() });
+        self.plan_updates();
         Ok(name)
+    }
+
+    /// Whether a new line agrees with all others about fetching a certificate's OCSP response.
+    fn check_update(
+        &self,
+        list: &Path,
+        line: &CrtListLine,
+        certificate: &Arc<Certificate>,
+    ) -> Result<(), String> {
+        let used: Vec<_> = locked(&self.servers).iter().flat_map(|server| server.ocsp_updates()).collect();
+        for server in self.serving(list) {
+            let on = server.would_update_ocsp(line, certificate)?;
+            if used.iter().any(|(other, update)| Arc::ptr_eq(certificate, other) && *update != on) {
+                return Err(format!("certificate '{}' {DIFFERENT_UPDATE}", certificate.name()));
+            }
+        }
+        Ok(())
     }
 
     /// `del ssl crt-list`: takes a certificate's line away; its number says which when there are several.
@@ -160,12 +307,27 @@ impl Certificates {
         }
         self.serving(path).iter().for_each(|server| server.remove_line(path, number));
         entries.retain(|entry| entry.line.number != number);
+        self.plan_updates();
         Ok(name.to_owned())
     }
 
     /// The bind lines that use a list.
     fn serving(&self, list: &Path) -> Vec<Arc<TlsServer>> {
         locked(&self.servers).iter().filter(|server| server.lists().any(|own| own == list)).cloned().collect()
+    }
+
+    /// Whether a bind line verifies clients with a file.
+    pub(crate) fn trusts_by(&self, file: &Path) -> bool {
+        locked(&self.servers).iter().any(|server| server.trusts_by(file))
+    }
+
+    /// A file of authorities or revocation lists is another one.
+    pub(crate) fn rebuild(&self, file: &Path) -> Result<(), String> {
+        let servers = locked(&self.servers).clone();
+        servers
+            .iter()
+            .try_for_each(|server| server.rebuild(file, &self.store))
+            .map_err(|error| error.to_string())
     }
 
     /// Whether a bind line serves with it.
@@ -210,11 +372,11 @@ impl Certificates {
     pub fn prepare(&self, file: &str, content: Vec<u8>) -> Result<(String, Prepared), String> {
         let mut change = locked(&self.change);
         let is_known = |name: &str| self.store.find(name).is_some() || change.empty.contains(name);
-        let name = [KEY, OCSP]
-            .iter()
-            .find_map(|suffix| file.strip_suffix(suffix))
-            .filter(|_| !is_known(file))
-            .unwrap_or(file);
+        let part = [KEY, OCSP, ISSUER].into_iter().find(|suffix| file.ends_with(suffix) && !is_known(file));
+        let stem = part.and_then(|suffix| file.strip_suffix(suffix)).unwrap_or(file);
+        // `ssl-load-extra-del-ext`: the files of `name.crt` may have another ending instead of one more.
+        let replaced = format!("{stem}.crt");
+        let name = if part.is_some() && !is_known(stem) && is_known(&replaced) { &replaced } else { stem };
         if !is_known(name) {
             return Err(format!(
                 "Can't replace a certificate which is not referenced by the configuration!\nCan't update {file}!"
@@ -230,15 +392,23 @@ impl Certificates {
         // What cannot be used leaves what was prepared before as it is.
         let mut pending = change.current.clone().unwrap_or_default();
         name.clone_into(&mut pending.name);
-        match &file[name.len()..] {
+        match part.unwrap_or_default() {
             KEY => pending.key = Some(content),
-            OCSP => pending.ocsp = Some(content),
+            OCSP => pending.ocsp = Some(from_base64(&content)?),
+            ISSUER => pending.issuer = Some(content),
             _ => pending.pem = Some(content),
         }
         // A certificate and its key may come one after the other; what is no PEM at all is refused at once.
         let refused = match (&pending.pem, &pending.key) {
             (Some(pem), _) if !contains(pem, b"-----BEGIN CERTIFICATE-----") => {
                 Some("there is no certificate in it")
+            }
+            _ if pending
+                .issuer
+                .as_ref()
+                .is_some_and(|issuer| !contains(issuer, b"-----BEGIN CERTIFICATE-----")) =>
+            {
+                Some("there is no certificate of an issuer in it")
             }
             (_, Some(key)) if !contains(key, b"PRIVATE KEY-----") => Some("there is no private key in it"),
             _ => None,
@@ -270,13 +440,15 @@ impl Certificates {
             Some(pending) => pending,
         };
         let loaded = pending
-            .load()
+            .load(&self.store)
             .map_err(|reason| format!("inconsistencies between private key and certificate: {reason}"))?;
         self.store.insert(name.to_owned(), loaded);
         change.empty.remove(name);
         change.current = None;
         // Names may have changed with the content.
         locked(&self.servers).iter().for_each(|server| server.refresh());
+        drop(change);
+        self.plan_updates();
         Ok(())
     }
 
@@ -325,10 +497,20 @@ impl Certificates {
     }
 }
 
+/// Bytes from base64, which may have line breaks.
+///
+/// # Errors
+/// It is none.
+pub fn from_base64(text: &[u8]) -> Result<Vec<u8>, String> {
+    let text: Vec<u8> = text.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let decoded = base64::engine::general_purpose::STANDARD.decode(text);
+    decoded.map_err(|error| format!("the OCSP response is no base64: {error}"))
+}
+
 fn contains(text: &[u8], part: &[u8]) -> bool {
     memchr::memmem::find(text, part).is_some()
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 
-use weir_config::model::{Balance, HttpReuse, KeepAlive, Proto, Proxy, ServerAddr};
+use weir_config::model::{Balance, ForeignSource, HttpReuse, KeepAlive, Proto, Proxy, ServerAddr};
 use weir_http::{FieldName, Method, Response};
 use weir_net::connect::{self as net, ConnectOptions};
 use weir_net::timers::now_ms;
@@ -486,6 +486,8 @@ pub(crate) struct Identity {
     pub(crate) proxy_header: Option<Vec<u8>>,
     name: Option<Vec<u8>>,
     port: u16,
+    /// Where it comes from, if that is not to be an address of this machine (`usesrc`).
+    source: Option<SocketAddr>,
     /// Netfilter mark and type of service that rules set.
     marks: (Option<u32>, Option<u8>),
     /// Protocol a WebSocket has to travel over (`ws`); `None` for other requests.
@@ -518,6 +520,7 @@ impl Identity {
             proxy_header: config.send_proxy.as_ref().map(|send| proxy_header::build(send, &x.txn)),
             name: config.pool_conn_name.as_ref().and_then(|expr| expr.eval(&x.txn).map(bytes)),
             port,
+            source: foreign_source(x, server),
             marks: (x.txn.server_mark, x.txn.server_tos),
             websocket: websocket_proto(x, config),
         }
@@ -541,15 +544,27 @@ impl Identity {
 
     pub(crate) fn hash(&self) -> u64 {
         let plain = self.sni.is_none() && self.proxy_header.is_none() && self.name.is_none();
-        if plain && self.port == 0 && self.websocket.is_none() && self.marks == (None, None) {
+        let usual = self.port == 0 && self.source.is_none() && self.marks == (None, None);
+        if plain && usual && self.websocket.is_none() {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
         // Manual, `http-reuse`: the name is what `pool-conn-name` says, and the TLS name only without it.
         let name = self.name.as_ref().or(self.sni.as_ref());
-        (name, &self.proxy_header, self.port, self.marks).hash(&mut hasher);
+        (name, &self.proxy_header, self.port, self.source, self.marks).hash(&mut hasher);
         (self.websocket == Some(Proto::H2), self.websocket.is_some()).hash(&mut hasher);
         hasher.finish()
+    }
+}
+
+/// The address that `usesrc` says for this request; `None` leaves it to `source` and the system.
+fn foreign_source(x: &Exchange, server: &ServerState) -> Option<SocketAddr> {
+    let of_backend = || x.worker.proxy(server.proxy).source.foreign.as_ref();
+    match server.config.source.foreign.as_ref().or_else(of_backend)? {
+        ForeignSource::Address(address) => Some(*address),
+        ForeignSource::Client => x.txn.src(),
+        ForeignSource::ClientIp => x.txn.src().map(|client| SocketAddr::new(client.ip(), 0)),
+        ForeignSource::Field(expr) => Some(SocketAddr::new(expr.eval(&x.txn)?.to_ip()?, 0)),
     }
 }
 
@@ -590,9 +605,12 @@ pub(crate) fn socket_options(worker: &Worker, server: &ServerState) -> ConnectOp
     let config = &server.config;
     let probes = &proxy.srvtcpka;
     let probes = net::KeepAlive { idle: probes.idle, interval: probes.interval, count: probes.count };
+    let interface = config.source.interface.as_ref().or(proxy.source.interface.as_ref());
     ConnectOptions {
-        source: config.source.or(proxy.source),
-        interface: config.interface.clone().or_else(|| proxy.source_interface.clone()),
+        source: config.source.address.or(proxy.source.address),
+        interface: interface.cloned(),
+        namespace: server.namespace.clone(),
+        md5_key: config.md5_key.clone(),
         fast_open: config.tfo,
         user_timeout: config.tcp_ut,
         congestion: config.congestion.clone(),
@@ -624,7 +642,10 @@ pub(crate) async fn open(
         }
     }
     let (mark, tos) = identity.marks;
-    let options = ConnectOptions { mark, tos: tos.map(u32::from), ..options };
+    let mut options = ConnectOptions { mark, tos: tos.map(u32::from), ..options };
+    if identity.source.is_some() {
+        options = ConnectOptions { source: identity.source, transparent: true, ..options };
+    }
     let opened = socks4::connect_by(server.config.socks4, &address, &options).await;
     let mut stream = opened.map_err(|error| classify(&error))?;
     let local = stream.local_addr().ok().and_then(|a| a.socket_addr());

@@ -1,5 +1,6 @@
 //! A client's connection: handshakes, the choice of protocol, and one exchange after another on it.
 
+pub(crate) mod glitches;
 mod h1;
 mod h2;
 
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use weir_config::model::{Bind, Mode, Proto, Proxy};
 use weir_http::h1::ParseOptions;
-use weir_http::{Request, proxy_protocol};
+use weir_http::{Request, netscaler, proxy_protocol};
 use weir_net::connect::KeepAlive;
 use weir_net::listen::Accepted;
 use weir_net::timers::{ClockHeld, Deadline, now_ms};
@@ -29,6 +30,7 @@ use crate::reverse::Reversed;
 use crate::server_tls::Acceptor;
 use crate::state::{ListenerState, Shared};
 use crate::stick_track;
+use crate::tcp::Switch;
 use crate::worker::Worker;
 use crate::{finish, reverse, tcp};
 
@@ -149,8 +151,31 @@ impl<'a> Client<'a> {
                         ClockHeld(Box::pin(h2::serve(&mut client, edge))).await;
                     }
                 }
-                _ => Box::pin(tcp::serve(&client, edge)).await,
+                _ => Box::pin(client.tcp(edge)).await,
             }
+        }
+    }
+
+    /// Bytes both ways, unless the first ones turn out to be HTTP's.
+    async fn tcp(&mut self, edge: Box<H1Edge>) {
+        let Some(Switch { mut exchange, version }) = tcp::serve(self, edge).await else { return };
+        let Edge::H1(edge) = &mut exchange.client else { return };
+        edge.end_tunnel();
+        let version = match version {
+            Some(version) => version,
+            None => self.version(edge).await,
+        };
+        if version == 2 {
+            // Its streams are exchanges of their own.
+            if let Edge::H1(edge) = finish::dissolve(exchange) {
+                ClockHeld(Box::pin(h2::serve(self, edge))).await;
+            }
+            return;
+        }
+        self.session = Rc::new(upgraded(&self.session, version));
+        exchange.txn.session = Rc::clone(&self.session);
+        if let Some(edge) = self.h1_switched(exchange).await {
+            ClockHeld(Box::pin(h2::serve(self, edge))).await;
         }
     }
 
@@ -212,11 +237,21 @@ async fn prepare(
         entry.count(worker, Counter::RequestErrors);
         return None;
     }
+    if let Some(magic) = entry.bind.accept_netscaler_cip {
+        let header = receive_header(&mut edge, &mut deadline, |bytes| netscaler::parse(bytes, magic)).await;
+        let Some((src, dst)) = header else {
+            entry.count(worker, Counter::RequestErrors);
+            return None;
+        };
+        session.src.set(Some(src));
+        session.dst.set(Some(dst));
+    }
+    let told = session.proxy_header || entry.bind.accept_netscaler_cip.is_some();
     // What a rule set stays the connection's; the PROXY header's addresses are the session's then.
-    if ruled.0 != accepted.0 && session.proxy_header {
+    if ruled.0 != accepted.0 && told {
         session.override_with(session.src.replace(ruled.0), None);
     }
-    if ruled.1 != accepted.1 && session.proxy_header {
+    if ruled.1 != accepted.1 && told {
         session.override_with(None, session.dst.replace(ruled.1));
     }
     if let Some(acceptor) = &entry.tls {
@@ -349,9 +384,27 @@ async fn with_deadline<T>(deadline: &mut Deadline, future: impl Future<Output = 
 
 /// Receives the PROXY protocol's header into the session; false when it is missing or wrong.
 async fn receive_proxy_header(edge: &mut H1Edge, session: &mut Session, deadline: &mut Deadline) -> bool {
-    let header = poll_fn(|cx| {
+    let Some(header) = receive_header(edge, deadline, proxy_protocol::parse).await else { return false };
+    session.proxy_header = true;
+    if header.command == proxy_protocol::Command::Proxy
+        && let Some((src, dst)) = header.addresses.ip()
+    {
+        session.src.set(Some(src));
+        session.dst.set(Some(dst));
+    }
+    session.proxy_tlvs = header.tlvs().map(|(kind, value)| (kind, value.into())).collect();
+    true
+}
+
+/// Receives what stands before the first data; `None` when it is not there.
+async fn receive_header<T, E>(
+    edge: &mut H1Edge,
+    deadline: &mut Deadline,
+    parse: impl Fn(&[u8]) -> Result<Option<(T, usize)>, E>,
+) -> Option<T> {
+    poll_fn(|cx| {
         loop {
-            match proxy_protocol::parse(edge.input.unread()) {
+            match parse(edge.input.unread()) {
                 Ok(Some((header, used))) => {
                     edge.input.consume(used);
                     return Poll::Ready(Some(header));
@@ -368,21 +421,11 @@ async fn receive_proxy_header(edge: &mut H1Edge, session: &mut Session, deadline
             }
         }
     })
-    .await;
-    let Some(header) = header else { return false };
-    session.proxy_header = true;
-    if header.command == proxy_protocol::Command::Proxy
-        && let Some((src, dst)) = header.addresses.ip()
-    {
-        session.src.set(Some(src));
-        session.dst.set(Some(dst));
-    }
-    session.proxy_tlvs = header.tlvs().map(|(kind, value)| (kind, value.into())).collect();
-    true
+    .await
 }
 
-/// The session of a connection that began as HTTP/1.
-fn upgraded(session: &Session) -> Session {
+/// The session of a connection that began in another version of HTTP, or in TCP mode.
+fn upgraded(session: &Session, version: u8) -> Session {
     let mut upgraded = placeholder(session);
     upgraded.src.set(session.src.get());
     upgraded.dst.set(session.dst.get());
@@ -396,7 +439,7 @@ fn upgraded(session: &Session) -> Session {
     upgraded.vars = RefCell::new(session.vars.take());
     upgraded.tracked = RefCell::new(session.tracked.take());
     upgraded.log_level.set(session.log_level.get());
-    upgraded.http_major = 2;
+    upgraded.http_major = version;
     upgraded
 }
 

@@ -9,8 +9,10 @@ macro_rules! counters {
         /// What is counted for a frontend, backend, listener or server; names as in the statistics.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Counter { $($(#[$doc])* $variant),* }
+        /// All of them.
+        pub(crate) const ALL: &[Counter] = &[$(Counter::$variant),*];
         /// Number of counters in a block.
-        const COUNT: usize = [$(Counter::$variant),*].len();
+        const COUNT: usize = ALL.len();
     };
 }
 
@@ -121,6 +123,13 @@ impl Counters {
         let cell = &self.blocks[thread].0[counter as usize];
         // The only writer is this thread: a load and a store are cheaper than a locked addition.
         cell.store(cell.load(Relaxed).wrapping_add(by), Relaxed);
+    }
+
+    /// Starts a counter with a value, before any thread counts.
+    pub(crate) fn preload(&self, counter: Counter, value: u64) {
+        if let Some(block) = self.blocks.first() {
+            block.0[counter as usize].store(value, Relaxed);
+        }
     }
 
     /// Sum over all threads.

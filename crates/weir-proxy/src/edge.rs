@@ -60,6 +60,17 @@ pub(crate) enum BodyLength {
     Tunnel,
 }
 
+impl BodyLength {
+    /// Bytes of the body where they are known in advance.
+    pub(crate) fn announced(self) -> Option<u64> {
+        match self {
+            Self::None => Some(0),
+            Self::Exact(length) => Some(length),
+            Self::Unknown | Self::Tunnel => None,
+        }
+    }
+}
+
 /// One side of an exchange.
 pub(crate) enum Edge {
     /// HTTP/1.

@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use weir_rules::Txn;
 use weir_rules::Value;
 use weir_rules::txn::{Environment, ErrorPage, Figure, Marking, Session, StickTable, TcpFigure};
+use weir_rules::vars::{VarAccount, bytes_of};
 
 use crate::errors;
 use crate::process_vars::MAX_PROC_VARS;
@@ -182,12 +183,22 @@ impl Environment for WorkerEnvironment {
 
     fn set_proc_var(&self, name: &[u8], value: Option<Value<'static>>) {
         let mut vars = self.shared.proc_vars.lock().unwrap_or_else(PoisonError::into_inner);
-        vars.retain(|(n, _)| &**n != name);
+        let at = vars.iter().position(|(known, _)| **known == *name);
+        let old = at.map_or(0, |at| bytes_of(&vars.swap_remove(at).1));
+        let mut new = 0;
         if let Some(value) = value
             && vars.len() < MAX_PROC_VARS
         {
+            new = bytes_of(&value);
             vars.push((name.into(), value));
         }
+        if let Some(account) = &self.shared.var_account {
+            account.change(old, new);
+        }
+    }
+
+    fn var_account(&self) -> Option<&Arc<VarAccount>> {
+        self.shared.var_account.as_ref()
     }
 
     fn table(&self, index: usize) -> Option<Rc<dyn StickTable>> {

@@ -10,7 +10,7 @@ use weir_net::timers::{Deadline, now_ms};
 use weir_rules::{Reply, Session, Txn};
 
 use crate::counters::Counter;
-use crate::edge::{BodyLength, Edge};
+use crate::edge::Edge;
 use crate::forward::Upload;
 use crate::sessions::{End, Entered, Sessions};
 use crate::worker::Worker;
@@ -55,6 +55,8 @@ pub(crate) struct Exchange {
     pub(crate) place: Entered,
     /// Bytes both ways without framing, after 101 or CONNECT.
     pub(crate) tunnel: bool,
+    /// Its connection was in TCP mode, and `tcp-request content` rules have run on its bytes.
+    pub(crate) inspected: bool,
     /// There is no request, only what could not be read as one.
     pub(crate) unread: bool,
     /// The client closed while its body was awaited here.
@@ -111,11 +113,7 @@ impl Exchange {
         txn.timers.idle_ms = Some(0);
         txn.timers.handshake_ms = Some(0);
         txn.request_counter = worker.shared.total_requests.fetch_add(1, Relaxed) as u32;
-        txn.request_body_len = match client.body_length() {
-            BodyLength::None => Some(0),
-            BodyLength::Exact(n) => Some(n),
-            _ => None,
-        };
+        txn.request_body_len = client.body_length().announced();
         let first_request = session.requests.get() == 0;
         session.requests.set(session.requests.get() + 1);
         // On the heap from the start: it is large, and every stage would move it.
@@ -140,12 +138,30 @@ impl Exchange {
             compression: None,
             filters: None,
             tunnel: false,
+            inspected: false,
             unread: false,
             body_aborted: false,
             storing: None,
             logged: false,
             counted: [0; 2],
         })
+    }
+
+    /// Bytes both ways without framing from now on.
+    pub(crate) fn start_tunnel(&mut self) {
+        self.tunnel = true;
+        self.upload.start_tunnel();
+    }
+
+    /// The client's bytes turned out to be a request, whose head has been read.
+    pub(crate) fn end_tunnel(&mut self) {
+        let length = self.client.body_length();
+        self.tunnel = false;
+        self.inspected = true;
+        self.upload = Upload::new(length);
+        self.txn.request_body_len = length.announced();
+        self.txn.request_body_complete = false;
+        self.txn.request_body.clear();
     }
 
     /// Milliseconds since the request's first byte.
@@ -198,9 +214,12 @@ pub(crate) async fn run(mut exchange: Box<Exchange>) -> Finished {
 /// The request's way.
 async fn stages(x: &mut Exchange) -> Result<(), Stop> {
     begin(x);
-    request_rules::frontend(x).await?;
-    services::answer(x, x.front).await?;
-    route::choose_backend(x)?;
+    // In TCP mode a backend may have been chosen that goes on in HTTP.
+    if !x.in_backend {
+        request_rules::frontend(x).await?;
+        services::answer(x, x.front).await?;
+        route::choose_backend(x)?;
+    }
     request_rules::backend(x).await?;
     services::answer(x, x.back).await?;
     cache::answer(x).await?;

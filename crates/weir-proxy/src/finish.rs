@@ -53,6 +53,15 @@ pub(crate) async fn finish(mut x: Box<Exchange>, stop: Option<Stop>) -> Finished
     Finished { keep, silent, client: x.client, request: x.txn.request }
 }
 
+/// Ends an exchange that was none, as if it had never been; its edge goes on.
+pub(crate) fn dissolve(mut x: Box<Exchange>) -> Edge {
+    if x.in_backend {
+        x.worker.state(x.back).back_current.leave();
+    }
+    stick_track::transaction_ends(&x.worker.shared, &mut x.txn);
+    x.client
+}
+
 /// Sends an answer made here.
 async fn answer(x: &mut Exchange, reply: Reply) {
     let Reply { response, body } = reply;
@@ -74,7 +83,7 @@ async fn answer(x: &mut Exchange, reply: Reply) {
     if x.in_backend {
         x.count_back(Counters::of_status(response.status), 1);
     }
-    let stopping = x.worker.shared.is_stopping();
+    let stopping = x.worker.is_closing(x.client_id);
     let body_left = !x.upload.is_done() && !body_was_received(x);
     if let Edge::H1(client) = &mut x.client {
         // A body nobody will read cannot be told from the next request: close, unless it is there already.

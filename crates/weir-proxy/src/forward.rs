@@ -367,7 +367,7 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge, state: &ServerState) -> 
     let mut filters = x.filters.take();
     let mut download = Download::default();
     arm_for_download(x, &download);
-    let mut progress_ms = now_ms();
+    let mut activity = Activity::new(x);
     let outcome = poll_fn(|cx| {
         let before = (download.moved, x.txn.bytes_in);
         let mut upload = if x.upload.done { Poll::Ready(Ok(())) } else { poll_upload(x, server, cx) };
@@ -386,14 +386,16 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge, state: &ServerState) -> 
             return Poll::Ready(Ok(()));
         }
         if before != (download.moved, x.txn.bytes_in) {
-            arm_for_download(x, &download);
-            progress_ms = now_ms();
-            if continuously && progress_ms.saturating_sub(counted_ms) >= COUNT_INTERVAL_MS {
-                counted_ms = progress_ms;
+            let now = now_ms();
+            if activity.note(before.1 != x.txn.bytes_in, before.0 != download.moved, now) {
+                arm_for_download(x, &download);
+            }
+            if continuously && now.saturating_sub(counted_ms) >= COUNT_INTERVAL_MS {
+                counted_ms = now;
                 finish::count_on_the_way(x, state);
             }
         }
-        if let Some(fault) = late(x, &download, progress_ms, cx) {
+        if let Some(fault) = late(x, &download, &activity, cx) {
             return Poll::Ready(Err(fault));
         }
         Poll::Pending
@@ -405,8 +407,16 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge, state: &ServerState) -> 
 
 /// Whose time is over when the deadline has passed.  The deadline is the shorter time of both sides; when the side
 /// that is awaited has more, it is set again.
-fn late(x: &mut Exchange, download: &Download, progress_ms: u64, cx: &mut Context<'_>) -> Option<Fault> {
+fn late(x: &mut Exchange, download: &Download, activity: &Activity, cx: &mut Context<'_>) -> Option<Fault> {
     while x.deadline.poll_expired(cx).is_ready() {
+        if x.tunnel && activity.independent != [false; 2] {
+            let (left, client_late) = activity.least_left(tunnel_patience(x, download), now_ms())?;
+            if left.is_zero() {
+                return Some(if client_late { Fault::ClientTimeout } else { Fault::ServerTimeout });
+            }
+            x.deadline.set_after(left);
+            continue;
+        }
         let client_awaited = x.client.poll_writable(cx).is_pending() || download.ended;
         let [client_time, server_time] = patience(x, is_half_closed(x, download));
         let client_late = match x.tunnel {
@@ -414,7 +424,7 @@ fn late(x: &mut Exchange, download: &Download, progress_ms: u64, cx: &mut Contex
             true => client_awaited || client_time.is_some_and(|c| server_time.is_none_or(|s| c <= s)),
             false => client_awaited,
         };
-        let waited = Duration::from_millis(now_ms().saturating_sub(progress_ms));
+        let waited = activity.waited(client_late, now_ms());
         match if client_late { client_time } else { server_time } {
             Some(time) if !x.tunnel && time > waited => x.deadline.set_after(time - waited),
             None if !x.tunnel => x.deadline.clear(),
@@ -423,6 +433,49 @@ fn late(x: &mut Exchange, download: &Download, progress_ms: u64, cx: &mut Contex
         }
     }
     None
+}
+
+/// When the sides were last active. A side is active when it sends and when it is sent something, or, with
+/// `option independent-streams`, only when it sends.
+struct Activity {
+    client_ms: u64,
+    server_ms: u64,
+    /// Of the frontend and of the backend.
+    independent: [bool; 2],
+}
+
+impl Activity {
+    /// Both sides are active now.
+    fn new(x: &Exchange) -> Self {
+        let independent = [x.front, x.back].map(|proxy| x.worker.proxy(proxy).options.independent_streams);
+        Self { client_ms: now_ms(), server_ms: now_ms(), independent }
+    }
+
+    /// Notes which ways data moved; true when both sides were active.
+    fn note(&mut self, up: bool, down: bool, now: u64) -> bool {
+        let client = up || (down && !self.independent[0]);
+        let server = down || (up && !self.independent[1]);
+        if client {
+            self.client_ms = now;
+        }
+        if server {
+            self.server_ms = now;
+        }
+        client && server
+    }
+
+    /// How long a side has been inactive.
+    fn waited(&self, client: bool, now: u64) -> Duration {
+        Duration::from_millis(now.saturating_sub(if client { self.client_ms } else { self.server_ms }))
+    }
+
+    /// What is left of the time of the side that has the least left, and whether it is the client.
+    fn least_left(&self, limits: [Option<Duration>; 2], now: u64) -> Option<(Duration, bool)> {
+        let left = |client: bool, limit: Option<Duration>| {
+            Some((limit?.saturating_sub(self.waited(client, now)), client))
+        };
+        left(true, limits[0]).into_iter().chain(left(false, limits[1])).min_by_key(|(left, _)| *left)
+    }
 }
 
 /// One side of a tunnel closed, the other goes on.
@@ -443,16 +496,24 @@ fn patience(x: &Exchange, half_closed: bool) -> [Option<Duration>; 2] {
 }
 
 fn arm_for_download(x: &Exchange, download: &Download) {
+    let times = match x.tunnel {
+        true => tunnel_patience(x, download),
+        false => patience(x, false),
+    };
+    x.deadline.arm(times.into_iter().flatten().min());
+}
+
+/// The same in a tunnel: `timeout tunnel` is both sides', unless a half-closed one has times of its own.
+fn tunnel_patience(x: &Exchange, download: &Download) -> [Option<Duration>; 2] {
     let set = x.txn.set_timeouts[1].map(|ms| Duration::from_millis(u64::from(ms)));
     let half_closed = is_half_closed(x, download);
     let (front, back) = (&x.worker.proxy(x.front).timeouts, &x.worker.proxy(x.back).timeouts);
-    let plain = patience(x, half_closed).into_iter().flatten().min();
-    let time = match x.tunnel {
-        true if half_closed && (front.client_fin.is_some() || back.server_fin.is_some()) => plain,
-        true => set.or(back.tunnel).or(plain),
-        false => plain,
-    };
-    x.deadline.arm(time);
+    let plain = patience(x, half_closed);
+    if half_closed && (front.client_fin.is_some() || back.server_fin.is_some()) {
+        return plain;
+    }
+    let tunnel = set.or(back.tunnel);
+    if tunnel.is_some() { [tunnel; 2] } else { plain }
 }
 
 /// The response body's way to the client.
@@ -607,4 +668,36 @@ impl Download {
 /// connection is free.
 fn last_flush(x: &mut Exchange, cx: &mut Context<'_>) -> Result<Poll<()>, Fault> {
     if x.tunnel { Ok(x.client.poll_flush(cx).map_err(Fault::Client)?) } else { Ok(Poll::Ready(())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn independent_streams_wait_for_what_they_are_sent() {
+        let check = |independent, moves: &[(bool, bool, u64)], waited: [u64; 2]| {
+            let mut activity = Activity { client_ms: 0, server_ms: 0, independent };
+            for (up, down, now) in moves {
+                activity.note(*up, *down, *now);
+            }
+            let found = [true, false].map(|client| activity.waited(client, 100).as_millis() as u64);
+            assert_eq!(found, waited, "{independent:?} {moves:?}");
+        };
+        let (up, down) = ((true, false, 60), (false, true, 30));
+        check([false, false], &[up], [40, 40]);
+        check([false, true], &[up], [40, 100]);
+        check([false, true], &[down, up], [40, 70]);
+        check([true, false], &[down], [100, 70]);
+        check([true, true], &[down, up], [40, 70]);
+        let activity = Activity { client_ms: 10, server_ms: 40, independent: [true; 2] };
+        let limit = |ms| Some(Duration::from_millis(ms));
+        assert_eq!(
+            activity.least_left([limit(100), limit(100)], 60),
+            Some((Duration::from_millis(50), true))
+        );
+        assert_eq!(activity.least_left([limit(100), limit(20)], 60), Some((Duration::ZERO, false)));
+        assert_eq!(activity.least_left([None, limit(100)], 60), Some((Duration::from_millis(80), false)));
+        assert_eq!(activity.least_left([None, None], 60), None);
+    }
 }

@@ -23,7 +23,8 @@ pub(crate) fn server(config: &Config) -> Connection {
     let tune = &config.global.tune;
     let settings = settings(config, &tune.h2_fe);
     Connection::server(Settings {
-        glitches_threshold: tune.h2_fe_glitches_threshold,
+        // With `tune.glitches.kill.cpu-usage` the connection's driver decides.
+        glitches_threshold: if tune.glitches_kill_cpu_usage > 0 { 0 } else { tune.h2_fe_glitches_threshold },
         max_total_streams: u32::try_from(tune.h2_fe_max_total_streams).unwrap_or(u32::MAX),
         extended_connect: settings.extended_connect && !config.global.no_h2_websockets,
         ..settings

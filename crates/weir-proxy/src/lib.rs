@@ -83,6 +83,10 @@ mod server_tls;
 
 pub mod certificates;
 
+pub mod ocsp;
+
+pub mod trust;
+
 // State.
 
 pub mod counters;
@@ -107,6 +111,10 @@ pub mod load;
 
 mod worker;
 
+mod closing;
+
+mod cpus;
+
 mod environment;
 
 // Beside the traffic.
@@ -122,6 +130,8 @@ pub mod dns;
 mod mail;
 
 mod saved_state;
+
+pub mod stats_file;
 
 pub use process::{Process, Services, StartError, Terms};
 pub use state::Shared;

@@ -6,6 +6,7 @@ use weir_config::model::{Bind, BindAddr, Config, Global, SocketBuffers};
 use weir_net::handover::Inheritance;
 use weir_net::kernel_buffers::KernelBuffers;
 use weir_net::listen::{BindAddress, Ipv6Scope, ListenError, ListenOptions, Listener};
+use weir_net::namespace::Namespace;
 
 use crate::accept_queue::AcceptQueues;
 use crate::resolve;
@@ -102,6 +103,8 @@ pub fn options_of(bind: &Bind, global: &Global) -> ListenOptions {
     ListenOptions {
         backlog: bind.backlog,
         interface: bind.interface.clone(),
+        md5_key: bind.md5_key.clone(),
+        namespace: bind.namespace.as_deref().map(Namespace::named),
         transparent: bind.transparent,
         fast_open: bind.tfo,
         defer_accept: bind.defer_accept,

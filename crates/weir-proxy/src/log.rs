@@ -1,5 +1,6 @@
 //! Log lines: when one is due, in which format, and how it gets to its targets.
 
+mod backing_file;
 pub(crate) mod forwarder;
 pub mod hub;
 mod message;
@@ -15,12 +16,14 @@ use std::sync::Arc;
 
 use jiff::{Timestamp, tz::TimeZone};
 use tokio::sync::mpsc;
-use weir_config::model::{Config, LogAddress, LogTarget, LogWire, Proxy};
+use weir_config::model::{Config, LogAddress, LogForward, LogTarget, LogWire, Proxy};
 use weir_net::Address;
+use weir_net::kernel_buffers::KernelBuffers;
 use weir_rules::txn::Environment;
 use weir_rules::{LogFormat, Txn, log_format};
 
 use crate::exchange::Exchange;
+use crate::listeners::kernel_buffers;
 use crate::state::{ServerState, Shared};
 use hub::{Chooser, LogHub};
 use message::{Message, Received};
@@ -72,7 +75,7 @@ impl Logger {
             tag: global.log_tag.clone().unwrap_or(base),
             hostname: global.log_send_hostname.clone(),
             pid: shared.pid,
-            datagrams: RefCell::default(),
+            datagrams: RefCell::new(Datagrams::new(&shared.config)),
             hub: Arc::clone(&shared.logs),
             chooser: OnceCell::new(),
             tcp: RefCell::default(),
@@ -117,10 +120,10 @@ impl Logger {
     }
 
     /// Sends a message of another program on; what its header said is kept.
-    pub(crate) fn relay(&self, targets: &[LogTarget], message: &Message<'_>, from: Option<IpAddr>) {
+    pub(crate) fn relay(&self, forward: &LogForward, message: &Message<'_>, from: Option<IpAddr>) {
         /// Level of messages that have none (`notice`).
         const DEFAULT_LEVEL: u8 = level::NOTICE;
-        for target in targets {
+        for target in &forward.logs {
             let level = message.priority.map_or(DEFAULT_LEVEL, |priority| priority & 7);
             if level > target.level || !self.is_sampled(target) {
                 continue;
@@ -131,7 +134,7 @@ impl Logger {
             let format = if target.own_format { target.format } else { message.format };
             let mut line = self.line.borrow_mut();
             line.clear();
-            let received = Received { bsd: self.bsd_time(), iso: iso_time(), from };
+            let received = Received { bsd: self.bsd_time(), iso: iso_time(), from, host: forward.host };
             message.write_header(format, priority, &received, &mut line);
             line.extend_from_slice(message.text);
             self.finish(target, &mut line);
@@ -267,13 +270,19 @@ impl Logger {
 }
 
 /// Sockets that datagrams are sent from, opened when there is something to send.
-#[derive(Default)]
 struct Datagrams {
+    /// `tune.sndbuf.backend`, `tune.rcvbuf.backend`
+    buffers: KernelBuffers,
     udp: [Option<UdpSocket>; 2],
     unix: Option<UnixDatagram>,
 }
 
 impl Datagrams {
+    fn new(config: &Config) -> Self {
+        let buffers = kernel_buffers(config.global.tune.backend_datagrams);
+        Self { buffers, udp: [None, None], unix: None }
+    }
+
     fn send_to(&mut self, server: &ServerState, bytes: &[u8]) {
         if let Some(address) = &server.addr.load().address {
             self.send(address, bytes);
@@ -286,14 +295,13 @@ impl Datagrams {
             Address::Ip(to) => {
                 let socket = &mut self.udp[usize::from(to.is_ipv6())];
                 if socket.is_none() {
-                    *socket = bind_udp(to.is_ipv6()).ok();
+                    *socket = bind_udp(to.is_ipv6(), &self.buffers).ok();
                 }
                 socket.as_ref().map(|socket| socket.send_to(bytes, to))
             }
             Address::Unix(path) => {
                 if self.unix.is_none() {
-                    let unbound = UnixDatagram::unbound();
-                    self.unix = unbound.and_then(|s| s.set_nonblocking(true).map(|()| s)).ok();
+                    self.unix = unbound(&self.buffers).ok();
                 }
                 self.unix.as_ref().map(|socket| socket.send_to(bytes, path))
             }
@@ -340,9 +348,17 @@ async fn write_tcp(to: std::net::SocketAddr, mut lines: mpsc::Receiver<Vec<u8>>)
     }
 }
 
-fn bind_udp(ipv6: bool) -> std::io::Result<UdpSocket> {
+fn bind_udp(ipv6: bool, buffers: &KernelBuffers) -> std::io::Result<UdpSocket> {
     let socket = UdpSocket::bind(if ipv6 { "[::]:0" } else { "0.0.0.0:0" })?;
     socket.set_nonblocking(true)?;
+    buffers.set_on_datagrams(&socket)?;
+    Ok(socket)
+}
+
+fn unbound(buffers: &KernelBuffers) -> std::io::Result<UnixDatagram> {
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    buffers.set_on_datagrams(&socket)?;
     Ok(socket)
 }
 

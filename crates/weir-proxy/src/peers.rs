@@ -22,7 +22,7 @@ use weir_net::listen;
 use weir_net::{Address, Stream};
 
 use crate::farm::Farm;
-use crate::peers::session::{Event, Learning, Session, Synced};
+use crate::peers::session::{Event, Learning, Session, Shard, Synced};
 use crate::peers::wire::VERSION_LINE;
 use crate::resolve;
 use crate::server_tls::{self, Acceptor};
@@ -82,6 +82,8 @@ pub(crate) struct Group {
     news: Arc<News>,
     learning: Cell<Learning>,
     peers: Vec<Peer>,
+    /// Parts that the tables are split into.
+    shards: usize,
     binds: Vec<model::Bind>,
 }
 
@@ -161,6 +163,7 @@ fn group(shared: &Arc<Shared>, section: &model::Peers, remotes: &Remotes) -> Opt
         peers: peers.collect(),
         news: Arc::clone(&shares.news),
         learning: Cell::default(),
+        shards: section.shards,
         binds: section.binds.clone(),
         tables,
     })
@@ -296,7 +299,12 @@ async fn call(group: &Group, server: &Arc<ServerState>, name: &str) -> io::Resul
     let address = address.ok_or(io::ErrorKind::AddrNotAvailable)?;
     let hello = format!("{VERSION_LINE}\n{name}\n{} {} 1\n", group.local, group.shared.pid);
     let call = async {
-        let options = ConnectOptions { source: server.config.source, ..ConnectOptions::default() };
+        let options = ConnectOptions {
+            source: server.config.source.address,
+            namespace: server.namespace.clone(),
+            md5_key: server.config.md5_key.clone(),
+            ..ConnectOptions::default()
+        };
         let mut stream = connect(&address, &options).await?;
         if server.config.ssl.is_some() {
             server_tls::connect(&mut stream, server, None, None).await?;
@@ -325,7 +333,9 @@ async fn converse(
         Some(at) => group.peers[at].arrived.borrow().clone(),
         None => vec![u64::MAX; group.tables.len()],
     };
-    let mut session = Session::new(group.tables.clone(), arrived);
+    let number = peer.map_or(0, |at| group.peers[at].server.config.shard);
+    let shard = Shard { number, of: group.shards };
+    let mut session = Session::new(group.tables.clone(), arrived).only(shard);
     if ask {
         group.learning.set(Learning::Asked);
         session.ask();

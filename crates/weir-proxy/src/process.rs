@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
-use weir_config::model::{AdminLevel, Config, SslBind};
+use weir_config::model::{AdminLevel, CloseSpread, Config, SslBind};
 use weir_net::Stream;
 use weir_net::timers::now_ms;
 use weir_rules::{Reply, Txn};
 
-use crate::certificates::Certificates;
+use crate::certificates::{BindLine, Certificates};
+use crate::closing;
 use crate::connection::Entry;
 use crate::listeners::{Listening, Role};
 use crate::log::forwarder::{self, Datagram};
@@ -26,7 +27,8 @@ use crate::server_tls::Acceptor;
 use crate::state::Shared;
 use crate::worker::Worker;
 use crate::{
-    accept, check, dns, mail, peers, process_vars, resolve, reverse, server_tls, sessions, takeover,
+    accept, check, cpus, dns, mail, ocsp, peers, process_vars, resolve, reverse, server_tls, sessions,
+    stats_file, takeover,
 };
 
 /// What a client of the runtime socket may do, and how it is answered.
@@ -86,6 +88,8 @@ pub enum StartError {
     System(io::Error),
     /// A certificate, key or list cannot be used: one sentence for each.
     Tls(Vec<String>),
+    /// Files cannot be written: one sentence for each.
+    Files(Vec<String>),
     /// Servers have no address, track nobody or cannot be checked: one sentence for each.
     Servers(Vec<String>),
     /// Addresses cannot be listened on: one sentence for each.
@@ -96,7 +100,7 @@ impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::System(error) => write!(f, "cannot start the worker threads: {error}"),
-            Self::Tls(errors) | Self::Servers(errors) | Self::Sockets(errors) => {
+            Self::Tls(errors) | Self::Files(errors) | Self::Servers(errors) | Self::Sockets(errors) => {
                 f.write_str(&errors.join("\n"))
             }
         }
@@ -105,6 +109,17 @@ impl std::fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
+/// Network namespaces that servers name and that are not there: a sentence for each.
+fn namespaces(shared: &Shared) -> Result<(), Vec<String>> {
+    let servers = shared.proxies.iter().flat_map(|proxy| proxy.servers.load_full().to_vec());
+    let missing = servers.filter_map(|server| {
+        let namespace = server.namespace.as_ref().filter(|namespace| !namespace.is_open())?;
+        Some(format!("server '{}': cannot open namespace '{}'", server.config.name, namespace.name()))
+    });
+    let missing: Vec<_> = missing.collect();
+    if missing.is_empty() { Ok(()) } else { Err(missing) }
+}
+
 /// How often idle connections to servers are looked through.
 const PURGE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -112,6 +127,8 @@ const PURGE_INTERVAL: Duration = Duration::from_secs(1);
 struct Plan {
     shared: Arc<Shared>,
     services: Arc<dyn Services>,
+    /// Where each thread may run; anywhere without any.
+    cpus: Vec<Vec<usize>>,
 }
 
 impl Process {
@@ -124,19 +141,20 @@ impl Process {
         listening: Vec<Listening>,
         services: Arc<dyn Services>,
     ) -> Result<Prepared, StartError> {
-        let available = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let most = config.global.thread_hard_limit.unwrap_or(usize::MAX);
-        let threads = config.global.nbthread.unwrap_or(available).clamp(1, most.max(1));
-        let shared = Shared::new(Arc::clone(&config), threads, hostname());
+        let cpus = cpus::plan(&config.global);
+        let shared = Shared::new(Arc::clone(&config), cpus.len(), hostname());
         let saved = SavedStates::read(&shared);
+        shared.logs.open_files(&config).map_err(StartError::Files)?;
+        namespaces(&shared).map_err(StartError::Servers)?;
         resolve::at_start(&shared, &saved).map_err(StartError::Servers)?;
         saved.apply(&shared);
         check::prepare(&shared).map_err(StartError::Servers)?;
         server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
         process_vars::set_at_start(&shared);
+        stats_file::load(&shared);
         let listening = with_tls(&shared, listening)?;
         let datagrams = forwarder::bind_all(&config).map_err(StartError::Sockets)?;
-        Ok(Prepared { plan: Arc::new(Plan { shared, services }), listening, datagrams })
+        Ok(Prepared { plan: Arc::new(Plan { shared, services, cpus }), listening, datagrams })
     }
 
     /// Loads everything that a start would load, without a socket.
@@ -224,6 +242,15 @@ fn with_tls(shared: &Shared, listening: Vec<Listening>) -> Result<Vec<Place>, St
     let mut done = Vec::new();
     for one in listening {
         let acceptor = one.bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
+        if let (Some(acceptor), Role::Frontend(front)) = (&acceptor, &one.role) {
+            let pos = one.bind.pos;
+            let file = config.sources.get(pos.file as usize).map_or("", AsRef::as_ref);
+            let line = BindLine {
+                frontend: config.proxies.get(*front).map_or_else(String::new, |proxy| proxy.name.to_string()),
+                place: format!("{file}:{}", pos.line),
+            };
+            shared.certificates.name_line(line, acceptor.server());
+        }
         done.push((one, acceptor));
     }
     certificates.verdict().map(|()| done)
@@ -248,7 +275,10 @@ impl<'a> BindLines<'a> {
         }
         match Acceptor::new(config, ssl, &self.certificates.store) {
             Ok(new) => {
-                self.certificates.register(new.server());
+                if let Err(found) = self.certificates.register(new.server()) {
+                    self.errors.push(found);
+                    return None;
+                }
                 let new = Arc::new(new);
                 self.known.insert(same, Arc::clone(&new));
                 Some(new)
@@ -267,7 +297,7 @@ impl<'a> BindLines<'a> {
 
 /// A worker thread, from its event loop's start to its end.
 fn run_thread(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thread: usize) {
-    pin_thread(&plan.shared.config, thread);
+    pin_thread(&plan.cpus[thread]);
     let (parks, unparks) = (Arc::clone(&plan.shared), Arc::clone(&plan.shared));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -284,8 +314,10 @@ fn run_thread(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thre
     local.block_on(&runtime, serve(plan, listening, datagrams, thread));
 }
 
-fn pin_thread(config: &Config, thread: usize) {
-    let Some(cpus) = config.global.cpu_map.get(thread).filter(|cpus| !cpus.is_empty()) else { return };
+fn pin_thread(cpus: &[usize]) {
+    if cpus.is_empty() {
+        return;
+    }
     let mut set = rustix::thread::CpuSet::new();
     for cpu in cpus.iter().filter(|cpu| **cpu < rustix::thread::CpuSet::MAX_CPU) {
         set.set(*cpu);
@@ -303,6 +335,8 @@ async fn serve(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thr
         hub::start(&worker);
         dns::start(&worker);
         mail::start(&worker);
+        shared.certificates.plan_updates();
+        tokio::task::spawn_local(ocsp::run(Rc::clone(&worker)));
     }
     for datagram in datagrams {
         tokio::task::spawn_local(forwarder::receive(Rc::clone(&worker), datagram));
@@ -416,8 +450,14 @@ async fn maintain(worker: Rc<Worker>) {
     let stopping = async {
         worker.shared.stopped().await;
         worker.announce_stop();
-        // From now on only what is left is watched.
-        std::future::pending::<()>().await;
+        if worker.config().global.close_spread_time == CloseSpread::AtOnce {
+            // From now on only what is left is watched.
+            std::future::pending::<()>().await;
+        }
+        loop {
+            tokio::time::sleep(closing::LOOK_INTERVAL).await;
+            worker.announce_stop();
+        }
     };
     let purging = async {
         loop {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use weir_config::model::{Mode, Proxy, RestrictNames, Tune};
+use weir_config::model::{Proxy, RestrictNames, Tune};
 use weir_http::{Fields, Request, Response};
 use weir_rules::{Flow, Phase, Rule, Value, WaitFor, action, reply};
 
@@ -28,7 +28,9 @@ pub(crate) async fn frontend(x: &mut Exchange) -> Result<(), Stop> {
         wait_for_body(x, time, usize::MAX).await?;
     }
     limit_rewriting(x);
-    apply(x, &proxy, &proxy.tcp_request_content, Phase::TcpRequestContent).await?;
+    if !x.inspected {
+        apply(x, &proxy, &proxy.tcp_request_content, Phase::TcpRequestContent).await?;
+    }
     crate::stick_track::content_tracked(&x.worker.shared, &x.txn);
     apply(x, &proxy, &proxy.http_request, Phase::HttpRequest).await?;
     apply(x, &proxy, &proxy.redirect, Phase::HttpRequest).await?;
@@ -138,7 +140,8 @@ pub(crate) async fn apply(x: &mut Exchange, proxy: &Proxy, rules: &[Rule], phase
     let mut from = 0;
     while !rules.is_empty() {
         match action::run(rules, from, &mut x.txn) {
-            Flow::Done | Flow::Allow => break,
+            // What is HTTP already needs no switch.
+            Flow::Done | Flow::Allow | Flow::Switch(_) => break,
             Flow::Wait { next, what } => {
                 Box::pin(wait(x, proxy, what)).await?;
                 from = next;
@@ -187,16 +190,19 @@ pub(crate) async fn stopped(x: &mut Exchange, proxy: &Proxy, flow: Flow, phase: 
             let services = std::sync::Arc::clone(&x.worker.services);
             Stop::Reply(Box::new(services.metrics(&x.worker.shared, &x.txn)))
         }
-        Flow::Done | Flow::Allow | Flow::Wait { .. } | Flow::CloseServer => Stop::Drop { silent: false },
+        Flow::Done | Flow::Allow | Flow::Wait { .. } | Flow::CloseServer | Flow::Switch(_) => {
+            Stop::Drop { silent: false }
+        }
     }
 }
 
 async fn wait(x: &mut Exchange, proxy: &Proxy, what: WaitFor) -> Result<(), Stop> {
     match what {
-        WaitFor::Body { time_ms, at_least } => {
+        WaitFor::Body { time_ms, at_least, large } => {
             let time = Duration::from_millis(u64::from(time_ms));
             let enough = if at_least == 0 { usize::MAX } else { at_least };
-            wait_for_body(x, Some(time), enough).await
+            let limit = body_limit(&x.worker.config().global.tune, large);
+            receive_body(x, Some(time), enough, limit).await
         }
         WaitFor::Pause { time_ms } => {
             pause(x, Duration::from_millis(u64::from(time_ms))).await;
@@ -229,6 +235,11 @@ async fn pause(x: &mut Exchange, time: Duration) {
     .await;
 }
 
+/// What is kept of a body that rules wait for.
+pub(crate) fn body_limit(tune: &Tune, large: bool) -> usize {
+    tune.bufsize_large.filter(|_| large).map_or(tune.bufsize, |size| size.max(tune.bufsize))
+}
+
 /// Receives body bytes into the transaction until it is complete, `at_least` bytes are there, a buffer is
 /// full, or the time is over.
 pub(crate) async fn wait_for_body(
@@ -236,10 +247,20 @@ pub(crate) async fn wait_for_body(
     time: Option<Duration>,
     at_least: usize,
 ) -> Result<(), Stop> {
-    if x.worker.proxy(x.front).mode != Mode::Http {
+    let limit = body_limit(&x.worker.config().global.tune, false);
+    receive_body(x, time, at_least, limit).await
+}
+
+/// The same with a buffer of this size.
+async fn receive_body(
+    x: &mut Exchange,
+    time: Option<Duration>,
+    at_least: usize,
+    limit: usize,
+) -> Result<(), Stop> {
+    if x.tunnel {
         return Ok(());
     }
-    let limit = x.worker.config().global.tune.bufsize;
     x.deadline.arm(time);
     x.client.ask_for_body();
     let outcome = poll_fn(|cx| {
@@ -254,7 +275,7 @@ pub(crate) async fn wait_for_body(
                 Ok(Body::Data) => {
                     let body = &mut x.txn.request_body;
                     x.client.with_data(|data| {
-                        let taken = data.len().min(limit - body.len());
+                        let taken = data.len().min(limit.saturating_sub(body.len()));
                         body.extend_from_slice(&data[..taken]);
                         (taken, ())
                     });

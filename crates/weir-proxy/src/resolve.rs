@@ -104,6 +104,16 @@ fn prefer(name: &str, port: u16, ipv6: bool) -> Option<SocketAddr> {
     found.iter().find(|a| a.is_ipv6() == ipv6).or_else(|| found.first()).copied()
 }
 
+/// Looks a name up by the system's means, without holding the thread's event loop.
+pub(crate) async fn in_background(host: String, family: u8) -> Option<IpAddr> {
+    let lookup = move || -> Option<IpAddr> {
+        let found: Vec<SocketAddr> = (host.as_str(), 0).to_socket_addrs().ok()?.collect();
+        let wanted = |a: &&SocketAddr| if family == 6 { a.is_ipv6() } else { a.is_ipv4() };
+        found.iter().find(wanted).or_else(|| found.first()).map(SocketAddr::ip)
+    };
+    tokio::task::spawn_blocking(lookup).await.ok().flatten()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

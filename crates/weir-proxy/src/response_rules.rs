@@ -116,8 +116,11 @@ async fn run_rules(
         match action::run(rules, from, &mut x.txn) {
             Flow::Done | Flow::Allow => break,
             Flow::Wait { next, what } => {
-                if let (WaitFor::Body { time_ms, at_least }, Some(server)) = (what, server.as_deref_mut()) {
-                    wait_for_body(x, server, time_ms, at_least).await?;
+                if let (WaitFor::Body { time_ms, at_least, large }, Some(server)) =
+                    (what, server.as_deref_mut())
+                {
+                    let limit = request_rules::body_limit(&x.worker.config().global.tune, large);
+                    wait_for_body(x, server, time_ms, at_least.min(limit)).await?;
                 }
                 from = next;
             }
@@ -130,16 +133,9 @@ async fn run_rules(
     Ok(())
 }
 
-/// `http-response wait-for-body`: up to a buffer of the server's body into the transaction.
-async fn wait_for_body(
-    x: &mut Exchange,
-    server: &mut Edge,
-    time_ms: u32,
-    at_least: usize,
-) -> Result<(), Stop> {
+/// `http-response wait-for-body`: so many bytes of the server's body, or all of it, into the transaction.
+async fn wait_for_body(x: &mut Exchange, server: &mut Edge, time_ms: u32, enough: usize) -> Result<(), Stop> {
     use std::task::{Poll, ready};
-    let limit = x.worker.config().global.tune.bufsize;
-    let enough = if at_least == 0 { limit } else { at_least.min(limit) };
     x.deadline.set_after(std::time::Duration::from_millis(u64::from(time_ms)));
     let failed = std::future::poll_fn(|cx| {
         while x.txn.response_body.len() < enough {
@@ -150,7 +146,7 @@ async fn wait_for_body(
                 Ok(Body::Data) => {
                     let body = &mut x.txn.response_body;
                     server.with_data(|data| {
-                        let taken = data.len().min(limit - body.len());
+                        let taken = data.len().min(enough - body.len());
                         body.extend_from_slice(&data[..taken]);
                         (taken, ())
                     });
@@ -209,7 +205,7 @@ fn run_after(x: &mut Exchange, rules: &[Rule]) {
 }
 
 fn send_head(x: &mut Exchange, server: &mut ServerConnection, body: BodyLength) -> Result<(), Stop> {
-    let stopping = x.worker.shared.is_stopping();
+    let stopping = x.worker.is_closing(x.client_id);
     x.close_client |= matches!(&server.edge, Edge::H1(edge) if edge.insecure_framing);
     let Some(response) = &x.txn.response else { return Ok(()) };
     if let Edge::H1(client) = &mut x.client {

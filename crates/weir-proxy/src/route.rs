@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_config::model::{BackendTarget, KeepAlive, Proxy};
+use weir_config::model::{BackendTarget, KeepAlive, Mode, Proxy};
 use weir_net::timers::now_ms;
 use weir_rules::Txn;
 use weir_rules::txn::ProxyName;
@@ -15,22 +15,34 @@ use crate::worker::Worker;
 
 /// The backend for a transaction of this frontend; `None` without any that fits.
 pub(crate) fn backend_of(worker: &Worker, proxy: &Proxy, front: usize, txn: &Txn) -> Option<usize> {
+    // A proxy's own servers are for its own clients, published or not.
+    let open = |back: &usize| *back == front || may_choose(worker, proxy, *back, txn);
     for rule in &proxy.use_backend {
         if rule.condition.as_ref().is_some_and(|condition| !condition.holds(txn)) {
             continue;
         }
         match &rule.target {
-            BackendTarget::Known(index) => return Some(*index),
+            BackendTarget::Known(index) if open(index) => return Some(*index),
+            BackendTarget::Known(_) => {}
             BackendTarget::Dynamic(format) => {
                 let mut name = Vec::new();
                 format.render(txn, &mut name);
-                // HAProxy goes on with the default backend when the name is unknown, not with the next rule.
-                let found = worker.shared.proxy_index(&String::from_utf8_lossy(&name), true);
-                return found.or(proxy.default_backend);
+                match worker.shared.proxy_index(&String::from_utf8_lossy(&name), true) {
+                    Some(found) if open(&found) => return Some(found),
+                    Some(_) => {}
+                    // HAProxy goes on with the default backend when the name is unknown, not with the next rule.
+                    None => break,
+                }
             }
         }
     }
-    proxy.default_backend.or_else(|| proxy.backend.then_some(front))
+    proxy.default_backend.filter(open).or_else(|| proxy.backend.then_some(front))
+}
+
+/// Backends that are unpublished or disabled are chosen only where `force-be-switch` says so.
+fn may_choose(worker: &Worker, proxy: &Proxy, back: usize, txn: &Txn) -> bool {
+    let open = worker.state(back).published.load(Relaxed) && !worker.proxy(back).disabled;
+    open || proxy.force_be_switch.iter().any(|condition| condition.holds(txn))
 }
 
 /// Chooses the backend and enters it.
@@ -42,6 +54,11 @@ pub(crate) fn choose_backend(x: &mut Exchange) -> Result<(), Stop> {
         return Err(x.error(503));
     };
     enter(x, back);
+    if !x.tunnel && x.worker.proxy(back).mode != Mode::Http {
+        // A frontend in TCP mode whose connection went on in HTTP: manual, action `switch-mode`.
+        x.terminated(b'I', b'R');
+        return Err(x.error(500));
+    }
     Ok(())
 }
 

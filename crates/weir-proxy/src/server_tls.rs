@@ -1,7 +1,7 @@
 //! TLS on both sides: settings from the configuration, handshakes, what rules may know of them.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,6 +11,7 @@ use weir_net::Stream;
 use weir_net::tls::algorithms::{Algorithms, Version};
 use weir_net::tls::certificate::{Certificate, CertificateStore, ExtraFiles, NamedFiles, load_files};
 use weir_net::tls::client::{ClientOptions, TlsClient};
+use weir_net::tls::crt_list::CrtListLine;
 use weir_net::tls::info::TlsInfo;
 use weir_net::tls::server::{CertificateSource, LineOptions, ServerOptions, Tickets, TlsServer};
 use weir_net::tls::tickets::TicketKeys;
@@ -50,6 +51,13 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
     certificates.extend(ssl.default_crt.iter().cloned().map(CertificateSource::DefaultCrt));
     certificates.extend(ssl.crt.iter().cloned().map(CertificateSource::Crt));
     certificates.extend(ssl.crt_list.iter().cloned().map(CertificateSource::CrtList));
+    if let Some(list) = &ssl.frontend_list {
+        let lines = (1..).zip(&list.lines).filter_map(|(number, words)| {
+            let (file, options) = words.split_first()?;
+            Some(CrtListLine { number, file: file.into(), options: options.to_vec(), filters: Vec::new() })
+        });
+        certificates.push(CertificateSource::Lines(PathBuf::from(&list.name), lines.collect()));
+    }
     let tickets = match &ssl.tls_ticket_keys {
         _ if ssl.no_tls_tickets => Tickets::Off,
         Some(path) => Tickets::Keys(Arc::new(ticket_keys(path)?)),
@@ -69,6 +77,7 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
         line: LineOptions {
             algorithms: algorithms(
                 [&ssl.ciphers, &ssl.ciphersuites, &ssl.curves],
+                [&ssl.sigalgs, &ssl.client_sigalgs],
                 [&ssl.min_ver, &ssl.max_ver],
             ),
             alpn,
@@ -92,8 +101,20 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
         session_lifetime_s: u32::try_from(tune.ssl_lifetime.as_secs()).ok(),
         cached_sessions: Some(tune.ssl_cachesize),
         max_record_bytes: max_record(tune),
+        generate_with: signing_authority(ssl)?,
+        generated_kept: Some(tune.ssl_ctx_cache_size),
+        ocsp_update: ssl.ocsp_update.unwrap_or(config.global.ocsp_update.mode),
         ..ServerOptions::default()
     })
+}
+
+/// `generate-certificates` and `ca-sign-file`
+fn signing_authority(ssl: &SslBind) -> Result<Option<PathBuf>, String> {
+    match (ssl.generate_certificates, &ssl.ca_sign_file) {
+        (false, _) => Ok(None),
+        (true, Some(file)) => Ok(Some(file.clone())),
+        (true, None) => Err("'generate-certificates' needs a 'ca-sign-file'".to_owned()),
+    }
 }
 
 /// `tune.ssl.hard-maxrecord`
@@ -114,6 +135,7 @@ fn extra_files(global: &Global) -> ExtraFiles {
         bundle: wanted("bundle"),
         key: wanted("key"),
         ocsp: wanted("ocsp"),
+        issuer: wanted("issuer"),
         replace_extension: global.ssl_load_extra_del_ext,
         skip_self_issued: global.ssl_skip_self_issued_ca,
     }
@@ -137,17 +159,22 @@ fn ignored(keyword: &str, list: Option<&str>) -> Result<IgnoreErrors, String> {
 /// # Errors
 /// The first file that cannot be used.
 pub(crate) fn describe(config: &Config, store: &CertificateStore) -> Result<(), String> {
+    if let Some(folder) = &config.global.issuers_chain_path {
+        store.load_chains(folder).map_err(|error| error.to_string())?;
+    }
     for section in &config.crt_stores {
         for load in &section.loads {
-            let named = NamedFiles { key: load.key.clone(), ocsp: load.ocsp.clone() };
-            let loaded = load_files(&load.crt, extra_files(&config.global), &named)
+            let named =
+                NamedFiles { key: load.key.clone(), ocsp: load.ocsp.clone(), issuer: load.issuer.clone() };
+            let loaded = load_files(&load.crt, extra_files(&config.global), &named, store.chains())
                 .map_err(|error| error.to_string())?;
             let name = if section.name.is_empty() && load.alias.is_none() {
                 load.crt.to_string_lossy().into_owned()
             } else {
                 load.reference(section)
             };
-            store.insert(name, loaded);
+            let certificate = store.insert(name, loaded);
+            load.ocsp_update.into_iter().for_each(|on| certificate.declare_ocsp_update(on));
         }
     }
     Ok(())
@@ -159,9 +186,10 @@ fn ticket_keys(path: &Path) -> Result<TicketKeys, String> {
     TicketKeys::from_text(&text).map_err(at)
 }
 
-/// Versions, cipher suites and groups as written.
+/// Versions, cipher suites, groups and signatures as written.
 fn algorithms(
     [ciphers, ciphersuites, curves]: [&Option<String>; 3],
+    [sigalgs, client_sigalgs]: [&Option<String>; 2],
     [min, max]: [&Option<String>; 2],
 ) -> Algorithms {
     let version = |name: &Option<String>| name.as_deref().and_then(Version::parse).unwrap_or_default();
@@ -169,6 +197,8 @@ fn algorithms(
         ciphers: ciphers.clone(),
         ciphersuites: ciphersuites.clone(),
         curves: curves.clone(),
+        sigalgs: sigalgs.clone(),
+        client_sigalgs: client_sigalgs.clone(),
         min_version: version(min),
         max_version: version(max),
         without: Vec::new(),
@@ -182,39 +212,103 @@ fn algorithms(
 pub(crate) fn prepare_servers(shared: &Shared) -> Result<(), Vec<String>> {
     let store = &shared.certificates.store;
     describe(&shared.config, store).map_err(|error| vec![error])?;
+    let errors: Vec<String> = each_server(shared, |ssl, server| {
+        let made = client(ssl, server, store, &shared.config.global)?;
+        server.tls.store(Some(made));
+        Ok(())
+    });
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// Does something with every server that has TLS; returns a sentence for each that it failed with.
+fn each_server(
+    shared: &Shared,
+    mut act: impl FnMut(&SslServer, &ServerState) -> Result<(), String>,
+) -> Vec<String> {
     let mut errors = Vec::new();
     for (proxy, config) in shared.proxies.iter().zip(&shared.config.proxies) {
         for server in proxy.servers.load().iter() {
-            let Some(ssl) = settings_of(server, config) else { continue };
-            match client(ssl, server, store, &shared.config.global) {
-                Ok(client) => server.tls.store(Some(client)),
-                Err(error) => {
-                    errors.push(format!("server '{}/{}': {error}", config.name, server.config.name));
-                }
+            let Some(ssl) = settings_of(server, shared.config.checks(config, &server.config)) else {
+                continue;
+            };
+            if let Err(error) = act(ssl, server) {
+                errors.push(format!("server '{}/{}': {error}", config.name, server.config.name));
             }
         }
     }
     for remotes in &shared.peers {
         for peer in &remotes.peers {
             let Some(ssl) = &peer.config.ssl else { continue };
-            match client(ssl, peer, store, &shared.config.global) {
-                Ok(client) => peer.tls.store(Some(client)),
-                Err(error) => {
-                    errors.push(format!("peer '{}/{}': {error}", remotes.section, peer.config.name));
-                }
+            if let Err(error) = act(ssl, peer) {
+                errors.push(format!("peer '{}/{}': {error}", remotes.section, peer.config.name));
             }
         }
     }
     for (name, ring) in shared.logs.rings() {
         for server in &ring.servers {
             let Some(ssl) = &server.config.ssl else { continue };
-            match client(ssl, server, store, &shared.config.global) {
-                Ok(client) => server.tls.store(Some(client)),
-                Err(error) => errors.push(format!("ring '{name}', server '{}': {error}", server.config.name)),
+            if let Err(error) = act(ssl, server) {
+                errors.push(format!("ring '{name}', server '{}': {error}", server.config.name));
             }
         }
     }
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    errors
+}
+
+impl Shared {
+    /// Whether a server has TLS settings like this.
+    pub(crate) fn any_server_tls(&self, fits: impl Fn(&SslServer) -> bool) -> bool {
+        let mut found = false;
+        each_server(self, |ssl, _| {
+            found |= fits(ssl);
+            Ok(())
+        });
+        found
+    }
+
+    /// Prepares TLS anew for servers whose files changed: their connections from now on are others.
+    pub(crate) fn renew_servers(&self, concerned: impl Fn(&SslServer) -> bool) -> Result<(), String> {
+        let errors = each_server(self, |ssl, server| {
+            if !concerned(ssl) || server.tls.load().is_none() {
+                return Ok(());
+            }
+            let made = client(ssl, server, &self.certificates.store, &self.config.global)?;
+            server.tls.store(Some(made));
+            server.generation.fetch_add(1, Relaxed);
+            Ok(())
+        });
+        if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
+    }
+
+    /// Whether a bind or server line uses a certificate.
+    #[must_use]
+    pub fn uses_certificate(&self, certificate: &Arc<Certificate>) -> bool {
+        let names =
+            |ssl: &SslServer| ssl.crt.as_ref().is_some_and(|crt| crt.as_os_str() == certificate.name());
+        self.certificates.is_used(certificate) || self.any_server_tls(names)
+    }
+
+    /// `commit ssl cert`: the next handshakes of clients and with servers use the new content.
+    ///
+    /// # Errors
+    /// Nothing is prepared for it, or what is prepared does not fit together; it stays prepared then.
+    pub fn commit_certificate(&self, name: &str) -> Result<(), String> {
+        self.certificates.commit(name)?;
+        self.renew_servers(|ssl| ssl.crt.as_ref().is_some_and(|crt| crt.as_os_str() == name))
+    }
+
+    /// `del ssl cert`
+    ///
+    /// # Errors
+    /// It does not exist or is in use.
+    pub fn delete_certificate(&self, name: &str) -> Result<(), String> {
+        if self.any_server_tls(|ssl| ssl.crt.as_ref().is_some_and(|crt| crt.as_os_str() == name)) {
+            return Err(format!(
+                "Can't remove the certificate: certificate '{name}' in use, can't be deleted!"
+            ));
+        }
+        self.certificates.delete(name)
+    }
 }
 
 impl Shared {
@@ -223,7 +317,8 @@ impl Shared {
     /// # Errors
     /// Why its files cannot be used.
     pub fn prepare_tls(&self, server: &ServerState) -> Result<(), String> {
-        let Some(ssl) = settings_of(server, &self.config.proxies[server.proxy]) else { return Ok(()) };
+        let checks = self.config.checks(&self.config.proxies[server.proxy], &server.config);
+        let Some(ssl) = settings_of(server, checks) else { return Ok(()) };
         server.tls.store(Some(client(ssl, server, &self.certificates.store, &self.config.global)?));
         Ok(())
     }
@@ -246,14 +341,14 @@ impl Shared {
 }
 
 /// The TLS words of a server's line, when its traffic or its checks need them.
-fn settings_of<'a>(server: &'a ServerState, proxy: &model::Proxy) -> Option<&'a SslServer> {
+fn settings_of<'a>(server: &'a ServerState, checks: &model::Checks) -> Option<&'a SslServer> {
     let config = &server.config;
     let by_script = |steps: &[model::TcpCheckStep]| {
         steps.iter().any(|step| matches!(step, model::TcpCheckStep::Connect { ssl: true, .. }))
     };
     let scripted = || {
-        let http = proxy.httpchk.as_ref().is_some_and(|check| by_script(&check.steps));
-        http || proxy.tcpchk.as_deref().is_some_and(by_script)
+        let http = checks.httpchk.as_ref().is_some_and(|check| by_script(&check.steps));
+        http || checks.tcpchk.as_deref().is_some_and(by_script)
     };
     let checked = config.check.as_ref().is_some_and(|check| check.ssl == Some(true) || scripted());
     config.ssl.as_ref().or_else(|| checked.then_some(&config.ssl_settings))
@@ -273,7 +368,11 @@ fn client(
         }
     };
     let options = ClientOptions {
-        algorithms: algorithms([&ssl.ciphers, &ssl.ciphersuites, &ssl.curves], [&ssl.min_ver, &ssl.max_ver]),
+        algorithms: algorithms(
+            [&ssl.ciphers, &ssl.ciphersuites, &ssl.curves],
+            [&ssl.sigalgs, &ssl.client_sigalgs],
+            [&ssl.min_ver, &ssl.max_ver],
+        ),
         verify: ssl.verify != Some(model::Verify::None),
         ca_file: ssl.ca_file.clone(),
         crl_file: ssl.crl_file.clone(),
@@ -284,7 +383,9 @@ fn client(
         no_tickets: ssl.no_tls_tickets,
         max_record_bytes: max_record(&global.tune),
     };
-    TlsClient::new(&options).map(|(client, _not_supported)| client).map_err(|error| error.to_string())
+    TlsClient::with_store(&options, store)
+        .map(|(client, _not_supported)| client)
+        .map_err(|error| error.to_string())
 }
 
 /// Shakes hands with a server.

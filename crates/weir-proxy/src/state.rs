@@ -10,12 +10,14 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Relaxed, SeqCst},
 };
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Notify, watch};
 use weir_config::model::{self, Config};
+use weir_net::namespace::Namespace;
 use weir_net::tls::client::TlsClient;
+use weir_rules::vars::VarAccount;
 
 use crate::cache::Caches;
 use crate::certificates::Certificates;
@@ -58,6 +60,8 @@ pub struct Shared {
     pub threads: usize,
     /// Soft stop has begun: no new connections, idle ones close.
     stopping: AtomicBool,
+    /// When the soft stop began.
+    stopped_at_ms: AtomicU64,
     /// Tells the threads of the soft stop.
     pub stop_signal: watch::Sender<bool>,
     /// Tells the threads to end now.
@@ -102,6 +106,8 @@ pub struct Shared {
     pub started_at: u64,
     /// `proc.` variables.
     pub proc_vars: Mutex<Vec<(Box<[u8]>, weir_rules::Value<'static>)>>,
+    /// What all variables take (`tune.vars.*`).
+    pub var_account: Option<Arc<VarAccount>>,
     /// Host name, for logs and fetches.
     pub hostname: String,
     /// Process number.
@@ -161,6 +167,8 @@ pub struct ProxyState {
     pub backend_rate: Rate,
     /// Frontend stopped at run time (`disable frontend`, soft stop).
     pub disabled: AtomicBool,
+    /// Rules of other proxies may choose it (`be-unpublished`, `publish backend`).
+    pub published: AtomicBool,
     /// Index of the next server that is added.
     next_index: AtomicUsize,
     /// The servers; replaced as a whole when one is added or removed.
@@ -326,6 +334,8 @@ pub struct ServerState {
     health: AtomicU8,
     /// Its line of the configuration.
     pub config: model::Server,
+    /// Where connections to it are made from (`namespace`).
+    pub(crate) namespace: Option<Namespace>,
     /// Index in the backend's list.
     pub index: usize,
     /// Index of the backend.
@@ -441,6 +451,7 @@ impl ServerState {
                 (None, true) => -1,
                 (None, false) => 0,
             }),
+            namespace: config.namespace.as_deref().map(Namespace::named),
             generation: AtomicU32::new(0),
             weight: AtomicU32::new(config.weight),
             maxconn: AtomicUsize::new(config.maxconn),
@@ -686,6 +697,7 @@ impl ProxyState {
             request_rate: Rate::default(),
             backend_rate: Rate::default(),
             disabled: AtomicBool::new(proxy.disabled),
+            published: AtomicBool::new(!proxy.unpublished),
             next_index: AtomicUsize::new(proxy.servers.len()),
             servers: ArcSwap::new(servers),
             picker,
@@ -787,7 +799,7 @@ impl Shared {
             config.proxies.iter().enumerate().map(|(at, p)| ProxyState::new(at, p, threads, max)).collect();
         Arc::new(Self {
             proxies,
-            certificates: Certificates::default(),
+            certificates: Certificates::new(&config.global.ocsp_update),
             tables: StickTables::new(&config),
             logs: Arc::new(LogHub::new(&config, threads)),
             caches: Caches::new(&config),
@@ -796,6 +808,7 @@ impl Shared {
             mailers: Mailers::new(&config),
             threads,
             stopping: AtomicBool::new(false),
+            stopped_at_ms: AtomicU64::new(u64::MAX),
             stop_signal: watch::Sender::new(false),
             hard_stop: watch::Sender::new(false),
             freed: Notify::new(),
@@ -818,6 +831,7 @@ impl Shared {
             started: Instant::now(),
             started_at: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_secs()),
             proc_vars: Mutex::default(),
+            var_account: VarAccount::new(config.global.tune.vars),
             pid: std::process::id(),
             hostname,
             config,
@@ -832,6 +846,7 @@ impl Shared {
 
     /// Begins the soft stop.
     pub fn stop(&self) {
+        self.stopped_at_ms.fetch_min(self.now_ms(), Relaxed);
         self.stopping.store(true, Relaxed);
         self.stop_signal.send_replace(true);
     }
@@ -847,6 +862,11 @@ impl Shared {
     pub(crate) fn connection_ended(&self) {
         self.connections.fetch_sub(1, Relaxed);
         self.freed.notify_waiters();
+    }
+
+    /// How long the soft stop has been going on.
+    pub(crate) fn stopping_for(&self) -> Duration {
+        Duration::from_millis(self.now_ms().saturating_sub(self.stopped_at_ms.load(Relaxed)))
     }
 
     /// A soft stop has begun.

@@ -4,25 +4,42 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
+use weir_config::model::Mode;
+use weir_http::h2::PREFACE;
 use weir_http::{Request, h1};
 use weir_net::timers::now_ms;
 use weir_rules::{Flow, action};
 
 use crate::connection::Client;
+use crate::edge::h2::may_be_h2;
 use crate::edge::{Edge, H1Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::{connect, finish, forward, response_inspection, response_rules, route};
 
-/// Serves a connection in TCP mode.
-pub(crate) async fn serve(client: &Client<'_>, mut edge: Box<H1Edge>) {
+/// A connection that goes on in HTTP, with the exchange that has looked at its first bytes.
+pub(crate) struct Switch {
+    pub(crate) exchange: Box<Exchange>,
+    /// Major version; `None` as the client's bytes say.
+    pub(crate) version: Option<u8>,
+}
+
+/// What rules or the choice of a backend found.
+enum Verdict {
+    Tcp,
+    Http { version: Option<u8> },
+}
+
+/// Serves a connection in TCP mode, to its end or until it turns out to be HTTP's (manual, section 4, "Proxies").
+pub(crate) async fn serve(client: &Client<'_>, mut edge: Box<H1Edge>) -> Option<Switch> {
     edge.start_tunnel();
     let mut x = client.exchange(Edge::H1(edge), Request::default(), now_ms());
-    x.tunnel = true;
-    x.upload.start_tunnel();
+    x.start_tunnel();
     let watch = x.place.watch();
     let outcome = watch.unless_ended(Box::pin(stages(&mut x)).as_mut()).await;
     let stop = match outcome {
-        Ok(outcome) => outcome.err(),
+        Ok(Ok(Verdict::Http { version })) => return Some(Switch { exchange: x, version }),
+        Ok(Ok(Verdict::Tcp)) => None,
+        Ok(Err(stop)) => Some(stop),
         Err(end) => Some(x.ended(end)),
     };
     // There is no language to tell a TCP client anything in.
@@ -33,11 +50,17 @@ pub(crate) async fn serve(client: &Client<'_>, mut edge: Box<H1Edge>) {
     {
         edge.stream.vanish();
     }
+    None
 }
 
-async fn stages(x: &mut Exchange) -> Result<(), Stop> {
-    inspect(x, x.front).await?;
+async fn stages(x: &mut Exchange) -> Result<Verdict, Stop> {
+    if let switch @ Verdict::Http { .. } = inspect(x, x.front).await? {
+        return Ok(switch);
+    }
     route::choose_backend(x)?;
+    if x.worker.proxy(x.back).mode == Mode::Http {
+        return Ok(Verdict::Http { version: None });
+    }
     if x.back != x.front {
         inspect(x, x.back).await?;
     }
@@ -50,15 +73,16 @@ async fn stages(x: &mut Exchange) -> Result<(), Stop> {
     response_rules::stick(x, &server.held.server, &back);
     x.answered = true;
     crate::log::as_soon_as_possible(x);
-    forward::answer(x, server).await
+    forward::answer(x, server).await?;
+    Ok(Verdict::Tcp)
 }
 
 /// `tcp-request content` rules, again whenever more bytes arrived, until they decide or the delay is over.
-async fn inspect(x: &mut Exchange, index: usize) -> Result<(), Stop> {
+async fn inspect(x: &mut Exchange, index: usize) -> Result<Verdict, Stop> {
     let proxy = Rc::clone(x.worker.proxy(index));
     let rules = &proxy.tcp_request_content;
     if rules.is_empty() {
-        return Ok(());
+        return Ok(Verdict::Tcp);
     }
     x.deadline.arm(proxy.tcp_request_inspect_delay);
     let limit = x.worker.config().global.tune.bufsize;
@@ -67,7 +91,8 @@ async fn inspect(x: &mut Exchange, index: usize) -> Result<(), Stop> {
         look(x);
         x.txn.inspecting = proxy.tcp_request_inspect_delay.is_some() && !x.txn.request_body_complete;
         match action::run(rules, from, &mut x.txn) {
-            Flow::Done | Flow::Allow => return Ok(()),
+            Flow::Done | Flow::Allow => return Ok(Verdict::Tcp),
+            Flow::Switch(version) => return Ok(Verdict::Http { version }),
             Flow::Wait { next, .. } => from = next,
             Flow::Drop { silent } => {
                 x.terminated(b'P', b'R');
@@ -95,10 +120,15 @@ fn look(x: &mut Exchange) {
     x.txn.request_body.clear();
     x.txn.request_body.extend_from_slice(bytes);
     let options = x.worker.request_options(x.worker.proxy(x.front));
-    let may_be_http = bytes.first().is_some_and(u8::is_ascii_uppercase);
-    if !may_be_http || !matches!(h1::parse_request(bytes, &mut x.txn.request, &options), Ok(Some(_))) {
+    let read = h1::parse_request(bytes, &mut x.txn.request, &options);
+    if !matches!(read, Ok(Some(_))) {
         x.txn.request.clear();
     }
+    // What an HTTP/2 connection begins with looks like a request, and nothing of its requests can be seen here.
+    if bytes.starts_with(PREFACE) {
+        x.txn.request.set_method(b"PRI");
+    }
+    x.txn.not_http = read.is_err() && !may_be_h2(bytes);
 }
 
 async fn wait_for_more(x: &mut Exchange) {

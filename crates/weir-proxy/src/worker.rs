@@ -13,6 +13,7 @@ use weir_net::timers::now_ms;
 use weir_rules::Environment;
 
 use crate::buffer::BufferPool;
+use crate::closing::is_due;
 use crate::counters::Counter;
 use crate::environment::WorkerEnvironment;
 use crate::fields_pool::FieldsPool;
@@ -174,6 +175,7 @@ impl Worker {
     pub(crate) fn request_options(&self, proxy: &Proxy) -> ParseOptions {
         ParseOptions {
             accept_unsafe: proxy.options.accept_unsafe_violations_in_http_request,
+            use_proxy_connection: proxy.options.http_use_proxy_header,
             max_head: self.response_options.max_head - self.config().global.tune.maxrewrite,
             ..self.response_options
         }
@@ -223,9 +225,15 @@ impl Worker {
         self.pool.forget_client(client_id);
     }
 
-    /// The soft stop has begun: everybody has a look.
+    /// A soft stop has begun, and this client's turn to be closed has come.
+    pub(crate) fn is_closing(&self, client_id: u64) -> bool {
+        let spread = self.config().global.close_spread_time;
+        self.shared.is_stopping() && is_due(spread, client_id, self.shared.stopping_for())
+    }
+
+    /// The soft stop has begun: those whose turn has come have a look.
     pub(crate) fn announce_stop(&self) {
-        self.stop_waiters.wake_all();
+        self.stop_waiters.wake(|client_id| self.is_closing(client_id));
     }
 }
 
@@ -250,8 +258,14 @@ impl StopWaiters {
         drop(waker);
     }
 
-    fn wake_all(&self) {
-        self.0.take().into_values().for_each(Waker::wake);
+    fn wake(&self, is_due: impl Fn(u64) -> bool) {
+        let due: Vec<Waker> = self
+            .0
+            .borrow_mut()
+            .extract_if(|client_id, _| is_due(*client_id))
+            .map(|(_, waker)| waker)
+            .collect();
+        due.into_iter().for_each(Waker::wake);
     }
 }
 

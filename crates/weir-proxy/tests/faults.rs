@@ -426,7 +426,9 @@ fn clients_that_leave_before_the_answer() {
         let bench = Bench::before(&[Hear(HEAD_END), Drain], &format!(" option abortonclose\n{lines}"));
         for last in [Close, Reset] {
             bench.client(&[say(GET), last]);
-            assert_eq!(bench.logged(), "400 CH");
+            // It may be gone while the connection to the server is being made.
+            let logged = bench.logged();
+            assert!(["400 CH", "-1 CC"].contains(&logged.as_str()), "{logged}");
             bench.settles();
         }
     }

@@ -2,33 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
+mod harness;
+
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::pin::Pin;
-use std::sync::Arc;
-
-use weir_net::Stream;
-use weir_net::handover::Inheritance;
-use weir_proxy::listeners::bind_all;
-use weir_proxy::{Process, Services, Shared, Terms};
-use weir_rules::{Reply, Txn, reply};
-
-/// Nothing administrative.
-struct NoServices;
-
-impl Services for NoServices {
-    fn statistics(&self, _: &Arc<Shared>, _: usize, _: &Txn) -> Reply {
-        reply::default_error(404)
-    }
-
-    fn metrics(&self, _: &Arc<Shared>, _: &Txn) -> Reply {
-        reply::default_error(404)
-    }
-
-    fn administer(&self, _: Arc<Shared>, _: Stream, _: Terms) -> Pin<Box<dyn Future<Output = ()>>> {
-        Box::pin(std::future::ready(()))
-    }
-}
+use std::net::TcpStream;
 
 const CONFIGURATION: &str = "global\n nbthread 2\n\
                              defaults\n mode http\n timeout client 20s\n\
@@ -50,12 +27,8 @@ fn ask(client: &mut TcpStream) {
 #[test]
 fn a_burst_of_clients_does_not_stay_on_one_thread() {
     const CLIENTS: usize = 40;
-    let loaded = weir_config::load_str("test", CONFIGURATION).unwrap_or_else(|errors| panic!("{errors:?}"));
-    let config = Arc::new(loaded.config);
-    let listening = bind_all(&config, &mut Inheritance::default()).unwrap();
-    let queues = Arc::clone(&listening[0].queues);
-    let address: SocketAddr = listening[0].listener.address().socket_addr().unwrap();
-    let process = Process::start(config, listening, Arc::new(NoServices)).unwrap();
+    let running = harness::start(CONFIGURATION);
+    let (address, queues) = (running.addresses[0], &running.queues);
     // The socket takes connections before the threads do.
     while queues.clients().len() < 2 || queues.clients().contains(&None) {
         std::thread::yield_now();
@@ -67,6 +40,5 @@ fn a_burst_of_clients_does_not_stay_on_one_thread() {
     // Both threads accept at once and may see each other's counts late: about even, not to the last one.
     assert!(served.iter().all(|clients| *clients >= CLIENTS / 4), "{served:?}");
     drop(clients);
-    process.hard_stop();
-    process.wait();
+    running.stop();
 }

@@ -111,6 +111,9 @@ pub enum Flow {
     Service(std::sync::Arc<str>),
     /// Close the server's connection, then the client's (`tcp-response content close`).
     CloseServer,
+    /// The connection, in TCP mode until now, goes on in HTTP (`switch-mode http`): in this major version, or as the
+    /// client's first bytes say.
+    Switch(Option<u8>),
     /// Wait, then run again from rule `next`.
     Wait {
         /// Rule to go on with.
@@ -129,6 +132,8 @@ pub enum WaitFor {
         time_ms: u32,
         /// Enough bytes; `usize::MAX` for all.
         at_least: usize,
+        /// The body may be as long as `tune.bufsize.large` (`use-large-buffer`).
+        large: bool,
     },
     /// `wait-for-handshake`
     Handshake,

@@ -35,15 +35,73 @@ pub fn subject(der: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(&name(der, false, None, None, false)?).into_owned())
 }
 
+/// A time in seconds since 1970 as certificates' times are written.
+#[must_use]
+pub fn readable_date(timestamp: i64) -> String {
+    let text = crate::convert::date::format(timestamp, 0, b"%b %e %H:%M:%S %Y GMT", 0);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// What people want to know of a revocation list, a line for each fact (`show ssl crl-file`).
+#[must_use]
+pub fn list_description(der: &[u8]) -> Option<String> {
+    let (_, list) = CertificateRevocationList::from_der(der).ok()?;
+    let oid = list.signature_algorithm.algorithm.to_id_string();
+    let issuer = whole_name(&entries(list.issuer()), false);
+    let mut text = format!(
+        "Version {}\nSignature Algorithm: {}\nIssuer: {}\nLast Update: {}\nNext Update: {}\n",
+        list.version().map_or(1, |version| version.0 + 1),
+        algorithm(&oid).map_or_else(|| oid.clone(), str::to_owned),
+        String::from_utf8_lossy(&issuer),
+        readable_date(list.last_update().timestamp()),
+        list.next_update().map_or_else(|| "NONE".to_owned(), |next| readable_date(next.timestamp())),
+    );
+    let revoked = list.iter_revoked_certificates().map(|revoked| {
+        let serial: String = revoked.raw_serial().iter().map(|byte| format!("{byte:02X}")).collect();
+        let date = readable_date(revoked.revocation_date.timestamp());
+        format!("    Serial Number: {serial}\n        Revocation Date: {date}\n")
+    });
+    let revoked: String = revoked.collect();
+    text.push_str(if revoked.is_empty() { "No Revoked Certificates.\n" } else { "Revoked Certificates:\n" });
+    text.push_str(&revoked);
+    Some(text)
+}
+
+/// A name in DER as `C = DE, CN = x`.
+#[must_use]
+pub fn name_in_line(der: &[u8]) -> Option<String> {
+    let (_, name) = X509Name::from_der(der).ok()?;
+    let parts = entries(&name).into_iter().map(|(kind, value)| format!("{kind} = {value}"));
+    Some(parts.collect::<Vec<_>>().join(", "))
+}
+
+/// The parts of a name: OpenSSL's short names and the values.
+fn entries(name: &X509Name<'_>) -> Vec<(String, String)> {
+    name.iter_attributes()
+        .map(|attribute| {
+            let oid = attribute.attr_type().to_id_string();
+            let short = short_name(&oid).map_or(oid, str::to_owned);
+            let value = attribute
+                .as_str()
+                .map_or_else(|_| String::from_utf8_lossy(attribute.as_slice()).into_owned(), str::to_owned);
+            (short, value)
+        })
+        .collect()
+}
+
+/// When a certificate begins and ends to be valid, in seconds since 1970.
+#[must_use]
+pub fn validity(der: &[u8]) -> Option<(i64, i64)> {
+    let certificate = parse(der)?;
+    let validity = certificate.validity();
+    Some((validity.not_before.timestamp(), validity.not_after.timestamp()))
+}
+
 /// What people want to know of a certificate, a line for each fact (`show ssl cert`).
 #[must_use]
 pub fn description(der: &[u8]) -> Option<String> {
     let certificate = parse(der)?;
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02X}")).collect::<String>();
-    let date = |timestamp: i64| {
-        let text = crate::convert::date::format(timestamp, 0, b"%b %e %H:%M:%S %Y GMT", 0);
-        String::from_utf8_lossy(&text).into_owned()
-    };
     let validity = certificate.validity();
     let issuer = String::from_utf8_lossy(&name(der, true, None, None, false)?).into_owned();
     let fingerprint = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY, der);
@@ -51,8 +109,8 @@ pub fn description(der: &[u8]) -> Option<String> {
         "Serial: {}\nnotBefore: {}\nnotAfter: {}\nSubject Alternative Name: {}\nAlgorithm: {}\nSHA1 FingerPrint: {}\n\
          Subject: {}\nIssuer: {issuer}\n",
         hex(&serial(der)?),
-        date(validity.not_before.timestamp()),
-        date(validity.not_after.timestamp()),
+        readable_date(validity.not_before.timestamp()),
+        readable_date(validity.not_after.timestamp()),
         san(&certificate).unwrap_or_default(),
         key_kind(der).unwrap_or_default(),
         hex(fingerprint.as_ref()),
@@ -162,17 +220,7 @@ pub(crate) fn name(
 ) -> Option<Vec<u8>> {
     let certificate = parse(der)?;
     let name = if issuer { certificate.issuer() } else { certificate.subject() };
-    let entries: Vec<(String, String)> = name
-        .iter_attributes()
-        .map(|attribute| {
-            let oid = attribute.attr_type().to_id_string();
-            let short = short_name(&oid).map_or(oid, str::to_owned);
-            let value = attribute
-                .as_str()
-                .map_or_else(|_| String::from_utf8_lossy(attribute.as_slice()).into_owned(), str::to_owned);
-            (short, value)
-        })
-        .collect();
+    let entries = entries(name);
     let Some(entry) = entry else { return Some(whole_name(&entries, rfc2253)) };
     let wanted: Vec<_> = entries.iter().filter(|(n, _)| n.as_bytes().eq_ignore_ascii_case(entry)).collect();
     let at = match occurrence.unwrap_or(1) {

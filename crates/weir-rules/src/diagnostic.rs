@@ -106,29 +106,64 @@ impl fmt::Display for Diagnostic {
 /// The known word with the smallest edit distance, when it is near enough to be meant.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = word.len() / 3 + 1;
-    let scored = known.into_iter().map(|k| (edit_distance(word.as_bytes(), k.as_bytes()), k));
-    scored.min_by_key(|(distance, _)| *distance).filter(|(distance, _)| *distance <= limit).map(|(_, k)| k)
-}
-
-/// Insertions, deletions and replacements between two words (Levenshtein).
-fn edit_distance(a: &[u8], b: &[u8]) -> usize {
-    /// Longer words are not compared: the cost grows with the product of the lengths.
-    const LONGEST_WORD: usize = 64;
-    if a.len() > LONGEST_WORD || b.len() > LONGEST_WORD {
-        return usize::MAX;
-    }
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+    let pattern = Pattern::new(word.as_bytes())?;
+    let mut best = None;
+    // A file full of unknown words compares each of them with every keyword: most are ruled out by their length.
+    let mut limit = word.len() / 3 + 1;
+    for candidate in known.into_iter().filter(|known| known.len() <= LONGEST_WORD) {
+        if candidate.len().abs_diff(word.len()) > limit {
+            continue;
+        }
+        let distance = pattern.distance(candidate.as_bytes());
+        if distance < limit || (distance == limit && best.is_none()) {
+            (limit, best) = (distance, Some(candidate));
         }
     }
-    row[b.len()]
+    best
+}
+
+/// Longer words are not compared: a column of the table is the bits of one integer.
+const LONGEST_WORD: usize = 64;
+
+/// A word made ready to be compared with many.
+struct Pattern {
+    /// Bit i of a byte's mask: the word's letter i is that byte.
+    masks: [u64; 256],
+    len: usize,
+}
+
+impl Pattern {
+    /// None for words that are empty or too long.
+    fn new(word: &[u8]) -> Option<Self> {
+        if word.is_empty() || word.len() > LONGEST_WORD {
+            return None;
+        }
+        let mut masks = [0; 256];
+        for (i, byte) in word.iter().enumerate() {
+            masks[usize::from(*byte)] |= 1 << i;
+        }
+        Some(Self { masks, len: word.len() })
+    }
+
+    /// Insertions, deletions and replacements between two words (Levenshtein): a column of the table at a time, as
+    /// the differences between its neighbours (Myers 1999, Hyyrö 2003).
+    fn distance(&self, other: &[u8]) -> usize {
+        let last = 1 << (self.len - 1);
+        let (mut up, mut down) = (u64::MAX, 0);
+        let mut distance = self.len;
+        for byte in other {
+            let equal = self.masks[usize::from(*byte)];
+            let diagonal = (((equal & up).wrapping_add(up)) ^ up) | equal | down;
+            let right_up = down | !(diagonal | up);
+            let right_down = diagonal & up;
+            distance += usize::from(right_up & last != 0);
+            distance -= usize::from(right_down & last != 0);
+            let right_up = right_up << 1 | 1;
+            up = (right_down << 1) | !(diagonal | right_up);
+            down = right_up & diagonal;
+        }
+        distance
+    }
 }
 
 #[cfg(test)]
@@ -137,7 +172,7 @@ mod tests {
 
     #[test]
     fn nearest_word() {
-        let check = |word, expected| {
+        let check = |word: &str, expected| {
             assert_eq!(
                 nearest(word, ["default_backend", "use_backend", "bind", "server"]),
                 expected,
@@ -148,5 +183,33 @@ mod tests {
         check("bnid", Some("bind"));
         check("servers", Some("server"));
         check("frobnicate", None);
+        check("", None);
+        check(&"bind".repeat(20), None);
+    }
+
+    /// The table itself.
+    fn distance_by_table(a: &[u8], b: &[u8]) -> usize {
+        let mut row: Vec<usize> = (0..=b.len()).collect();
+        for (i, x) in a.iter().enumerate() {
+            let mut diagonal = row[0];
+            row[0] = i + 1;
+            for (j, y) in b.iter().enumerate() {
+                let replaced = diagonal + usize::from(x != y);
+                diagonal = row[j + 1];
+                row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+            }
+        }
+        row[b.len()]
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn distances_are_those_of_the_table(a in "[a-d]{1,64}", b in "[a-d]{0,64}") {
+            let pattern = Pattern::new(a.as_bytes()).unwrap();
+            proptest::prop_assert_eq!(
+                pattern.distance(b.as_bytes()),
+                distance_by_table(a.as_bytes(), b.as_bytes())
+            );
+        }
     }
 }

@@ -11,10 +11,7 @@ use std::sync::Arc;
 use weir_http::{Request, Response};
 
 use crate::expr::Value;
-use crate::vars::Effects;
-
-/// Scope of a variable: `proc.x`, `sess.x`, `txn.x`, `req.x`, `res.x` (and `check.x`).
-pub type Vars = Vec<(Box<[u8]>, Value<'static>)>;
+use crate::vars::{Effects, VarAccount, Vars};
 
 /// Facts of the TLS layer of a connection, read by the `ssl_fc_*`, `ssl_c_*`, `ssl_bc_*` fetches.
 pub trait TlsFacts {
@@ -285,6 +282,8 @@ pub struct Txn {
     /// More bytes may come while content rules run (`tcp-request inspect-delay`): a test without a value waits.
     /// Set by the data plane in the content phases, cleared when the delay is over or the buffer is full.
     pub inspecting: bool,
+    /// The bytes that content rules see in TCP mode begin no HTTP request, whatever may follow them.
+    pub not_http: bool,
     /// Rewrites that fail end in an error instead of being left out (`strict-mode`).
     pub strict_rewriting: bool,
     /// A rewrite failed in strict mode: the answer is 500 (502 for responses).
@@ -343,9 +342,9 @@ impl Txn {
             response: None,
             response_body: Vec::new(),
             response_body_complete: false,
-            vars: Vec::new(),
-            req_vars: Vec::new(),
-            res_vars: Vec::new(),
+            vars: Vars::default(),
+            req_vars: Vars::default(),
+            res_vars: Vars::default(),
             backend: None,
             server: None,
             server_id: 0,
@@ -380,6 +379,7 @@ impl Txn {
             received: None,
             log_asap: false,
             inspecting: false,
+            not_http: false,
             strict_rewriting: true,
             rewrite_failed: false,
             max_head: 0,
@@ -505,6 +505,10 @@ pub trait Environment {
     fn proc_var(&self, name: &[u8]) -> Option<Value<'static>>;
     /// Writes or unsets a `proc.` variable.
     fn set_proc_var(&self, name: &[u8], value: Option<Value<'static>>);
+    /// What the variables of the process take, where it is limited (`tune.vars.*`).
+    fn var_account(&self) -> Option<&Arc<VarAccount>> {
+        None
+    }
     /// The stick tables, by index.
     fn table(&self, index: usize) -> Option<Rc<dyn StickTable>>;
     /// Index of the table of a proxy or table section.

@@ -4,8 +4,10 @@
 //! the transaction: such writes wait in [`Effects`] until the rule is done, and reads look there first.
 
 use std::cell::RefCell;
+use std::mem::size_of;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::txn::Vars;
 use crate::{Diagnostic, Txn, Value, Word};
 
 /// Most variables of one scope that a transaction keeps.
@@ -70,21 +72,152 @@ impl VarName {
         }
         match self.scope {
             VarScope::Proc => txn.env.proc_var(&self.name),
-            VarScope::Sess | VarScope::Check => find(&txn.session.vars.borrow(), &self.name).cloned(),
-            VarScope::Txn => find(&txn.vars, &self.name).map(borrowed),
-            VarScope::Req => find(&txn.req_vars, &self.name).map(borrowed),
-            VarScope::Res => find(&txn.res_vars, &self.name).map(borrowed),
+            VarScope::Sess | VarScope::Check => txn.session.vars.borrow().get(&self.name).cloned(),
+            VarScope::Txn => txn.vars.get(&self.name).map(borrowed),
+            VarScope::Req => txn.req_vars.get(&self.name).map(borrowed),
+            VarScope::Res => txn.res_vars.get(&self.name).map(borrowed),
         }
     }
 
-    /// Sets the variable, or unsets it with `None`.
+    /// Sets the variable, or unsets it with `None`; a value for which there is no room unsets it.
     pub fn set(&self, txn: &mut Txn, value: Option<Value<'static>>) {
+        let account = txn.env.var_account().cloned();
+        let value = match &account {
+            Some(account) => value.filter(|value| self.has_room(txn, account, value)),
+            None => value,
+        };
+        let account = account.as_ref();
         match self.scope {
             VarScope::Proc => txn.env.set_proc_var(&self.name, value),
-            VarScope::Sess | VarScope::Check => store(&mut txn.session.vars.borrow_mut(), &self.name, value),
-            VarScope::Txn => store(&mut txn.vars, &self.name, value),
-            VarScope::Req => store(&mut txn.req_vars, &self.name, value),
-            VarScope::Res => store(&mut txn.res_vars, &self.name, value),
+            VarScope::Sess | VarScope::Check => {
+                txn.session.vars.borrow_mut().set(&self.name, value, account);
+            }
+            VarScope::Txn => txn.vars.set(&self.name, value, account),
+            VarScope::Req => txn.req_vars.set(&self.name, value, account),
+            VarScope::Res => txn.res_vars.set(&self.name, value, account),
+        }
+    }
+
+    /// Each limit includes the scopes that live shorter: those of a session its transactions', and so on.
+    fn has_room(&self, txn: &Txn, account: &VarAccount, value: &Value<'static>) -> bool {
+        let old = self.get(txn).map_or(0, |old| bytes_of(&old));
+        let (request, response) = (txn.req_vars.bytes(), txn.res_vars.bytes());
+        let transaction = txn.vars.bytes() + request + response;
+        let session = txn.session.vars.borrow().bytes() + transaction;
+        let process = account.bytes.load(Relaxed);
+        let limits = &account.limits;
+        let levels = [
+            (limits.reqres, if self.scope == VarScope::Req { request } else { response }),
+            (limits.txn, transaction),
+            (limits.sess, session),
+            (limits.proc, process),
+            (limits.global, process),
+        ];
+        let first = match self.scope {
+            VarScope::Req | VarScope::Res => 0,
+            VarScope::Txn => 1,
+            VarScope::Sess | VarScope::Check => 2,
+            VarScope::Proc => 3,
+        };
+        let needed = bytes_of(value);
+        levels[first..].iter().all(|(limit, used)| *limit == 0 || used.saturating_sub(old) + needed <= *limit)
+    }
+}
+
+/// `tune.vars.*-max-size`: most bytes of the values of variables; 0 for no limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs, reason = "each field is the keyword of the same name")]
+pub struct VarLimits {
+    pub global: usize,
+    pub proc: usize,
+    pub sess: usize,
+    pub txn: usize,
+    pub reqres: usize,
+}
+
+/// What the variables of a process take; there is one only where something limits them.
+#[derive(Debug, Default)]
+pub struct VarAccount {
+    limits: VarLimits,
+    bytes: AtomicUsize,
+}
+
+impl VarAccount {
+    /// Nothing taken yet; none when there is no limit.
+    #[must_use]
+    pub fn new(limits: VarLimits) -> Option<Arc<Self>> {
+        (limits != VarLimits::default()).then(|| Arc::new(Self { limits, bytes: AtomicUsize::new(0) }))
+    }
+
+    /// Values of so many bytes are now of so many.
+    pub fn change(&self, from: usize, to: usize) {
+        self.bytes.fetch_add(to, Relaxed);
+        self.bytes.fetch_sub(from, Relaxed);
+    }
+}
+
+/// What a value counts for a limit.
+#[must_use]
+pub fn bytes_of(value: &Value<'_>) -> usize {
+    match value {
+        Value::Bool(_) => size_of::<bool>(),
+        Value::Int(_) => size_of::<i64>(),
+        Value::Ip(ip) => {
+            if ip.is_ipv4() {
+                4
+            } else {
+                16
+            }
+        }
+        Value::Str(bytes) | Value::Bin(bytes) | Value::Method(bytes) => bytes.len(),
+    }
+}
+
+/// Variables of one scope.
+#[derive(Debug, Default)]
+pub struct Vars {
+    list: Vec<(Box<[u8]>, Value<'static>)>,
+    /// Bytes of the values, where something limits them, and where they are counted until this is dropped.
+    counted: Option<Box<(usize, Arc<VarAccount>)>>,
+}
+
+impl Vars {
+    /// A variable's value.
+    #[must_use]
+    pub fn get(&self, name: &[u8]) -> Option<&Value<'static>> {
+        self.list.iter().find(|(known, _)| **known == *name).map(|(_, value)| value)
+    }
+
+    /// Sets a variable, or unsets it with `None`.
+    pub fn set(&mut self, name: &[u8], value: Option<Value<'static>>, account: Option<&Arc<VarAccount>>) {
+        let at = self.list.iter().position(|(known, _)| **known == *name);
+        let old = at.map_or(0, |at| bytes_of(&self.list[at].1));
+        let new = value.as_ref().map_or(0, bytes_of);
+        match (at, value) {
+            (Some(at), Some(value)) => self.list[at].1 = value,
+            (Some(at), None) => {
+                self.list.swap_remove(at);
+            }
+            (None, Some(value)) if self.list.len() < MAX_VARS => self.list.push((name.into(), value)),
+            (None, _) => return,
+        }
+        if let Some(account) = account {
+            account.change(old, new);
+            let counted = self.counted.get_or_insert_with(|| Box::new((0, Arc::clone(account))));
+            counted.0 = counted.0 - old + new;
+        }
+    }
+
+    /// Bytes of the values, as far as they are counted.
+    fn bytes(&self) -> usize {
+        self.counted.as_ref().map_or(0, |counted| counted.0)
+    }
+}
+
+impl Drop for Vars {
+    fn drop(&mut self) {
+        if let Some(counted) = &self.counted {
+            counted.1.change(counted.0, 0);
         }
     }
 }
@@ -99,22 +232,6 @@ pub(crate) fn borrowed<'a>(value: &'a Value<'static>) -> Value<'a> {
         Value::Str(b) => Value::Str(Borrowed(b)),
         Value::Bin(b) => Value::Bin(Borrowed(b)),
         Value::Method(b) => Value::Method(Borrowed(b)),
-    }
-}
-
-fn find<'a>(vars: &'a Vars, name: &[u8]) -> Option<&'a Value<'static>> {
-    vars.iter().find(|(n, _)| **n == *name).map(|(_, v)| v)
-}
-
-fn store(vars: &mut Vars, name: &[u8], value: Option<Value<'static>>) {
-    let at = vars.iter().position(|(n, _)| **n == *name);
-    match (at, value) {
-        (Some(at), Some(value)) => vars[at].1 = value,
-        (Some(at), None) => {
-            vars.swap_remove(at);
-        }
-        (None, Some(value)) if vars.len() < MAX_VARS => vars.push((name.into(), value)),
-        (None, _) => {}
     }
 }
 
@@ -238,5 +355,32 @@ impl SetCondition {
                 _ => true,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_has_what_lives() {
+        let account = VarAccount::new(VarLimits { global: 100, ..VarLimits::default() }).unwrap();
+        let text = |length: usize| Some(Value::owned(vec![b'x'; length]));
+        let bytes = || account.bytes.load(Relaxed);
+        let (mut session, mut request) = (Vars::default(), Vars::default());
+        session.set(b"a", text(10), Some(&account));
+        request.set(b"a", text(5), Some(&account));
+        request.set(b"b", Some(Value::Int(1)), Some(&account));
+        assert_eq!(bytes(), 23);
+        request.set(b"a", text(1), Some(&account));
+        request.set(b"b", None, Some(&account));
+        assert_eq!(bytes(), 11);
+        drop(request);
+        assert_eq!(bytes(), 10);
+        let moved = std::mem::take(&mut session);
+        drop(session);
+        assert_eq!((bytes(), moved.get(b"a").is_some()), (10, true));
+        drop(moved);
+        assert_eq!(bytes(), 0);
     }
 }

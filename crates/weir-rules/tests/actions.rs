@@ -267,7 +267,10 @@ fn other_endings() {
         matches!(f, Flow::Wait { next: 1, what: WaitFor::Pause { time_ms: 5000 } })
     });
     check(Phase::HttpRequest, "wait-for-body time 1s at-least 1k", |f| {
-        matches!(f, Flow::Wait { next: 1, what: WaitFor::Body { time_ms: 1000, at_least: 1024 } })
+        matches!(
+            f,
+            Flow::Wait { next: 1, what: WaitFor::Body { time_ms: 1000, at_least: 1024, large: false } }
+        )
     });
     check(Phase::HttpRequest, "do-resolve(txn.ip,dns,ipv4) hdr(host)", |f| {
         matches!(f, Flow::Wait { next: 1, what: WaitFor::Resolve { family: 4, .. } })

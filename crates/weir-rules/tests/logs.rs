@@ -149,7 +149,7 @@ fn custom_formats() {
 #[test]
 fn field_values() {
     let mut txn = served();
-    txn.vars.push((b"lines"[..].into(), weir_rules::Value::Str(b"a\nb\tc".to_vec().into())));
+    txn.vars.set(b"lines", Some(weir_rules::Value::Str(b"a\nb\tc".to_vec().into())), None);
     let check =
         |format: &str, expected: &str| assert_eq!(render(format, Style::Http, &txn), expected, "{format}");
     check("%[var(txn.lines)]", "a%0Ab%09c");

@@ -33,11 +33,19 @@ pub(crate) fn print(name: Option<&str>) -> ExitCode {
 /// Prints what is there and what is not, with the count of each.
 pub(crate) fn print_status() -> ExitCode {
     let mut text = String::new();
-    let mut counts = [("implemented", 0), ("no effect here", 0), ("not implemented yet", 0), ("removed", 0)];
+    let mut counts = [
+        ("implemented", 0),
+        ("no effect here", 0),
+        ("not implemented yet", 0),
+        ("removed", 0),
+        ("not supported", 0),
+    ];
     for (keyword, status) in keywords::status() {
         counts[rank(status)].1 += 1;
         let reason = match status {
-            Status::NoEffect(reason) | Status::Removed(reason) => format!(": {reason}"),
+            Status::NoEffect(reason) | Status::Removed(reason) | Status::Never(reason) => {
+                format!(": {reason}")
+            }
             Status::Implemented | Status::NotYet => String::new(),
         };
         // Writing to a string cannot fail.
@@ -64,6 +72,7 @@ fn rank(status: Status) -> usize {
         Status::NoEffect(_) => 1,
         Status::NotYet => 2,
         Status::Removed(_) => 3,
+        Status::Never(_) => 4,
     }
 }
 
@@ -78,6 +87,7 @@ fn entry(keyword: &Keyword) -> String {
         Status::NoEffect(reason) => format!("  Accepted without effect: {reason}.\n"),
         Status::NotYet => "  Not implemented yet.\n".to_owned(),
         Status::Removed(reason) => format!("  Removed: {reason}.\n"),
+        Status::Never(reason) => format!("  Not supported: {reason}.\n"),
     };
     format!(
         "{negatable}{} {}\n  {}.\n  In: {}\n{status}",

@@ -3,10 +3,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use weir_config::units::{self, Unit};
+use weir_net::tls::certificate::Loaded;
 use weir_proxy::certificates::Prepared;
 use weir_rules::certificate;
 
-use super::{Answer, Request, Session};
+use super::{Answer, Request, Session, ocsp};
 
 /// `show ssl cert [<name>]`
 pub(crate) fn show(session: &mut Session, request: &Request) -> Answer {
@@ -24,20 +26,106 @@ pub(crate) fn show(session: &mut Session, request: &Request) -> Answer {
         names.for_each(|name| writeln!(text, "{name}").unwrap_or_default());
         return Answer::Data(text);
     }
+    if let Some(name) = name.strip_prefix('*') {
+        return show_prepared(session, name);
+    }
     let name = name.strip_prefix('\\').unwrap_or(name);
+    if let Some(of) = name.strip_suffix(OCSP).filter(|_| certificates.store.find(name).is_none()) {
+        return match certificates.store.find(of) {
+            Some(known) => response_of(&known.current()),
+            None => Answer::error(NOT_FOUND),
+        };
+    }
     if certificates.empty().iter().any(|empty| empty == name) {
         return Answer::Data(format!("Filename: {name}\nStatus: Empty\n"));
     }
     let Some(known) = certificates.store.find(name) else {
-        return Answer::error("Can't display the certificate: Not found or the certificate is a bundle!");
+        return Answer::error(NOT_FOUND);
     };
-    let status = if certificates.is_used(&known) { "Used" } else { "Unused" };
-    let mut text = format!("Filename: {name}\nStatus: {status}\n");
-    let current = known.current();
-    text.push_str(&certificate::description(current.certificate()).unwrap_or_default());
-    for issuer in current.chain().iter().skip(1) {
+    let status = if session.shared.uses_certificate(&known) { "Used" } else { "Unused" };
+    Answer::Data(format!("Filename: {name}\nStatus: {status}\n{}", details(&known.current())))
+}
+
+/// The suffix of the name of a certificate's OCSP response.
+const OCSP: &str = ".ocsp";
+
+const NOT_FOUND: &str = "Can't display the certificate: Not found or the certificate is a bundle!";
+
+/// `show ssl cert *<name>`: what the change in preparation would make of it.
+fn show_prepared(session: &Session, name: &str) -> Answer {
+    let certificates = &session.shared.certificates;
+    let of =
+        name.strip_suffix(OCSP).filter(|of| certificates.changing().is_some_and(|changing| changing == **of));
+    match certificates.prepared(of.unwrap_or(name)) {
+        Ok(loaded) if of.is_some() => response_of(&loaded),
+        Ok(loaded) => Answer::Data(format!("Filename: *{name}\nStatus: Unused\n{}", details(&loaded))),
+        Err(reason) => Answer::error(reason),
+    }
+}
+
+fn details(loaded: &Loaded) -> String {
+    let mut text = certificate::description(loaded.certificate()).unwrap_or_default();
+    for issuer in loaded.chain().iter().skip(1) {
         let subject = certificate::subject(issuer).unwrap_or_default();
+        // Writing to memory cannot fail.
         writeln!(text, "Chain Subject: {subject}").unwrap_or_default();
+    }
+    if let Some(id) = loaded.ocsp_id().filter(|_| loaded.uses_ocsp()) {
+        writeln!(text, "OCSP Response Key: {}", id.to_hex()).unwrap_or_default();
+    }
+    text
+}
+
+fn response_of(loaded: &Loaded) -> Answer {
+    match loaded.ocsp_response() {
+        Some(response) => ocsp::described(response),
+        None => Answer::error("Can't display the OCSP response: the certificate has none!"),
+    }
+}
+
+/// `show ssl sni [-f <frontend>] [-A] [-t <offset>]`
+pub(crate) fn show_names(session: &mut Session, request: &Request) -> Answer {
+    let (mut frontend, mut only_expired, mut offset_s) = (None, false, 0);
+    let mut words = request.words.iter().skip(3);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "-A" => only_expired = true,
+            "-f" => frontend = words.next(),
+            "-t" => match words.next().and_then(|text| units::time(text, Unit::Seconds).ok()) {
+                Some(offset) => offset_s = i64::try_from(offset.as_secs()).unwrap_or(i64::MAX),
+                None => return Answer::error("'-t' expects a time such as 30d"),
+            },
+            other => return Answer::error(format!("'{other}': expected -f <frontend>, -A or -t <offset>")),
+        }
+    }
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
+    let at = i64::try_from(now).unwrap_or(i64::MAX).saturating_add(offset_s);
+    let mut text = "# Frontend/Bind\tSNI\tNegative Filter\tType\tFilename\tNotAfter\tNotBefore\n".to_owned();
+    for (line, server) in session.shared.certificates.lines() {
+        if frontend.is_some_and(|wanted| *wanted != line.frontend) {
+            continue;
+        }
+        for used in server.names() {
+            let current = used.certificate.current();
+            let (begins, ends) = certificate::validity(current.certificate()).unwrap_or_default();
+            if only_expired && ends > at {
+                continue;
+            }
+            let excluded = if used.excluded.is_empty() { "-".to_owned() } else { used.excluded.join(" ") };
+            // Writing to memory cannot fail.
+            writeln!(
+                text,
+                "{}/{}\t{}\t{excluded}\t{}\t{}\t{}\t{}",
+                line.frontend,
+                line.place,
+                used.name,
+                if current.is_rsa() { "rsa" } else { "ecdsa" },
+                used.certificate.name(),
+                certificate::readable_date(ends),
+                certificate::readable_date(begins)
+            )
+            .unwrap_or_default();
+        }
     }
     Answer::Data(text)
 }
@@ -66,7 +154,7 @@ pub(crate) fn set(session: &mut Session, request: &Request) -> Answer {
 /// `commit ssl cert <name>`
 pub(crate) fn commit(session: &mut Session, request: &Request) -> Answer {
     let name = request.word(3);
-    match session.shared.certificates.commit(name) {
+    match session.shared.commit_certificate(name) {
         Ok(()) => Answer::Data(format!("Committing {name}.\nSuccess!\n")),
         Err(reason) => Answer::error(reason),
     }
@@ -81,7 +169,7 @@ pub(crate) fn abort(session: &mut Session, request: &Request) -> Answer {
 /// `del ssl cert <name>`
 pub(crate) fn delete(session: &mut Session, request: &Request) -> Answer {
     let name = request.word(3);
-    said(session.shared.certificates.delete(name), || format!("Certificate '{name}' deleted!"))
+    said(session.shared.delete_certificate(name), || format!("Certificate '{name}' deleted!"))
 }
 
 /// `show ssl crt-list [-n] [<list>]`

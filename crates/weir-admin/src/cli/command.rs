@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 use weir_config::model::AdminLevel::{self, Admin, Operator, User};
 
 use super::{
-    Answer, Mode, Request, Session, SeverityOutput, certificates, dynamic, frontend, limits, patterns,
+    Answer, Mode, Request, Session, SeverityOutput, certificates, dynamic, frontend, limits, ocsp, patterns,
 };
-use super::{process, reports, resolvers, server, session, sessions, tables};
+use super::{process, reports, resolvers, server, session, sessions, tables, trust};
 
 /// One command.
 pub(crate) struct Command {
@@ -44,10 +44,13 @@ pub(crate) enum Step {
 /// All commands, in the order of the help.
 #[rustfmt::skip]
 const COMMANDS: &[Command] = &[
+    command(&["abort", "ssl", "ca-file"], "<cafile>", Admin, trust::abort_ca, "give the change of a file of authorities up"),
+    command(&["abort", "ssl", "crl-file"], "<crlfile>", Admin, trust::abort_crl, "give the change of a file of revocation lists up"),
     command(&["abort", "ssl", "cert"], "<certfile>", Admin, certificates::abort, "give the change of a certificate up"),
     command(&["add", "acl"], "<acl> <pattern>", User, patterns::add_acl, "add a pattern to an ACL file"),
     command(&["add", "map"], "<map> <key> <value>", User, patterns::add_map, "add an entry to a map (or many, as payload)"),
     command(&["add", "server"], "<bk>/<srv> <addr> [args]*", Admin, dynamic::add_server, "create a server"),
+    command(&["add", "ssl", "ca-file"], "<cafile> <payload>", Admin, trust::add_ca, "add authorities to a file being changed"),
     command(&["add", "ssl", "crt-list"], "<list> <cert>|<payload>", Admin, certificates::add_line, "add a line to a crt-list"),
     command(&["clear", "acl"], "<acl>", User, patterns::clear_acl, "remove all patterns of an ACL file"),
     command(&["clear", "counters"], "[all]", Operator, process::clear_counters, "set the highest values, or all counters, back to zero"),
@@ -55,10 +58,14 @@ const COMMANDS: &[Command] = &[
     command(&["clear", "table"], "<table> [<filter>]*", User, tables::clear, "remove entries of a stick table"),
     command(&["commit", "acl"], "@<ver> <acl>", User, patterns::commit_acl, "put a prepared version of an ACL file in force"),
     command(&["commit", "map"], "@<ver> <map>", User, patterns::commit_map, "put a prepared version of a map in force"),
+    command(&["commit", "ssl", "ca-file"], "<cafile>", Admin, trust::commit_ca, "put a changed file of authorities in force"),
+    command(&["commit", "ssl", "crl-file"], "<crlfile>", Admin, trust::commit_crl, "put a changed file of revocation lists in force"),
     command(&["commit", "ssl", "cert"], "<certfile>", Admin, certificates::commit, "put a changed certificate in force"),
     command(&["del", "acl"], "<acl> [<key>|#<ref>]", User, patterns::delete_acl, "remove patterns of an ACL file"),
     command(&["del", "map"], "<map> [<key>|#<ref>]", User, patterns::delete_map, "remove entries of a map"),
     command(&["del", "server"], "<bk>/<srv>", Admin, dynamic::delete_server, "remove a server in maintenance"),
+    command(&["del", "ssl", "ca-file"], "<cafile>", Admin, trust::delete_ca, "delete an unused file of authorities"),
+    command(&["del", "ssl", "crl-file"], "<crlfile>", Admin, trust::delete_crl, "delete an unused file of revocation lists"),
     command(&["del", "ssl", "cert"], "<certfile>", Admin, certificates::delete, "forget an unused certificate"),
     command(&["del", "ssl", "crt-list"], "<list> <cert[:line]>", Admin, certificates::delete_line, "remove a line of a crt-list"),
     command(&["disable", "agent"], "<bk>/<srv>", Admin, server::disable_agent, "stop a server's agent checks"),
@@ -66,6 +73,7 @@ const COMMANDS: &[Command] = &[
     command(&["disable", "frontend"], "<frontend>", Admin, frontend::disable, "accept no connections for a while"),
     command(&["disable", "health"], "<bk>/<srv>", Admin, server::disable_health, "stop a server's health checks"),
     command(&["disable", "server"], "<bk>/<srv>", Admin, server::disable, "put a server into maintenance"),
+    command(&["dump", "stats-file"], "", User, reports::stats_file, "show the counters as a stats-file"),
     command(&["enable", "agent"], "<bk>/<srv>", Admin, server::enable_agent, "resume a server's agent checks"),
     command(&["enable", "dynamic-cookie", "backend"], "<bk>", Admin, frontend::dynamic_cookie_missing, "use dynamic cookies in a backend"),
     command(&["enable", "frontend"], "<frontend>", Admin, frontend::enable, "accept connections again"),
@@ -75,10 +83,13 @@ const COMMANDS: &[Command] = &[
     command(&["get", "map"], "<map> <value>", User, patterns::get_map, "show which entry a value finds"),
     command(&["get", "var"], "<name>", Operator, process::get_var, "show a variable of the process"),
     command(&["get", "weight"], "<bk>/<srv>", User, server::get_weight, "show a server's weight"),
+    command(&["new", "ssl", "ca-file"], "<cafile>", Admin, trust::new_ca, "create an empty file of authorities"),
+    command(&["new", "ssl", "crl-file"], "<crlfile>", Admin, trust::new_crl, "create an empty file of revocation lists"),
     command(&["new", "ssl", "cert"], "<certfile>", Admin, certificates::create, "create an empty certificate"),
     command(&["operator"], "", Operator, session::operator, "lower the rights of this connection to operator"),
     command(&["prepare", "acl"], "<acl>", User, patterns::prepare_acl, "begin a new version of an ACL file"),
     command(&["prepare", "map"], "<map>", User, patterns::prepare_map, "begin a new version of a map"),
+    command(&["publish", "backend"], "<bk>", Operator, frontend::publish, "let rules choose a backend"),
     command(&["set", "map"], "<map> [<key>|#<ref>] <value>", User, patterns::set_map, "change entries of a map"),
     command(&["set", "maxconn", "frontend"], "<frontend> <value>", Admin, limits::frontend, "change a frontend's maxconn"),
     command(&["set", "maxconn", "global"], "<value>", Admin, limits::global, "change the process's maxconn"),
@@ -86,7 +97,10 @@ const COMMANDS: &[Command] = &[
     command(&["set", "rate-limit"], "<setting> <value>", Admin, limits::rate, "change a limit per second"),
     command(&["set", "server"], "<bk>/<srv> [opts]", Admin, server::set, "change a server's state, weight or address"),
     command(&["set", "severity-output"], "[none|number|string]", User, session::severity_output, "show the severity of messages"),
+    command(&["set", "ssl", "ca-file"], "<cafile> <payload>", Admin, trust::set_ca, "change a file of authorities"),
+    command(&["set", "ssl", "crl-file"], "<crlfile> <payload>", Admin, trust::set_crl, "change a file of revocation lists"),
     command(&["set", "ssl", "cert"], "<certfile> <payload>", Admin, certificates::set, "change a certificate"),
+    command(&["set", "ssl", "ocsp-response"], "<response|payload>", Admin, ocsp::set, "change an OCSP response"),
     command(&["set", "table"], "<table> key <k> [data.* <v>]*", User, tables::set, "create or change an entry of a stick table"),
     command(&["set", "timeout"], "[cli] <delay>", User, session::timeout, "change how long this connection may be silent"),
     command(&["set", "var"], "<name> [expr|fmt] <value>", Operator, process::set_var, "set a variable of the process"),
@@ -109,8 +123,13 @@ const COMMANDS: &[Command] = &[
     command(&["show", "servers", "conn"], "[<backend>]", User, reports::server_connections, "show the servers' connections"),
     command(&["show", "servers", "state"], "[<backend>]", User, reports::server_states, "show the servers' states"),
     command(&["show", "sess"], "[<id>]", Operator, sessions::show, "list the sessions"),
+    command(&["show", "ssl", "ca-file"], "[<cafile>[:<index>]]", Operator, trust::show_ca, "list the files of authorities, or show one"),
+    command(&["show", "ssl", "crl-file"], "[<crlfile>[:<index>]]", Operator, trust::show_crl, "list the files of revocation lists, or show one"),
     command(&["show", "ssl", "cert"], "[<certfile>]", Operator, certificates::show, "list the certificates, or show one"),
+    command(&["show", "ssl", "ocsp-response"], "[[text|base64] <id|certfile>]", Operator, ocsp::show, "list the OCSP responses, or show one"),
+    command(&["show", "ssl", "ocsp-updates"], "", Operator, ocsp::show_updates, "show when OCSP responses are fetched"),
     command(&["show", "ssl", "crt-list"], "[-n] [<list>]", Operator, certificates::show_lists, "list the crt-lists, or the lines of one"),
+    command(&["show", "ssl", "sni"], "[-f <frontend>] [-A] [-t <offset>]", Operator, certificates::show_names, "list the names that clients can ask for"),
     command(&["show", "startup-logs"], "", User, process::nothing, "show what was said at start"),
     command(&["show", "stat"], "[desc|json|no-maint|typed|up]*", User, reports::statistics, "show the statistics"),
     command(&["show", "table"], "<table> [<filter>]*", User, tables::show, "list the stick tables"),
@@ -119,6 +138,8 @@ const COMMANDS: &[Command] = &[
     command(&["shutdown", "frontend"], "<frontend>", Admin, frontend::shutdown, "stop a frontend for good"),
     command(&["shutdown", "session"], "<id>", Admin, sessions::shutdown, "end a session"),
     command(&["shutdown", "sessions", "server"], "<bk>/<srv>", Admin, sessions::shutdown_on_server, "end the sessions on a server"),
+    command(&["unpublish", "backend"], "<bk>", Operator, frontend::unpublish, "let no rule of another proxy choose a backend"),
+    command(&["update", "ssl", "ocsp-response"], "<certfile>", Admin, ocsp::update, "fetch an OCSP response now"),
     command(&["user"], "", User, session::user, "lower the rights of this connection to user"),
     command(&["wait"], "<delay> [<condition>]", User, dynamic::wait, "wait, or until a condition holds"),
     command(&["help"], "[<command>]", User, help, "list the commands, or some of them"),

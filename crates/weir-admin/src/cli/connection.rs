@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_config::model::AdminLevel;
 use weir_net::Stream;
 use weir_proxy::{Shared, Terms};
 
@@ -24,26 +25,55 @@ pub(crate) async fn serve(
     mut stream: Stream,
     terms: Terms,
 ) {
-    let timeout = shared.config.global.stats_timeout.unwrap_or(DEFAULT_TIMEOUT);
+    let severity = terms.severity_output.as_deref().and_then(command::severity_named);
     let session = Session {
-        shared,
-        version,
-        versions,
-        level: terms.level,
-        mode: Mode::Single,
-        timed: false,
-        expert: false,
-        experimental: false,
-        severity: terms
-            .severity_output
-            .as_deref()
-            .and_then(command::severity_named)
-            .unwrap_or(SeverityOutput::None),
-        timeout,
+        severity: severity.unwrap_or(SeverityOutput::None),
+        ..session(shared, version, versions, terms.level)
     };
     // A client that is gone, or that was silent for too long, needs no answer.
     converse(session, &mut stream).await.ok();
     stream.shutdown_write().await.ok();
+}
+
+/// A client that has just connected.
+fn session(shared: Arc<Shared>, version: Arc<str>, versions: Arc<Versions>, level: AdminLevel) -> Session {
+    let timeout = shared.config.global.stats_timeout.unwrap_or(DEFAULT_TIMEOUT);
+    Session {
+        shared,
+        version,
+        versions,
+        level,
+        mode: Mode::Single,
+        timed: false,
+        expert: false,
+        experimental: false,
+        severity: SeverityOutput::None,
+        timeout,
+    }
+}
+
+/// What a client with all rights reads that sent these bytes and no more; commands that take time answer nothing.
+pub(crate) fn answers(
+    shared: Arc<Shared>,
+    version: Arc<str>,
+    versions: Arc<Versions>,
+    received: &[u8],
+) -> String {
+    let mut input = Input::new(shared.config.global.tune.cli_max_payload_size);
+    let mut session = session(shared, version, versions, AdminLevel::Admin);
+    input.push(received);
+    let mut text = String::new();
+    while let Some(line) = input.next(true) {
+        let commands = match line {
+            Ok(commands) => commands,
+            Err(too_much) => return text + &session.render(&Answer::error(too_much.text())),
+        };
+        for command in commands {
+            let answer = command::run(&mut session, &command);
+            text.push_str(&session.render(&answer));
+        }
+    }
+    text
 }
 
 async fn converse(mut session: Session, stream: &mut Stream) -> io::Result<()> {

@@ -53,6 +53,25 @@ pub(crate) fn shutdown(session: &mut Session, request: &Request) -> Answer {
     }
 }
 
+/// `publish backend <backend>`
+pub(crate) fn publish(session: &mut Session, request: &Request) -> Answer {
+    set_published(&session.shared, request.word(2), true)
+}
+
+/// `unpublish backend <backend>`
+pub(crate) fn unpublish(session: &mut Session, request: &Request) -> Answer {
+    set_published(&session.shared, request.word(2), false)
+}
+
+fn set_published(shared: &Shared, name: &str, published: bool) -> Answer {
+    if name.is_empty() {
+        return Answer::error("A backend name is expected.");
+    }
+    let Some(index) = shared.proxy_index(name, true) else { return Answer::error("No such backend.") };
+    shared.proxies[index].published.store(published, Relaxed);
+    Answer::Done
+}
+
 /// `enable|disable dynamic-cookie`, `set dynamic-cookie-key`
 pub(crate) fn dynamic_cookie_missing(_: &mut Session, _: &Request) -> Answer {
     Answer::missing("dynamic cookies")

@@ -20,6 +20,8 @@ mod frontend;
 
 mod limits;
 
+mod ocsp;
+
 mod patterns;
 
 mod process;
@@ -36,10 +38,12 @@ mod sessions;
 
 mod tables;
 
+mod trust;
+
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use connection::serve;
+pub(crate) use connection::{answers, serve};
 pub(crate) use patterns::Versions;
 
 use std::pin::Pin;

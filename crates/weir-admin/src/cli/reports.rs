@@ -36,6 +36,11 @@ pub(crate) fn info(session: &mut Session, request: &Request) -> Answer {
     Answer::Data(report::process(&about, style(&request.words)))
 }
 
+/// `dump stats-file`
+pub(crate) fn stats_file(session: &mut Session, _: &Request) -> Answer {
+    Answer::Data(weir_proxy::stats_file::dump(&session.shared))
+}
+
 /// `show stat [domain proxy] [<iid>|<proxy> <type> <sid>] [words]`
 pub(crate) fn statistics(session: &mut Session, request: &Request) -> Answer {
     let mut words = &request.words[2..];

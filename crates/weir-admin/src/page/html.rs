@@ -53,6 +53,30 @@ const COLUMNS: &[Column] = &[
     column("Down for", "time spent down", false, |f| f.duration("downtime")),
 ];
 
+/// `show-modules`: columns at the end of a line, whose figures are their tooltips.
+const MODULES: &[(&str, &[&str])] = &[
+    ("HTTP/1", &["h1sess", "h1req"]),
+    ("HTTP/2", &["h2sess", "h2req"]),
+    ("Cache", &["cache_lookups", "cache_hits"]),
+    ("Compression", &["comp_rsp", "comp_in", "comp_out", "comp_byp"]),
+    ("Connections", &["connect", "reuse", "srv_icur", "used_conn_cur"]),
+];
+
+/// A module's first figure, with all of them as its tooltip; nothing where it has none.
+fn module(figures: &Figures, (title, names): &(&str, &[&str]), out: &mut String) {
+    let shown: Vec<String> = names.iter().map(|name| figures.number(name)).collect();
+    let tooltip: Vec<String> = names
+        .iter()
+        .zip(&shown)
+        .filter(|(_, number)| !number.is_empty())
+        .map(|(name, number)| format!("{name}: {number}"))
+        .collect();
+    let first = shown.first().map_or("", String::as_str);
+    // Writing to memory cannot fail.
+    write!(out, "<td data-label=\"{title}\" title=\"{}\">{first}</td>", escape(&tooltip.join(", ")))
+        .unwrap_or_default();
+}
+
 /// The figures of one line, by name.
 struct Figures {
     kind: Kind,
@@ -350,6 +374,10 @@ fn proxy(view: &View<'_>, group: &[Object<'_>], out: &mut String) {
     for column in &columns {
         write!(out, "<th title=\"{}\">{}</th>", column.hint, column.title).unwrap_or_default();
     }
+    let modules = if view.stats.show_modules { MODULES } else { &[] };
+    for (title, _) in modules {
+        write!(out, "<th title=\"statistics of a module\">{title}</th>").unwrap_or_default();
+    }
     out.push_str("</tr></thead>\n<tbody>\n");
     for (object, figures) in &lines {
         line(view, object, figures, &columns, changeable, out);
@@ -431,6 +459,9 @@ fn line(
         let class = if zero { " class=\"zero\"" } else { "" };
         write!(out, "<td data-label=\"{}\"{class}>{shown}</td>", column.title).unwrap_or_default();
     }
+    if view.stats.show_modules {
+        MODULES.iter().for_each(|of| module(figures, of, out));
+    }
     out.push_str("</tr>\n");
 }
 
@@ -485,7 +516,8 @@ mod tests {
     #[test]
     fn a_page_shows_every_line() {
         let shared = crate::cli::tests::shared();
-        let stats = weir_config::model::Stats { uri: b"/s?x".to_vec(), ..Default::default() };
+        let stats =
+            weir_config::model::Stats { uri: b"/s?x".to_vec(), show_modules: true, ..Default::default() };
         let query = Query { outcome: Some(Outcome::Done), ..Query::default() };
         let view = View {
             shared: &shared,
@@ -504,6 +536,8 @@ mod tests {
             "<input type=\"hidden\" name=\"b\" value=\"#3\">",
             "<tr class=\"server maint\">",
             "The change was made.",
+            "<th title=\"statistics of a module\">HTTP/2</th>",
+            "<td data-label=\"Cache\" title=\"cache_lookups: 0, cache_hits: 0\">0</td>",
             "<form method=\"get\" action=\"/s\">\n<input type=\"hidden\" name=\"x\">",
         ] {
             assert!(page.contains(part), "{part}\n{page}");

@@ -3,7 +3,7 @@
 use weir_rules::{Diagnostic, Expr, LogFormat, Place, Word};
 
 use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
-use crate::keywords::{How, Keyword, Places, keyword};
+use crate::keywords::{self, How, Keyword, Places, keyword};
 use crate::model::{CheckPayload, Expect, HttpCheck, OtherCheck, StringMatch, TcpCheckStep};
 use crate::proxy::{ProxyDraft, parenthesised};
 use crate::server::{parse_address, protocol};
@@ -166,12 +166,12 @@ pub(crate) fn finish(d: &mut ProxyDraft<'_>) {
     let (mut http, mut tcp) = (draft.http, draft.tcp);
     match draft.kind {
         Kind::Connect => {}
-        Kind::Other(check) => d.proxy.other_check = Some(check),
+        Kind::Other(check) => d.proxy.checks.other_check = Some(check),
         Kind::Tcp => {
             if !tcp.steps.is_empty() && !tcp.starts_with_connect() {
                 tcp.steps.insert(tcp.first(), Step::Done(default_connect()));
             }
-            d.proxy.tcpchk = Some(tcp.finish());
+            d.proxy.checks.tcpchk = Some(tcp.finish());
         }
         Kind::Http => {
             if !http.starts_with_connect() {
@@ -182,7 +182,7 @@ pub(crate) fn finish(d: &mut ProxyDraft<'_>) {
                 http.steps.push(Step::Done(expect_step(Expect::Status(vec![(200, 399)]), false)));
             }
             let (disable_on_404, send_state) = (draft.disable_on_404, draft.send_state);
-            d.proxy.httpchk = Some(HttpCheck { steps: http.finish(), disable_on_404, send_state });
+            d.proxy.checks.httpchk = Some(HttpCheck { steps: http.finish(), disable_on_404, send_state });
         }
     }
 }
@@ -693,8 +693,46 @@ const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, h
     keyword(name, Places::BACK, arguments, doc, how)
 }
 
+/// A step of a script, which may stand in a `healthcheck` section too.
+const fn step(name: &'static str, arguments: &'static str, doc: &'static str, how: How) -> Keyword {
+    keyword(name, Places::BACK.or(Places::HEALTHCHECK), arguments, doc, how)
+}
+
+/// Checks that `type` can name.
+const TYPES: &[&str] = &[
+    "tcp-check",
+    "httpchk",
+    "ssl-hello-chk",
+    "smtpchk",
+    "pgsql-check",
+    "redis-check",
+    "mysql-check",
+    "ldap-check",
+    "spop-check",
+];
+
+/// `type TYPE ...` stands for the option of the same name.
+fn section_type(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let word = a.need("a type such as httpchk")?;
+    let Some(name) = TYPES.iter().find(|name| *word == **name) else {
+        return Err(vec![Diagnostic::unknown("type", word, TYPES.iter().copied())]);
+    };
+    let name = format!("option {name}");
+    let keyword = keywords::named(&name).iter().find(|keyword| keyword.places.meets(Places::BACKEND));
+    let words: Vec<Word> = std::iter::once(word).chain(a.rest()).cloned().collect();
+    match keyword.map(|keyword| (keyword, &keyword.how)) {
+        Some((keyword, How::Proxy(parse))) => {
+            d.typed = true;
+            parse(d, &mut Args::new(&words, keyword.name, 1, Prefix::None))
+        }
+        Some((keyword, _)) => keyword.refused(word.pos),
+        None => fail(word.pos, format!("'{name}' is not implemented yet")),
+    }
+}
+
 /// Keywords of health checks.
 pub(crate) const KEYWORDS: &[Keyword] = &[
+    keyword("type", Places::HEALTHCHECK, "<type> [<word>...]", "Kind of check", How::Proxy(section_type)),
     entry(
         "external-check command",
         "<command>",
@@ -713,14 +751,14 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             a.end()
         }),
     ),
-    entry("http-check comment", "<text>", "Describes the next step", How::Proxy(comment)),
-    entry(
+    step("http-check comment", "<text>", "Describes the next step", How::Proxy(comment)),
+    step(
         "http-check connect",
         "[default] [port <port>] [addr <ip>] [ssl] ...",
         "A step: connects",
         How::Proxy(connect),
     ),
-    entry(
+    step(
         "http-check disable-on-404",
         "",
         "A 404 drains the server",
@@ -729,19 +767,19 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             a.end()
         }),
     ),
-    entry(
+    step(
         "http-check expect",
         "[!] <match> <pattern> ...",
         "A step: what the response must be",
         How::Proxy(expect),
     ),
-    entry(
+    step(
         "http-check send",
         "[meth <m>] [uri <u>] [ver <v>] [hdr <name> <fmt>]... [body <b>]",
         "A step: sends a request",
         How::Proxy(http_send),
     ),
-    entry(
+    step(
         "http-check send-state",
         "",
         "Tells the server its state",
@@ -750,19 +788,19 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             a.end()
         }),
     ),
-    entry(
+    step(
         "http-check set-var",
         "<expr>",
         "A step: sets a variable: set-var(<name>) <expr>",
         How::Proxy(variable),
     ),
-    entry(
+    step(
         "http-check set-var-fmt",
         "<fmt>",
         "A step: sets a variable: set-var-fmt(<name>) <fmt>",
         How::Proxy(variable),
     ),
-    entry("http-check unset-var", "", "A step: removes a variable: unset-var(<name>)", How::Proxy(variable)),
+    step("http-check unset-var", "", "A step: removes a variable: unset-var(<name>)", How::Proxy(variable)),
     entry("option external-check", "", "Checks by an external program", How::Proxy(external)).negatable(),
     entry(
         "option httpchk",
@@ -793,39 +831,39 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     )
     .negatable(),
     entry("option tcp-check", "", "Checks by a script", How::Proxy(tcp_check)).negatable(),
-    entry("tcp-check comment", "<text>", "Describes the next step", How::Proxy(comment)),
-    entry(
+    step("tcp-check comment", "<text>", "Describes the next step", How::Proxy(comment)),
+    step(
         "tcp-check connect",
         "[default] [port <port>] [addr <ip>] [ssl] ...",
         "A step: connects",
         How::Proxy(connect),
     ),
-    entry(
+    step(
         "tcp-check expect",
         "[!] <match> <pattern> ...",
         "A step: what the answer must be",
         How::Proxy(expect),
     ),
-    entry("tcp-check send", "<data> [comment <text>]", "A step: sends a text", How::Proxy(tcp_send)),
-    entry("tcp-check send-lf", "<fmt> [comment <text>]", "A step: sends a log format", How::Proxy(tcp_send)),
-    entry("tcp-check send-binary", "<hex> [comment <text>]", "A step: sends bytes", How::Proxy(tcp_send)),
-    entry(
+    step("tcp-check send", "<data> [comment <text>]", "A step: sends a text", How::Proxy(tcp_send)),
+    step("tcp-check send-lf", "<fmt> [comment <text>]", "A step: sends a log format", How::Proxy(tcp_send)),
+    step("tcp-check send-binary", "<hex> [comment <text>]", "A step: sends bytes", How::Proxy(tcp_send)),
+    step(
         "tcp-check send-binary-lf",
         "<fmt> [comment <text>]",
         "A step: sends bytes from a log format",
         How::Proxy(tcp_send),
     ),
-    entry(
+    step(
         "tcp-check set-var",
         "<expr>",
         "A step: sets a variable: set-var(<name>) <expr>",
         How::Proxy(variable),
     ),
-    entry(
+    step(
         "tcp-check set-var-fmt",
         "<fmt>",
         "A step: sets a variable: set-var-fmt(<name>) <fmt>",
         How::Proxy(variable),
     ),
-    entry("tcp-check unset-var", "", "A step: removes a variable: unset-var(<name>)", How::Proxy(variable)),
+    step("tcp-check unset-var", "", "A step: removes a variable: unset-var(<name>)", How::Proxy(variable)),
 ];

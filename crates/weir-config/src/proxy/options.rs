@@ -363,7 +363,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         FRONT,
         "",
         "Uses Proxy-Connection instead of Connection",
-        How::NotYet,
+        How::Proxy(|d, a| set(d, a, |o| &mut o.http_use_proxy_header)),
     ),
     entry(
         "option http_proxy",
@@ -393,7 +393,13 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Does not close idle clients at once when stopping",
         How::NoEffect("idle clients are always told with their next response, within the grace time"),
     ),
-    entry("option independent-streams", ALL, "", "A timeout for each direction", How::NotYet),
+    entry(
+        "option independent-streams",
+        ALL,
+        "",
+        "Data sent to a side does not refresh its timeout",
+        How::Proxy(|d, a| set(d, a, |o| &mut o.independent_streams)),
+    ),
     entry(
         "option nolinger",
         ALL,

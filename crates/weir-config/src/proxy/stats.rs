@@ -180,7 +180,17 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             })
         }),
     ),
-    entry("stats show-modules", "", "Shows statistics of modules", How::NotYet),
+    entry(
+        "stats show-modules",
+        "",
+        "Shows statistics of modules",
+        How::Proxy(|d, a| {
+            set(d, a, |s, _| {
+                s.show_modules = true;
+                Ok(())
+            })
+        }),
+    ),
     entry(
         "stats show-node",
         "[<name>]",

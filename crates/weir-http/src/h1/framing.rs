@@ -54,9 +54,11 @@ enum Coding {
 }
 
 /// Reads all fields that decide about framing and connection, and drops the lines that say it twice.
+/// `persistence` is Connection, or Proxy-Connection in its place.
 pub(super) fn signals(
     fields: &mut Fields,
     version: Version,
+    persistence: FieldName,
     options: &ParseOptions,
 ) -> Result<Signals, Kind> {
     let mut signals = Signals::default();
@@ -72,7 +74,12 @@ pub(super) fn signals(
                 }
             }
             FieldName::TransferEncoding => transfer_encoding(&mut signals, fields.value(at), options)?,
-            FieldName::Connection => connection(&mut signals, fields.value(at)),
+            FieldName::Connection => {
+                connection(&mut signals, fields.value(at), persistence == FieldName::Connection);
+            }
+            FieldName::ProxyConnection if persistence == FieldName::ProxyConnection => {
+                connection(&mut signals, fields.value(at), true);
+            }
             FieldName::Upgrade => upgrade(&mut signals, fields.value(at)),
             FieldName::SecWebSocketKey | FieldName::SecWebSocketAccept => {
                 signals.websocket_key |= !fields.value(at).is_empty();
@@ -152,12 +159,13 @@ fn transfer_encoding(signals: &mut Signals, value: &[u8], options: &ParseOptions
     Ok(())
 }
 
-fn connection(signals: &mut Signals, value: &[u8]) {
+/// Reads Connection, or the field that says in its place whether the connection lives on.
+fn connection(signals: &mut Signals, value: &[u8], persistence: bool) {
     for option in scan::elements(value) {
         match option.len() {
-            5 => signals.close |= option.eq_ignore_ascii_case(b"close"),
+            5 => signals.close |= persistence && option.eq_ignore_ascii_case(b"close"),
             7 => signals.connection_upgrade |= option.eq_ignore_ascii_case(b"upgrade"),
-            10 => signals.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive"),
+            10 => signals.keep_alive |= persistence && option.eq_ignore_ascii_case(b"keep-alive"),
             _ => {}
         }
     }

@@ -110,7 +110,9 @@ fn request_head(bytes: &[u8], request: &mut Request, options: &ParseOptions) -> 
     request.uri = Span::new(line.target.0 - base, line.target.1 - base);
     request.version = line.version;
 
-    let mut signals = signals(&mut request.fields, line.version, options).map_err(refused)?;
+    request.proxied = options.use_proxy_connection && !matches!(bytes[line.target.0], b'/' | b'*');
+    let persistence = persistence(request.proxied);
+    let mut signals = signals(&mut request.fields, line.version, persistence, options).map_err(refused)?;
     check_target(request, &mut signals, options).map_err(refused)?;
     check_payload(request, &signals, options).map_err(refused)?;
     take_upgrade(request, &mut signals, options).map_err(refused)?;
@@ -124,6 +126,11 @@ fn request_head(bytes: &[u8], request: &mut Request, options: &ParseOptions) -> 
         insecure_framing: signals.insecure,
         tolerated: tolerated(line.tolerated, &section, &signals, Fault::Client),
     })
+}
+
+/// The field that says whether the connection lives on.
+fn persistence(proxied: bool) -> FieldName {
+    if proxied { FieldName::ProxyConnection } else { FieldName::Connection }
 }
 
 /// RFC 9112 section 2.2: empty lines before a start line are skipped.
@@ -318,7 +325,8 @@ fn response_head(
     response.reason = Span::new(line.reason.0 - base, line.reason.1 - base);
     response.version = line.version;
 
-    let mut signals = signals(&mut response.fields, line.version, options).map_err(refused)?;
+    let persistence = persistence(options.use_proxy_connection);
+    let mut signals = signals(&mut response.fields, line.version, persistence, options).map_err(refused)?;
     if line.status == 101 && signals.upgrade && signals.websocket && !signals.websocket_key {
         // RFC 6455 section 4.2.2: a WebSocket server must prove that it read the key.
         if !options.accept_unsafe {

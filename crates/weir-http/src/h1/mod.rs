@@ -42,6 +42,9 @@ pub struct ParseOptions {
     pub accept_payload_with_any_method: bool,
     /// `h1-do-not-close-on-insecure-transfer-encoding`.
     pub keep_insecure_transfer_encoding: bool,
+    /// `option http-use-proxy-header`: Proxy-Connection stands for Connection in requests whose target begins with
+    /// neither '/' nor '*', and in the responses to them.
+    pub use_proxy_connection: bool,
 }
 
 impl Default for ParseOptions {
@@ -52,6 +55,7 @@ impl Default for ParseOptions {
             accept_unsafe: false,
             accept_payload_with_any_method: false,
             keep_insecure_transfer_encoding: false,
+            use_proxy_connection: false,
         }
     }
 }

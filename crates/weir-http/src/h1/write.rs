@@ -25,6 +25,8 @@ pub struct WriteOptions<'a> {
     pub framing: Framing,
     /// What to say about the connection.
     pub connection: Connection,
+    /// Say it with Proxy-Connection (`option http-use-proxy-header`).
+    pub proxied: bool,
     /// Pass Upgrade on, with `connection: upgrade`.
     pub upgrade: bool,
     /// `h1-case-adjust`, when the proxy has it on for this side.
@@ -190,7 +192,8 @@ fn write_connection(options: WriteOptions<'_>, upgrade: bool, out: &mut Vec<u8>)
         Connection::Close => Some(b"close"),
     };
     if let Some(value) = value {
-        write_field(b"connection", value, out, options.case);
+        let name: &[u8] = if options.proxied && !upgrade { b"proxy-connection" } else { b"connection" };
+        write_field(name, value, out, options.case);
     }
     out.extend_from_slice(b"\r\n");
 }

@@ -9,7 +9,7 @@ pub(super) const HEADER_LEN: usize = 9;
 pub(super) const FLAGS_AT: usize = 4;
 
 /// The client's connection preface (RFC 9113 section 3.4).
-pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The smallest allowed SETTINGS_MAX_FRAME_SIZE, and its value before the peer's SETTINGS.
 pub(super) const MIN_MAX_FRAME_SIZE: usize = 16_384;

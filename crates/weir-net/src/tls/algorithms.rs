@@ -5,7 +5,7 @@
 
 use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
-use rustls::{CipherSuite, NamedGroup, SupportedCipherSuite, SupportedProtocolVersion};
+use rustls::{CipherSuite, NamedGroup, SignatureScheme, SupportedCipherSuite, SupportedProtocolVersion};
 
 /// A cipher suite, its names and the classes OpenSSL's cipher strings know it by.
 struct Suite {
@@ -123,6 +123,45 @@ static GROUPS: &[(&[&str], &dyn SupportedKxGroup)] = &[
 static DEFAULT_GROUPS: &[&dyn SupportedKxGroup] =
     &[kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1];
 
+/// Signatures of handshakes and their names: the standard's and OpenSSL's.
+static SCHEMES: &[(SignatureScheme, &[&str])] = &[
+    (SignatureScheme::ED25519, &["ed25519"]),
+    (SignatureScheme::ECDSA_NISTP256_SHA256, &["ecdsa_secp256r1_sha256", "ECDSA+SHA256"]),
+    (SignatureScheme::ECDSA_NISTP384_SHA384, &["ecdsa_secp384r1_sha384", "ECDSA+SHA384"]),
+    (SignatureScheme::ECDSA_NISTP521_SHA512, &["ecdsa_secp521r1_sha512", "ECDSA+SHA512"]),
+    (SignatureScheme::RSA_PSS_SHA256, &["rsa_pss_rsae_sha256", "RSA-PSS+SHA256", "PSS+SHA256"]),
+    (SignatureScheme::RSA_PSS_SHA384, &["rsa_pss_rsae_sha384", "RSA-PSS+SHA384", "PSS+SHA384"]),
+    (SignatureScheme::RSA_PSS_SHA512, &["rsa_pss_rsae_sha512", "RSA-PSS+SHA512", "PSS+SHA512"]),
+    (SignatureScheme::RSA_PKCS1_SHA256, &["rsa_pkcs1_sha256", "RSA+SHA256"]),
+    (SignatureScheme::RSA_PKCS1_SHA384, &["rsa_pkcs1_sha384", "RSA+SHA384"]),
+    (SignatureScheme::RSA_PKCS1_SHA512, &["rsa_pkcs1_sha512", "RSA+SHA512"]),
+];
+
+/// Signatures that OpenSSL knows and this does not: weak, or of keys that are not supported.
+static UNSUPPORTED_SCHEMES: &[&str] = &[
+    "ed448",
+    "rsa_pss_pss_sha256",
+    "rsa_pss_pss_sha384",
+    "rsa_pss_pss_sha512",
+    "rsa_pkcs1_sha1",
+    "ecdsa_sha1",
+    "RSA+SHA1",
+    "RSA+SHA224",
+    "ECDSA+SHA1",
+    "ECDSA+SHA224",
+    "DSA+SHA1",
+    "DSA+SHA224",
+    "DSA+SHA256",
+    "DSA+SHA384",
+    "DSA+SHA512",
+    "ecdsa_brainpoolP256r1tls13_sha256",
+    "ecdsa_brainpoolP384r1tls13_sha384",
+    "ecdsa_brainpoolP512r1tls13_sha512",
+    "mldsa44",
+    "mldsa65",
+    "mldsa87",
+];
+
 /// OpenSSL's name of a suite.
 pub(crate) fn suite_name(suite: CipherSuite) -> &'static str {
     SUITES.iter().find(|known| known.suite.suite() == suite).map_or("UNKNOWN", |known| known.openssl)
@@ -151,6 +190,10 @@ pub struct Algorithms {
     pub ciphersuites: Option<String>,
     /// Groups for the key exchange (`curves`, `ecdhe`).
     pub curves: Option<String>,
+    /// Signatures of handshakes (`sigalgs`).
+    pub sigalgs: Option<String>,
+    /// Those of the client's certificate (`client-sigalgs`).
+    pub client_sigalgs: Option<String>,
     /// The lowest version (`ssl-min-ver`).
     pub min_version: Version,
     /// The highest version (`ssl-max-ver`).
@@ -200,22 +243,23 @@ impl Algorithms {
         if matches!(self.min_version, Version::Ssl3 | Version::Tls10 | Version::Tls11) {
             warnings.push("versions below TLSv1.2 are not supported: TLSv1.2 is the lowest".to_owned());
         }
-        let wanted = |version: Version| {
-            version >= self.min_version
-                && (self.max_version == Version::Unset || version <= self.max_version)
-                && !self.without.contains(&version)
-        };
         let mut versions = Vec::new();
-        if wanted(Version::Tls13) {
+        if self.allows(Version::Tls13) {
             versions.push(&rustls::version::TLS13);
         }
-        if wanted(Version::Tls12) {
+        if self.allows(Version::Tls12) {
             versions.push(&rustls::version::TLS12);
         }
         if versions.is_empty() {
             return Err("no TLS version is left: only TLSv1.2 and TLSv1.3 are supported".to_owned());
         }
         Ok(versions)
+    }
+
+    fn allows(&self, version: Version) -> bool {
+        version >= self.min_version
+            && (self.max_version == Version::Unset || version <= self.max_version)
+            && !self.without.contains(&version)
     }
 
     /// The algorithms to use, and what was asked for in vain.
@@ -229,6 +273,10 @@ impl Algorithms {
             Some(list) => select("ciphers", list, false, warnings)?,
             None => SUITES.iter().filter(|suite| !suite.is_tls13()).map(|suite| suite.suite).collect(),
         });
+        // Those of other versions would be offered all the same, and a server would choose its key by them.
+        suites.retain(|suite| {
+            self.allows(if suite.tls13().is_some() { Version::Tls13 } else { Version::Tls12 })
+        });
         provider.cipher_suites = suites;
         provider.kx_groups = match &self.curves {
             Some(list) => select_groups(list, warnings)?,
@@ -236,6 +284,64 @@ impl Algorithms {
         };
         Ok(provider)
     }
+}
+
+impl Algorithms {
+    /// The signatures to make or accept, the preferred first; none for all (`sigalgs`).
+    pub(crate) fn schemes(&self, warnings: &mut Vec<String>) -> Result<Option<Vec<SignatureScheme>>, String> {
+        self.sigalgs.as_deref().map(|list| select_schemes("sigalgs", list, warnings)).transpose()
+    }
+
+    /// The same for the client's certificate (`client-sigalgs`).
+    pub(crate) fn client_schemes(
+        &self,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Vec<SignatureScheme>>, String> {
+        let list = self.client_sigalgs.as_deref();
+        list.map(|list| select_schemes("client-sigalgs", list, warnings)).transpose()
+    }
+}
+
+/// Reads a list of signature algorithms: schemes of TLS 1.3, or key and digest joined by `+`.
+fn select_schemes(
+    keyword: &str,
+    list: &str,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<SignatureScheme>, String> {
+    let mut selected = Vec::new();
+    let mut unsupported = Vec::new();
+    // OpenSSL 3.3 also has '?' before algorithms that need not be known.
+    let names = list.split(':').filter(|name| !name.is_empty());
+    for (name, optional) in names.map(|name| (name.trim_start_matches('?'), name.starts_with('?'))) {
+        let is_named = |known: &str| known.eq_ignore_ascii_case(name);
+        match SCHEMES.iter().find(|(_, names)| names.iter().any(|known| is_named(known))) {
+            Some((scheme, _)) if selected.contains(scheme) => {}
+            Some((scheme, _)) => selected.push(*scheme),
+            None if optional || UNSUPPORTED_SCHEMES.iter().any(|known| is_named(known)) => {
+                unsupported.push(name);
+            }
+            None => {
+                return Err(format!(
+                    "'{keyword} {list}': '{name}' is no signature algorithm; supported are {}",
+                    supported_schemes()
+                ));
+            }
+        }
+    }
+    if selected.is_empty() {
+        return Err(format!(
+            "'{keyword} {list}' leaves no supported signature algorithm; supported are {}",
+            supported_schemes()
+        ));
+    }
+    if !unsupported.is_empty() {
+        warnings.push(format!("'{keyword}': not supported and skipped: {}", unsupported.join(":")));
+    }
+    Ok(selected)
+}
+
+fn supported_schemes() -> String {
+    SCHEMES.iter().filter_map(|(_, names)| names.first().copied()).collect::<Vec<_>>().join(":")
 }
 
 /// Reads an OpenSSL cipher string (`man 1 ciphers`).
@@ -349,6 +455,27 @@ mod tests {
         assert!(error.contains("supported are ECDHE-ECDSA-AES128-GCM-SHA256:"), "{error}");
         let suites = select("ciphersuites", "TLS_AES_128_GCM_SHA256", true, &mut Vec::new()).unwrap();
         assert_eq!(names(&suites), ["TLS_AES_128_GCM_SHA256"]);
+    }
+
+    #[test]
+    fn signature_schemes() {
+        let check = |list: &str, expected: Result<&[SignatureScheme], &str>, warned: usize| {
+            let mut warnings = Vec::new();
+            let schemes = select_schemes("sigalgs", list, &mut warnings);
+            match expected {
+                Ok(expected) => assert_eq!(schemes.as_deref(), Ok(expected), "{list}"),
+                Err(part) => assert!(schemes.clone().unwrap_err().contains(part), "{schemes:?}"),
+            }
+            assert_eq!(warnings.len(), warned, "{list}: {warnings:?}");
+        };
+        use SignatureScheme as S;
+        check("ECDSA+SHA256:ed25519", Ok(&[S::ECDSA_NISTP256_SHA256, S::ED25519]), 0);
+        check("rsa_pss_rsae_sha256:RSA-PSS+SHA256", Ok(&[S::RSA_PSS_SHA256]), 0);
+        check("RSA+SHA1:RSA+SHA256", Ok(&[S::RSA_PKCS1_SHA256]), 1);
+        check("?new:RSA+SHA256", Ok(&[S::RSA_PKCS1_SHA256]), 1);
+        check("RSA+SHA1", Err("leaves no supported signature algorithm"), 0);
+        check("RSA+SHA256:RSA+MD17", Err("'RSA+MD17' is no signature algorithm"), 0);
+        check("", Err("leaves no"), 0);
     }
 
     #[test]

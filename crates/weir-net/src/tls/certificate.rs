@@ -6,16 +6,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::sign::CertifiedKey;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime};
+use rustls::sign::{CertifiedKey, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
+use super::ocsp::{self, CertificateId, Response};
 use super::path;
+use super::trust_files::TrustFiles;
 
 /// Suffixes of the files of a bundle, one for each type of key.
 const BUNDLE_SUFFIXES: [&str; 3] = ["rsa", "ecdsa", "dsa"];
@@ -38,6 +40,8 @@ pub struct ExtraFiles {
     pub key: bool,
     /// `name.ocsp`.
     pub ocsp: bool,
+    /// `name.issuer`.
+    pub issuer: bool,
     /// `name.key` instead of `name.crt.key` for `name.crt` (`ssl-load-extra-del-ext`).
     pub replace_extension: bool,
     /// An authority that issued itself is not sent along (`ssl-skip-self-issued-ca`).
@@ -46,10 +50,16 @@ pub struct ExtraFiles {
 
 impl ExtraFiles {
     /// `ssl-load-extra-files all`, the default.
-    pub const ALL: Self =
-        Self { bundle: true, key: true, ocsp: true, replace_extension: false, skip_self_issued: false };
+    pub const ALL: Self = Self {
+        bundle: true,
+        key: true,
+        ocsp: true,
+        issuer: true,
+        replace_extension: false,
+        skip_self_issued: false,
+    };
     /// `ssl-load-extra-files none`.
-    pub const NONE: Self = Self { bundle: false, key: false, ocsp: false, ..Self::ALL };
+    pub const NONE: Self = Self { bundle: false, key: false, ocsp: false, issuer: false, ..Self::ALL };
 
     /// The name of a file that belongs to a certificate's.
     fn beside(&self, path: &Path, suffix: &str) -> PathBuf {
@@ -73,6 +83,8 @@ pub struct NamedFiles {
     pub key: Option<PathBuf>,
     /// The OCSP response to staple.
     pub ocsp: Option<PathBuf>,
+    /// The issuer's certificate, which the OCSP response is recognised by.
+    pub issuer: Option<PathBuf>,
 }
 
 /// Why certificates cannot be used.
@@ -102,11 +114,23 @@ impl std::error::Error for CertificateError {}
 pub struct Certificate {
     name: String,
     pub(crate) current: ArcSwap<Loaded>,
+    ocsp_update: OnceLock<bool>,
 }
 
 impl Certificate {
-    fn new(name: String, loaded: Loaded) -> Self {
-        Self { name, current: ArcSwap::from_pointee(loaded) }
+    pub(crate) fn new(name: String, loaded: Loaded) -> Self {
+        Self { name, current: ArcSwap::from_pointee(loaded), ocsp_update: OnceLock::new() }
+    }
+
+    /// Says whether its OCSP response is fetched, for lines that do not say it (`load ... ocsp-update`). Only the
+    /// first word on it counts.
+    pub fn declare_ocsp_update(&self, on: bool) {
+        self.ocsp_update.get_or_init(|| on);
+    }
+
+    /// What was declared.
+    pub fn declared_ocsp_update(&self) -> Option<bool> {
+        self.ocsp_update.get().copied()
     }
 
     /// The file's name as written in the configuration.
@@ -133,49 +157,186 @@ impl fmt::Debug for Certificate {
 }
 
 /// A certificate chain with its key, ready to use.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Loaded {
-    pub(crate) key: Arc<CertifiedKey>,
+    /// Without an OCSP response.
+    key: Arc<CertifiedKey>,
     names: Vec<String>,
+    /// The certificate of the issuer, when it is known.
+    issuer: Option<CertificateDer<'static>>,
+    ocsp: Ocsp,
+    /// What could not be used and is not needed.
+    remark: Option<String>,
+}
+
+/// What is known of a certificate's OCSP response.
+#[derive(Debug, Clone)]
+enum Ocsp {
+    /// Nobody asked for one.
+    Unused,
+    /// It is to be stapled when there will be one (an empty `.ocsp` file).
+    Awaited,
+    /// The key with the response, and when that expires, in seconds since 1970.
+    Stapled(Arc<CertifiedKey>, Option<i64>),
+}
+
+/// The contents of the files of one certificate.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Parts<'a> {
+    /// The certificate, those above it, and often its key (PEM).
+    pub pem: &'a [u8],
+    /// The key, when it is in a file of its own (PEM).
+    pub key: Option<&'a [u8]>,
+    /// The OCSP response (DER); empty when one is expected later.
+    pub ocsp: Option<&'a [u8]>,
+    /// The issuer's certificate (PEM).
+    pub issuer: Option<&'a [u8]>,
 }
 
 impl Loaded {
-    /// Reads certificate chain and private key from PEM text; the key may be in text of its own.
+    /// Reads certificate chain and private key from PEM text.
+    pub fn from_pem(pem: &[u8]) -> Result<Self, String> {
+        Self::new(&Parts { pem, ..Parts::default() }, &[])
+    }
+
+    /// Reads the files of a certificate. Where no issuer is sent along, `chains` may have one
+    /// (`issuers-chain-path`).
     ///
     /// The first certificate is the one for the key, as in HAProxy; those behind it are sent along.
-    pub fn from_pem(pem: &[u8], key_pem: Option<&[u8]>, ocsp: Option<Vec<u8>>) -> Result<Self, String> {
-        let chain = read_certificates(pem)?;
+    pub fn new(parts: &Parts<'_>, chains: &[IssuerChain]) -> Result<Self, String> {
+        let chain = read_certificates(parts.pem)?;
+        if chain.is_empty() {
+            return Err("there is no certificate in it".to_owned());
+        }
+        let key = private_key(parts.key.unwrap_or(parts.pem))?;
+        let issuers = parts.issuer.map(read_certificates).transpose()?.unwrap_or_default();
+        Self::assemble(chain, key, &issuers, chains)?.with_ocsp_file(parts.ocsp)
+    }
+
+    /// The same with some parts replaced; empty ones stay as they are (`set ssl cert`).
+    pub fn replaced(&self, parts: &Parts<'_>, chains: &[IssuerChain]) -> Result<Self, String> {
+        let chain = match parts.pem {
+            [] => self.chain().to_vec(),
+            pem => read_certificates(pem)?,
+        };
+        let key = match parts.key.or_else(|| Some(parts.pem).filter(|pem| contains_key(pem))) {
+            Some(pem) => private_key(pem)?,
+            None => Arc::clone(&self.key.key),
+        };
+        let issuers = match parts.issuer {
+            Some(pem) => read_certificates(pem)?,
+            None => self.issuer.iter().cloned().collect(),
+        };
+        let new = Self::assemble(chain, key, &issuers, chains)?;
+        if parts.ocsp.is_some() || !self.uses_ocsp() {
+            return new.with_ocsp_file(parts.ocsp);
+        }
+        // The response in use stays, if it is about the certificate still.
+        let stays = self.ocsp_response().and_then(|response| new.with_ocsp(response).ok());
+        Ok(stays.unwrap_or(Self { ocsp: Ocsp::Awaited, ..new }))
+    }
+
+    /// A chain with its key; the issuer may be beside it or in `chains`.
+    pub(crate) fn assemble(
+        mut chain: Vec<CertificateDer<'static>>,
+        key: Arc<dyn SigningKey>,
+        issuers: &[CertificateDer<'static>],
+        chains: &[IssuerChain],
+    ) -> Result<Self, String> {
         let Some(first) = chain.first() else { return Err("there is no certificate in it".to_owned()) };
         let names = names_of(first)?;
-        let key = PrivateKeyDer::from_pem_slice(key_pem.unwrap_or(pem)).map_err(|error| match error {
-            rustls::pki_types::pem::Error::NoItemsFound if is_encrypted(key_pem.unwrap_or(pem)) => {
-                "the private key is encrypted, which is not supported".to_owned()
-            }
-            rustls::pki_types::pem::Error::NoItemsFound => NO_KEY.to_owned(),
-            other => format!("the private key cannot be read: {other}"),
-        })?;
-        let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&key)
-            .map_err(|error| format!("the private key cannot be used: {error}"))?;
-        let mut certified = CertifiedKey::new(chain, key);
+        let is_above = |issuer: &&CertificateDer<'static>| path::names_issuer(first, issuer);
+        let above = chains.iter().find(|above| above.first().is_some_and(|first| is_above(&first)));
+        let issuer =
+            chain.iter().skip(1).chain(issuers).chain(above.into_iter().flatten()).find(is_above).cloned();
+        if let (1, Some(above)) = (chain.len(), above) {
+            chain.extend_from_slice(above);
+        }
+        let certified = CertifiedKey::new(chain, key);
         // Not by `CertifiedKey::keys_match`, which does not read certificates of version 1.
         let public_key = certified.key.public_key();
         let own_key = certified.cert.first().and_then(|first| path::public_key(first));
         if public_key.is_some_and(|key| Some(key.as_ref()) != own_key) {
             return Err("the private key does not belong to the certificate".to_owned());
         }
-        certified.ocsp = ocsp.filter(|response| !response.is_empty());
-        Ok(Self { key: Arc::new(certified), names })
+        Ok(Self { key: Arc::new(certified), names, issuer, ocsp: Ocsp::Unused, remark: None })
+    }
+
+    /// With what is in a `.ocsp` file, if there is one.
+    fn with_ocsp_file(self, content: Option<&[u8]>) -> Result<Self, String> {
+        match content {
+            None => Ok(self),
+            Some(_) if self.issuer.is_none() => {
+                Err("there is an OCSP response for it, but not the issuer's certificate".to_owned())
+            }
+            Some([]) => Ok(Self { ocsp: Ocsp::Awaited, ..self }),
+            Some(response) => Ok(self.with_ocsp(response).unwrap_or_else(|reason| Self {
+                remark: Some(format!("its OCSP response is ignored: {reason}")),
+                ocsp: Ocsp::Awaited,
+                ..self
+            })),
+        }
+    }
+
+    /// The same with another OCSP response, which has to be usable now; nobody looks at its signature here.
+    pub fn with_ocsp(&self, response: &[u8]) -> Result<Self, String> {
+        let id = self.ocsp_id().ok_or("the certificate's issuer is not known")?;
+        let parsed = Response::parse(response).ok_or("it is malformed or too long")?;
+        let answer = parsed.answer(&id, UnixTime::now())?;
+        let mut certified = CertifiedKey::new(self.key.cert.clone(), Arc::clone(&self.key.key));
+        certified.ocsp = Some(response.to_vec());
+        let ocsp = Ocsp::Stapled(Arc::new(certified), answer.next_update);
+        Ok(Self { ocsp, remark: None, ..self.clone() })
+    }
+
+    /// The OCSP response, if there is one.
+    pub fn ocsp_response(&self) -> Option<&[u8]> {
+        match &self.ocsp {
+            Ocsp::Stapled(key, _) => key.ocsp.as_deref(),
+            Ocsp::Unused | Ocsp::Awaited => None,
+        }
+    }
+
+    /// Whether responses are to be stapled.
+    pub fn uses_ocsp(&self) -> bool {
+        !matches!(self.ocsp, Ocsp::Unused)
+    }
+
+    /// What identifies it to a responder, when its issuer is known.
+    pub fn ocsp_id(&self) -> Option<CertificateId> {
+        CertificateId::new(self.certificate(), self.issuer()?)
+    }
+
+    /// Where its responder is.
+    pub fn ocsp_uri(&self) -> Option<String> {
+        ocsp::responder_uri(self.certificate())
+    }
+
+    /// The certificate of its issuer in DER, when it is known.
+    pub fn issuer(&self) -> Option<&[u8]> {
+        self.issuer.as_deref()
+    }
+
+    /// What could not be used and is not needed.
+    pub fn remark(&self) -> Option<&str> {
+        self.remark.as_deref()
     }
 
     /// The same without an authority that issued itself, where it is all that is sent along: clients that trust
     /// it have it.
     fn without_self_issued(mut self) -> Self {
-        if let [own, authority] = self.chain()
+        let shorten = |key: &Arc<CertifiedKey>| {
+            let mut certified = CertifiedKey::new(key.cert[..1].to_vec(), Arc::clone(&key.key));
+            certified.ocsp.clone_from(&key.ocsp);
+            Arc::new(certified)
+        };
+        if let [_, authority] = self.chain()
             && path::is_self_issued(authority)
         {
-            let mut certified = CertifiedKey::new(vec![own.clone()], Arc::clone(&self.key.key));
-            certified.ocsp.clone_from(&self.key.ocsp);
-            self.key = Arc::new(certified);
+            self.key = shorten(&self.key);
+            if let Ocsp::Stapled(key, _) = &mut self.ocsp {
+                *key = shorten(key);
+            }
         }
         self
     }
@@ -200,8 +361,17 @@ impl Loaded {
         &self.key
     }
 
-    /// Whether clients without knowledge of RSA's successors are not the only ones to use it.
-    pub(crate) fn is_rsa(&self) -> bool {
+    /// The chain and key in rustls' form, with the OCSP response as long as that is valid.
+    pub(crate) fn stapled_key(&self) -> &Arc<CertifiedKey> {
+        match &self.ocsp {
+            Ocsp::Stapled(key, None) => key,
+            Ocsp::Stapled(key, Some(expires)) if is_in_future(*expires) => key,
+            Ocsp::Stapled(..) | Ocsp::Unused | Ocsp::Awaited => &self.key,
+        }
+    }
+
+    /// Whether its key is one of RSA.
+    pub fn is_rsa(&self) -> bool {
         self.key.key.algorithm() == SignatureAlgorithm::RSA
     }
 
@@ -209,6 +379,23 @@ impl Loaded {
     pub(crate) fn suits(&self, schemes: &[SignatureScheme]) -> bool {
         self.key.key.choose_scheme(schemes).is_some()
     }
+}
+
+fn is_in_future(seconds: i64) -> bool {
+    i64::try_from(UnixTime::now().as_secs()).is_ok_and(|now| now < seconds)
+}
+
+/// Reads a private key from PEM text.
+pub(crate) fn private_key(pem: &[u8]) -> Result<Arc<dyn SigningKey>, String> {
+    let key = PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
+        rustls::pki_types::pem::Error::NoItemsFound if is_encrypted(pem) => {
+            "the private key is encrypted, which is not supported".to_owned()
+        }
+        rustls::pki_types::pem::Error::NoItemsFound => NO_KEY.to_owned(),
+        other => format!("the private key cannot be read: {other}"),
+    })?;
+    rustls::crypto::aws_lc_rs::sign::any_supported_type(&key)
+        .map_err(|error| format!("the private key cannot be used: {error}"))
 }
 
 const NO_KEY: &str = "there is no private key in it";
@@ -269,9 +456,36 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 #[derive(Debug, Default)]
 pub struct CertificateStore {
     certificates: Mutex<BTreeMap<String, Arc<Certificate>>>,
+    chains: OnceLock<Vec<IssuerChain>>,
+    /// Files of authorities.
+    pub authorities: TrustFiles<CertificateDer<'static>>,
+    /// Files of revocation lists.
+    pub revocations: TrustFiles<CertificateRevocationListDer<'static>>,
 }
 
+/// The certificates above some certificate, the issuer of that one first; never empty.
+pub type IssuerChain = Vec<CertificateDer<'static>>;
+
 impl CertificateStore {
+    /// Reads the chains of a folder (`issuers-chain-path`), for certificates loaded from now on.
+    pub fn load_chains(&self, folder: &Path) -> Result<(), CertificateError> {
+        let mut chains = Vec::new();
+        for file in files_of(folder)? {
+            let chain = read_certificates(&read_file(&file)?)
+                .map_err(|reason| CertificateError::new(&file, reason))?;
+            if !chain.is_empty() {
+                chains.push(chain);
+            }
+        }
+        self.chains.get_or_init(|| chains);
+        Ok(())
+    }
+
+    /// The chains that were read.
+    pub fn chains(&self) -> &[IssuerChain] {
+        self.chains.get().map_or(&[], Vec::as_slice)
+    }
+
     /// What a `crt` argument names: a file, all files of a folder in alphabetical order, or a bundle.
     pub fn load(&self, path: &Path, extra: ExtraFiles) -> Result<Vec<Arc<Certificate>>, CertificateError> {
         if let Some(known) = self.find(&path.to_string_lossy()) {
@@ -310,7 +524,7 @@ impl CertificateStore {
         if let Some(known) = self.find(&name) {
             return Ok(known);
         }
-        let loaded = load_files(path, extra, named)?;
+        let loaded = load_files(path, extra, named, self.chains())?;
         Ok(self.insert(name, loaded))
     }
 
@@ -343,19 +557,22 @@ impl CertificateStore {
 }
 
 /// Reads a certificate and the files beside it.
-pub fn load_files(path: &Path, extra: ExtraFiles, named: &NamedFiles) -> Result<Loaded, CertificateError> {
+pub fn load_files(
+    path: &Path,
+    extra: ExtraFiles,
+    named: &NamedFiles,
+    chains: &[IssuerChain],
+) -> Result<Loaded, CertificateError> {
     let pem = read_file(path)?;
-    let mut key_path = named.key.clone();
-    if key_path.is_none() && extra.key && !contains_key(&pem) {
-        key_path = Some(extra.beside(path, "key")).filter(|file| file.exists());
-    }
-    let key_pem = key_path.as_deref().map(read_file).transpose()?;
-    let mut ocsp_path = named.ocsp.clone();
-    if ocsp_path.is_none() && extra.ocsp {
-        ocsp_path = Some(extra.beside(path, "ocsp")).filter(|file| file.exists());
-    }
-    let ocsp = ocsp_path.as_deref().map(read_file).transpose()?;
-    let loaded = Loaded::from_pem(&pem, key_pem.as_deref(), ocsp);
+    let beside = |named: &Option<PathBuf>, wanted: bool, suffix: &str| {
+        let found = || Some(extra.beside(path, suffix)).filter(|file| wanted && file.exists());
+        named.clone().or_else(found).as_deref().map(read_file).transpose()
+    };
+    let key = beside(&named.key, extra.key && !contains_key(&pem), "key")?;
+    let ocsp = beside(&named.ocsp, extra.ocsp, "ocsp")?;
+    let issuer = beside(&named.issuer, extra.issuer, "issuer")?;
+    let parts = Parts { pem: &pem, key: key.as_deref(), ocsp: ocsp.as_deref(), issuer: issuer.as_deref() };
+    let loaded = Loaded::new(&parts, chains);
     let sent = |loaded: Loaded| if extra.skip_self_issued { loaded.without_self_issued() } else { loaded };
     loaded.map(sent).map_err(|reason| {
         if reason == NO_KEY && extra.key && named.key.is_none() {

@@ -16,10 +16,11 @@ use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, SignatureScheme};
 
 use super::algorithms::Algorithms;
-use super::certificate::Certificate;
+use super::certificate::{Certificate, CertificateStore};
 use super::record::MAX_PLAINTEXT_BYTES;
 use super::server::TlsConfigError;
 use super::session::Session;
+use super::signing;
 use super::verify::{self, ServerVerifier, no_name};
 
 /// Names for which sessions are kept to be resumed; a server usually has one.
@@ -60,11 +61,21 @@ pub struct TlsClient {
 impl TlsClient {
     /// Reads all files of a server line. Returns what was asked for in vain too.
     pub fn new(options: &ClientOptions) -> Result<(Arc<Self>, Vec<String>), TlsConfigError> {
+        Self::with_store(options, &CertificateStore::default())
+    }
+
+    /// The same with files of authorities that may be known already, and may have been replaced.
+    pub fn with_store(
+        options: &ClientOptions,
+        store: &CertificateStore,
+    ) -> Result<(Arc<Self>, Vec<String>), TlsConfigError> {
         let mut warnings = Vec::new();
         let provider = Arc::new(options.algorithms.provider(&mut warnings)?);
         let versions = options.algorithms.versions(&mut warnings)?;
-        let trust = options.verify.then(|| trust(options)).transpose()?;
-        let verifier = ServerVerifier::new(&provider, trust, options.verify_host.clone())?;
+        let trust = options.verify.then(|| trust(options, store)).transpose()?;
+        let schemes = options.algorithms.schemes(&mut warnings)?;
+        let own_schemes = options.algorithms.client_schemes(&mut warnings)?;
+        let verifier = ServerVerifier::new(&provider, trust, options.verify_host.clone(), schemes)?;
         let builder = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
             .map_err(|error| error.to_string())?
@@ -72,7 +83,8 @@ impl TlsClient {
             .with_custom_certificate_verifier(Arc::new(verifier));
         let mut config = match &options.certificate {
             Some(certificate) => {
-                builder.with_client_cert_resolver(Arc::new(OwnCertificate(Arc::clone(certificate))))
+                let certificate = Arc::clone(certificate);
+                builder.with_client_cert_resolver(Arc::new(OwnCertificate { certificate, own_schemes }))
             }
             None => builder.with_no_client_auth(),
         };
@@ -117,11 +129,13 @@ impl TlsClient {
 
 fn trust(
     options: &ClientOptions,
+    store: &CertificateStore,
 ) -> Result<(RootCertStore, Vec<rustls::pki_types::CertificateRevocationListDer<'static>>), TlsConfigError> {
     let system = PathBuf::from("@system-ca");
-    let authorities = verify::load_authorities(options.ca_file.as_ref().unwrap_or(&system))?;
+    let file = options.ca_file.as_ref().unwrap_or(&system);
+    let authorities = verify::load_authorities(file, &store.authorities)?;
     let revocations = match &options.crl_file {
-        Some(file) => verify::load_revocations(file)?,
+        Some(file) => store.revocations.load(file)?.to_vec(),
         None => Vec::new(),
     };
     Ok((authorities, revocations))
@@ -129,12 +143,22 @@ fn trust(
 
 /// Shows the server line's certificate, as it is at that moment.
 #[derive(Debug)]
-struct OwnCertificate(Arc<Certificate>);
+struct OwnCertificate {
+    certificate: Arc<Certificate>,
+    /// The only signatures to make (`client-sigalgs`).
+    own_schemes: Option<Vec<SignatureScheme>>,
+}
 
 impl ResolvesClientCert for OwnCertificate {
     fn resolve(&self, _authorities: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        let loaded = self.0.current();
-        loaded.suits(schemes).then(|| Arc::clone(loaded.certified_key()))
+        let loaded = self.certificate.current();
+        match &self.own_schemes {
+            None => loaded.suits(schemes).then(|| Arc::clone(loaded.certified_key())),
+            Some(own) => {
+                let schemes = signing::both(own, schemes);
+                loaded.suits(&schemes).then(|| signing::restricted(loaded.certified_key(), own))
+            }
+        }
     }
 
     fn has_certs(&self) -> bool {

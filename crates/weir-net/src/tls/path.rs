@@ -83,6 +83,34 @@ pub(crate) fn is_self_issued(der: &[u8]) -> bool {
     X509Certificate::from_der(der).is_ok_and(|(_, parsed)| parsed.subject() == parsed.issuer())
 }
 
+/// Whether a certificate names another as its issuer.
+pub(crate) fn names_issuer(der: &[u8], issuer: &[u8]) -> bool {
+    match (X509Certificate::from_der(der), X509Certificate::from_der(issuer)) {
+        (Ok((_, certificate)), Ok((_, issuer))) => certificate.issuer() == issuer.subject(),
+        _ => false,
+    }
+}
+
+/// Whether a certificate names another as its issuer, and that one's key signed it.
+pub(crate) fn is_issued_by(der: &[u8], issuer: &[u8], algorithms: &WebPkiSupportedAlgorithms) -> bool {
+    let (Some(signed), Some(issuer)) = (Signed::certificate(der), Signed::certificate(issuer)) else {
+        return false;
+    };
+    signed.issuer == issuer.subject && signed.is_signed_by(issuer.key, algorithms)
+}
+
+/// Whether the holder of a certificate signed a message; the algorithm is the contents of its identifier.
+pub(crate) fn has_signed(
+    signer: &[u8],
+    message: &[u8],
+    algorithm: &[u8],
+    signature: &[u8],
+    algorithms: &WebPkiSupportedAlgorithms,
+) -> bool {
+    let key = public_key(signer).and_then(contents);
+    key.is_some_and(|key| is_signed(message, algorithm, signature, key, algorithms))
+}
+
 /// The public key of a certificate, as a SubjectPublicKeyInfo in DER.
 pub(crate) fn public_key(der: &[u8]) -> Option<&[u8]> {
     X509Certificate::from_der(der).ok().map(|(_, parsed)| parsed.tbs_certificate.subject_pki.raw)

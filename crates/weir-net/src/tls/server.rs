@@ -17,11 +17,13 @@ use rustls::server::{
 use super::algorithms::{Algorithms, Version};
 use super::certificate::{Certificate, CertificateStore, ExtraFiles, NamedFiles, read_file};
 use super::crt_list::{self, CrtListLine, SniFilter};
+use super::generate::Generator;
 use super::hello;
 use super::info::KeepSecrets;
-use super::sni::{Entry, ListLine, Resolver, SniTable};
+pub use super::sni::NameUse;
+use super::sni::{self, Entry, ListLine, Resolver, SniTable};
 use super::tickets::{TicketKeys, Ticketer};
-use super::verify::{self, Leniency, Verify};
+use super::verify::{self, Leniency, Terms, Verify};
 
 /// Tickets sent after a TLS 1.3 handshake, as OpenSSL does.
 const TICKETS_A_HANDSHAKE: usize = 2;
@@ -32,6 +34,9 @@ const DEFAULT_LIFETIME_S: u32 = 300;
 /// Sessions kept for clients without tickets when nothing else is said (`tune.ssl.cachesize`).
 const DEFAULT_CACHED_SESSIONS: usize = 20_000;
 
+/// Generated certificates kept when nothing else is said (`tune.ssl.ssl-ctx-cache-size`).
+const DEFAULT_GENERATED_KEPT: usize = 1000;
+
 /// Where certificates come from, in the order of the bind line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CertificateSource {
@@ -41,6 +46,8 @@ pub enum CertificateSource {
     DefaultCrt(PathBuf),
     /// `crt-list`.
     CrtList(PathBuf),
+    /// A list that is no file (`ssl-f-use`): its name and its lines.
+    Lines(PathBuf, Vec<CrtListLine>),
 }
 
 /// How sessions are resumed.
@@ -80,6 +87,12 @@ pub struct ServerOptions {
     pub cached_sessions: Option<usize>,
     /// The longest record's plaintext in bytes (`tune.ssl.hard-maxrecord`).
     pub max_record_bytes: Option<usize>,
+    /// The authority that signs certificates for names that there is none for (`generate-certificates`).
+    pub generate_with: Option<PathBuf>,
+    /// How many of those are kept; the default when none.
+    pub generated_kept: Option<usize>,
+    /// Fetch OCSP responses of certificates whose line does not say it (`ocsp-update.mode`).
+    pub ocsp_update: bool,
     /// Keep the hello messages with the connection's facts (`tune.ssl.capture-buffer-size`, randoms, session id).
     pub keep_hello: bool,
     /// Keep the secrets with the connection's facts (`tune.ssl.keylog`).
@@ -105,6 +118,13 @@ pub struct LineOptions {
     pub leniency: Leniency,
     /// Send no names of authorities (`no-ca-names`).
     pub no_ca_names: bool,
+}
+
+impl LineOptions {
+    fn names(&self, file: &Path) -> bool {
+        let files = [&self.ca_file, &self.ca_verify_file, &self.crl_file];
+        files.into_iter().flatten().any(|own| own == file)
+    }
 }
 
 /// Why a bind line's TLS cannot be set up.
@@ -138,8 +158,17 @@ pub struct TlsServer {
     /// The bind line's own first, then those of crt-list lines with options; never empty.
     configurations: ArcSwap<Vec<Configuration>>,
     options: ServerOptions,
+    generator: Option<Arc<Generator>>,
     /// Held while certificates are added or removed.
     writer: Mutex<()>,
+}
+
+/// What a configuration is made of beside its line's options.
+struct Surroundings<'a> {
+    options: &'a ServerOptions,
+    table: &'a Arc<ArcSwap<SniTable>>,
+    generator: Option<&'a Arc<Generator>>,
+    store: &'a CertificateStore,
 }
 
 /// One way to talk to a client.
@@ -163,14 +192,16 @@ impl TlsServer {
         for source in &options.certificates {
             let path = match source {
                 CertificateSource::Crt(path) | CertificateSource::DefaultCrt(path) => path,
-                CertificateSource::CrtList(path) => {
-                    read_crt_list(path, options, store, &mut lines, &mut entries)?;
+                CertificateSource::CrtList(path) | CertificateSource::Lines(path, _) => {
+                    let list = source_lines(source)?;
+                    use_lines(path, &list, options, store, &mut lines, &mut entries)?;
                     continue;
                 }
             };
             let is_default = matches!(source, CertificateSource::DefaultCrt(_));
             for certificate in store.load(path, options.extra_files)? {
                 entries.push(Entry {
+                    ocsp_update: options.updates_ocsp(&certificate, None),
                     certificate,
                     filters: Vec::new(),
                     is_default,
@@ -179,18 +210,33 @@ impl TlsServer {
                 });
             }
         }
-        if entries.is_empty() && !options.strict_sni {
+        for entry in &entries {
+            let current = entry.certificate.current();
+            warnings
+                .extend(current.remark().map(|remark| format!("'{}': {remark}", entry.certificate.name())));
+        }
+        if entries.is_empty() && !options.strict_sni && options.generate_with.is_none() {
             return Err(TlsConfigError("no certificate is given: add 'crt' (or 'strict-sni')".to_owned()));
         }
         let table = Arc::new(ArcSwap::from_pointee(SniTable::new(entries, options.strict_sni)));
+        let kept = options.generated_kept.unwrap_or(DEFAULT_GENERATED_KEPT);
+        let generate = |file: &PathBuf| Generator::load(file, kept).map(Arc::new);
+        let generator = options.generate_with.as_ref().map(generate).transpose()?;
         let configurations = lines
             .iter()
-            .map(|line| Configuration::new(line, options, &table, &mut warnings))
+            .map(|line| {
+                Configuration::new(
+                    line,
+                    &Surroundings { options, table: &table, generator: generator.as_ref(), store },
+                    &mut warnings,
+                )
+            })
             .collect::<Result<Vec<_>, _>>()?;
         let server = Self {
             table,
             configurations: ArcSwap::from_pointee(configurations),
             options: options.clone(),
+            generator,
             writer: Mutex::new(()),
         };
         Ok((Arc::new(server), warnings))
@@ -198,11 +244,12 @@ impl TlsServer {
 
     /// The configuration for a client's hello.
     pub(crate) fn config_for(&self, client_hello: &[u8]) -> Arc<ServerConfig> {
+        // The table first: a line that is in it has its configuration.
+        let table = self.table.load();
         let configurations = self.configurations.load();
         let mut index = 0;
         if configurations.len() > 1 {
             let name = hello::server_name(client_hello);
-            let table = self.table.load();
             index = table.choose(name.as_deref(), |_| true).map_or(0, |entry| entry.configuration);
         }
         let configuration = configurations.get(index).unwrap_or(&configurations[0]);
@@ -232,19 +279,25 @@ impl TlsServer {
     /// The crt-lists of the bind line.
     pub fn lists(&self) -> impl Iterator<Item = &Path> {
         self.options.certificates.iter().filter_map(|source| match source {
-            CertificateSource::CrtList(path) => Some(path.as_path()),
+            CertificateSource::CrtList(path) | CertificateSource::Lines(path, _) => Some(path.as_path()),
             CertificateSource::Crt(_) | CertificateSource::DefaultCrt(_) => None,
         })
     }
 
     /// The lines of a crt-list of the bind line as they are in its file, each with its certificate's name.
     pub fn list_lines(&self, list: &Path) -> Result<Vec<(CrtListLine, String)>, TlsConfigError> {
-        let text = read_file(list)?;
-        let lines = crt_list::parse(&String::from_utf8_lossy(&text))?;
-        let name = |line: &CrtListLine| {
-            from_base(self.options.certificate_base.as_deref(), &line.file).to_string_lossy().into_owned()
+        let is_list = |source: &&CertificateSource| match source {
+            CertificateSource::CrtList(path) | CertificateSource::Lines(path, _) => path == list,
+            CertificateSource::Crt(_) | CertificateSource::DefaultCrt(_) => false,
         };
-        Ok(lines.into_iter().map(|line| (line.clone(), name(&line))).collect())
+        let source = self.options.certificates.iter().find(is_list);
+        let lines = source.map(source_lines).transpose()?.unwrap_or_default();
+        Ok(lines.into_iter().map(|line| (line.clone(), self.certificate_name(&line))).collect())
+    }
+
+    /// The name of the certificate of a crt-list's line.
+    pub fn certificate_name(&self, line: &CrtListLine) -> String {
+        from_base(self.options.certificate_base.as_deref(), &line.file).to_string_lossy().into_owned()
     }
 
     /// Uses one more line of a crt-list.
@@ -253,10 +306,31 @@ impl TlsServer {
         list: &Path,
         line: &CrtListLine,
         certificate: Arc<Certificate>,
+        store: &CertificateStore,
     ) -> Result<(), TlsConfigError> {
-        let (own, _) = line_options(line, &self.options)?;
+        let words = line_options(line, &self.options)?;
         let place = ListLine { list: list.to_path_buf(), number: line.number };
-        self.add_entry(certificate, own.as_ref(), line.filters.clone(), Some(place))
+        let entry = Entry {
+            ocsp_update: self.options.updates_ocsp(&certificate, words.ocsp_update),
+            certificate,
+            filters: line.filters.clone(),
+            is_default: false,
+            configuration: 0,
+            line: Some(place),
+        };
+        self.add_entry(entry, words.own.as_ref(), store)
+    }
+
+    /// Whether a line of a crt-list would have the OCSP response of a certificate fetched.
+    pub fn would_update_ocsp(&self, line: &CrtListLine, certificate: &Certificate) -> Result<bool, String> {
+        let words = line_options(line, &self.options)?;
+        Ok(self.options.updates_ocsp(certificate, words.ocsp_update))
+    }
+
+    /// The certificates in use, each with whether its OCSP response is to be fetched.
+    pub fn ocsp_updates(&self) -> Vec<(Arc<Certificate>, bool)> {
+        let table = self.table.load();
+        table.entries().iter().map(|entry| (Arc::clone(&entry.certificate), entry.ocsp_update)).collect()
     }
 
     /// Whether clients that name no known host get this line's certificate.
@@ -282,30 +356,66 @@ impl TlsServer {
         certificate: Arc<Certificate>,
         line: Option<&LineOptions>,
         filters: Vec<SniFilter>,
+        store: &CertificateStore,
     ) -> Result<(), TlsConfigError> {
-        self.add_entry(certificate, line, filters, None)
+        let ocsp_update = self.options.updates_ocsp(&certificate, None);
+        let entry =
+            Entry { certificate, filters, is_default: false, configuration: 0, line: None, ocsp_update };
+        self.add_entry(entry, line, store)
+    }
+
+    fn surroundings<'a>(&'a self, store: &'a CertificateStore) -> Surroundings<'a> {
+        Surroundings { options: &self.options, table: &self.table, generator: self.generator.as_ref(), store }
+    }
+
+    /// Whether clients' certificates are verified with a file of authorities or revocation lists.
+    pub fn trusts_by(&self, file: &Path) -> bool {
+        let configurations = self.configurations.load();
+        configurations
+            .iter()
+            .enumerate()
+            .any(|(index, known)| self.is_in_use(index) && known.line.names(file))
+    }
+
+    /// Whether a configuration is the bind line's own or that of a line which is still there.
+    fn is_in_use(&self, configuration: usize) -> bool {
+        let table = self.table.load();
+        configuration == 0 || table.entries().iter().any(|entry| entry.configuration == configuration)
+    }
+
+    /// Reads files of authorities and revocation lists again, after one was replaced. New connections need new
+    /// handshakes.
+    pub fn rebuild(&self, file: &Path, store: &CertificateStore) -> Result<(), TlsConfigError> {
+        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut configurations = self.configurations.load().to_vec();
+        for (index, known) in configurations.iter_mut().enumerate() {
+            if self.is_in_use(index) && known.line.names(file) {
+                *known = Configuration::new(&known.line, &self.surroundings(store), &mut Vec::new())?;
+            }
+        }
+        self.configurations.store(Arc::new(configurations));
+        Ok(())
     }
 
     fn add_entry(
         &self,
-        certificate: Arc<Certificate>,
+        entry: Entry,
         line: Option<&LineOptions>,
-        filters: Vec<SniFilter>,
-        place: Option<ListLine>,
+        store: &CertificateStore,
     ) -> Result<(), TlsConfigError> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let configuration = match line {
             None => 0,
             Some(line) => {
                 let mut configurations = self.configurations.load().to_vec();
-                configurations.push(Configuration::new(line, &self.options, &self.table, &mut Vec::new())?);
+                configurations.push(Configuration::new(line, &self.surroundings(store), &mut Vec::new())?);
                 let index = configurations.len() - 1;
                 self.configurations.store(Arc::new(configurations));
                 index
             }
         };
         let mut entries = self.table.load().entries().to_vec();
-        entries.push(Entry { certificate, filters, is_default: false, configuration, line: place });
+        entries.push(Entry { configuration, ..entry });
         self.table.store(Arc::new(SniTable::new(entries, self.options.strict_sni)));
         Ok(())
     }
@@ -322,7 +432,7 @@ impl TlsServer {
     }
 
     /// Each name (`*` for the default) and the certificate it leads to, for display.
-    pub fn names(&self) -> Vec<(String, Arc<Certificate>)> {
+    pub fn names(&self) -> Vec<NameUse> {
         self.table.load().names()
     }
 
@@ -338,20 +448,31 @@ fn from_base(base: Option<&Path>, path: &Path) -> PathBuf {
     base.filter(|_| is_file && path.is_relative()).map_or_else(|| path.to_path_buf(), |base| base.join(path))
 }
 
-fn read_crt_list(
+/// The lines of a crt-list.
+fn source_lines(source: &CertificateSource) -> Result<Vec<CrtListLine>, TlsConfigError> {
+    match source {
+        CertificateSource::CrtList(path) => {
+            let lines = crt_list::parse(&String::from_utf8_lossy(&read_file(path)?));
+            lines.map_err(|reason| TlsConfigError(format!("'{}': {reason}", path.display())))
+        }
+        CertificateSource::Lines(_, lines) => Ok(lines.clone()),
+        CertificateSource::Crt(_) | CertificateSource::DefaultCrt(_) => Ok(Vec::new()),
+    }
+}
+
+fn use_lines(
     path: &Path,
+    list: &[CrtListLine],
     options: &ServerOptions,
     store: &CertificateStore,
     lines: &mut Vec<LineOptions>,
     entries: &mut Vec<Entry>,
 ) -> Result<(), TlsConfigError> {
-    let text = read_file(path)?;
-    let fail = |reason: String| TlsConfigError(format!("'{}': {reason}", path.display()));
-    for line in crt_list::parse(&String::from_utf8_lossy(&text)).map_err(fail)? {
+    for line in list {
         let fail =
             |reason: String| TlsConfigError(format!("'{}' line {}: {reason}", path.display(), line.number));
-        let (own, named) = line_options(&line, options).map_err(fail)?;
-        let configuration = match own {
+        let words = line_options(line, options).map_err(fail)?;
+        let configuration = match words.own {
             None => 0,
             Some(own) => match lines.iter().position(|known| *known == own) {
                 Some(known) => known,
@@ -362,13 +483,14 @@ fn read_crt_list(
             },
         };
         let file = from_base(options.certificate_base.as_deref(), &line.file);
-        let certificates = if named == NamedFiles::default() {
+        let certificates = if words.files == NamedFiles::default() {
             store.load(&file, options.extra_files)
         } else {
-            store.load_file(&file, options.extra_files, &named).map(|certificate| vec![certificate])
+            store.load_file(&file, options.extra_files, &words.files).map(|certificate| vec![certificate])
         };
         for certificate in certificates.map_err(|error| fail(error.to_string()))? {
             entries.push(Entry {
+                ocsp_update: options.updates_ocsp(&certificate, words.ocsp_update),
                 certificate,
                 filters: line.filters.clone(),
                 is_default: false,
@@ -380,15 +502,20 @@ fn read_crt_list(
     Ok(())
 }
 
-/// The options of a crt-list line on top of the bind line's; none when it has no options about TLS.
-pub fn line_options(
-    line: &CrtListLine,
-    bind: &ServerOptions,
-) -> Result<(Option<LineOptions>, NamedFiles), String> {
+/// What the words of a crt-list line say.
+#[derive(Debug, Default)]
+struct LineWords {
+    /// Its options on top of the bind line's; none when it has no options about TLS.
+    own: Option<LineOptions>,
+    files: NamedFiles,
+    ocsp_update: Option<bool>,
+}
+
+fn line_options(line: &CrtListLine, bind: &ServerOptions) -> Result<LineWords, String> {
     let authority = |file: &str| from_base(bind.authority_base.as_deref(), Path::new(file));
     let certificate = |file: &str| from_base(bind.certificate_base.as_deref(), Path::new(file));
     let mut own = bind.line.clone();
-    let mut named = NamedFiles::default();
+    let mut found = LineWords::default();
     let mut changed = false;
     let mut words = line.options.iter().map(String::as_str);
     while let Some(keyword) = words.next() {
@@ -407,6 +534,8 @@ pub fn line_options(
                 let curve = argument()?.to_owned();
                 own.algorithms.curves.get_or_insert(curve);
             }
+            "sigalgs" => own.algorithms.sigalgs = Some(argument()?.to_owned()),
+            "client-sigalgs" => own.algorithms.client_sigalgs = Some(argument()?.to_owned()),
             "no-ca-names" => own.no_ca_names = true,
             "ssl-min-ver" => own.algorithms.min_version = parse_version(argument()?)?,
             "ssl-max-ver" => own.algorithms.max_version = parse_version(argument()?)?,
@@ -418,22 +547,31 @@ pub fn line_options(
                     other => return Err(format!("'verify {other}': expected none, optional or required")),
                 }
             }
-            "key" => named.key = Some(certificate(argument()?)),
-            "ocsp" => named.ocsp = Some(certificate(argument()?)),
-            // Signatures follow from the key, and NPN is long gone: accepted without effect, as are files that
-            // only matter for OCSP updates and certificate transparency.
-            "sigalgs" | "client-sigalgs" | "npn" | "issuer" | "sctl" | "crt" => {
+            "key" => found.files.key = Some(certificate(argument()?)),
+            "ocsp" => found.files.ocsp = Some(certificate(argument()?)),
+            "issuer" => found.files.issuer = Some(certificate(argument()?)),
+            // NPN is long gone: accepted without effect, as are lists of certificate transparency.
+            "npn" | "sctl" | "crt" => {
                 argument()?;
             }
             "ocsp-update" => match argument()? {
-                "off" => {}
-                _ => return Err("'ocsp-update on' is not implemented yet".to_owned()),
+                "on" => found.ocsp_update = Some(true),
+                "off" => found.ocsp_update = Some(false),
+                other => return Err(format!("'ocsp-update {other}': expected on or off")),
             },
             "allow-0rtt" => return Err("'allow-0rtt' is not implemented yet".to_owned()),
             other => return Err(format!("'{other}' is not an option of a crt-list line")),
         }
     }
-    Ok((changed.then_some(own), named))
+    found.own = changed.then_some(own);
+    Ok(found)
+}
+
+impl ServerOptions {
+    /// Whether the OCSP response of a certificate is fetched: its line says it, or its crt-store, or `global`.
+    fn updates_ocsp(&self, certificate: &Certificate, line: Option<bool>) -> bool {
+        line.or_else(|| certificate.declared_ocsp_update()).unwrap_or(self.ocsp_update)
+    }
 }
 
 fn parse_version(name: &str) -> Result<Version, String> {
@@ -448,41 +586,44 @@ pub fn parse_alpn(list: &str) -> Vec<Vec<u8>> {
 impl Configuration {
     fn new(
         line: &LineOptions,
-        options: &ServerOptions,
-        table: &Arc<ArcSwap<SniTable>>,
+        around: &Surroundings<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<Self, TlsConfigError> {
+        let Surroundings { options, table, generator, store } = around;
         let provider = Arc::new(line.algorithms.provider(warnings)?);
+        let ecdsa_suites = sni::ecdsa_suites(&provider.cipher_suites);
         let versions = line.algorithms.versions(warnings)?;
+        let own_schemes = line.algorithms.schemes(warnings)?;
+        let client_schemes = line.algorithms.client_schemes(warnings)?.or_else(|| own_schemes.clone());
         let mut context = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
         let verifier = match line.verify {
             Verify::None => WebPkiClientVerifier::no_client_auth(),
             Verify::Optional | Verify::Required => {
                 let file = line.ca_file.as_ref().or(line.ca_verify_file.as_ref());
                 let file = file.ok_or_else(|| "'verify' needs a 'ca-file'".to_owned())?;
-                let mut authorities = verify::load_authorities(file)?;
+                let mut authorities = verify::load_authorities(file, &store.authorities)?;
                 let names_sent = match &line.ca_file {
                     Some(_) if !line.no_ca_names => authorities.subjects(),
                     _ => Vec::new(),
                 };
                 if let (Some(_), Some(more)) = (&line.ca_file, &line.ca_verify_file) {
-                    authorities.extend(verify::load_authorities(more)?.roots);
+                    authorities.extend(verify::load_authorities(more, &store.authorities)?.roots);
                 }
                 let revocations = match &line.crl_file {
-                    Some(file) => verify::load_revocations(file)?,
+                    Some(file) => store.revocations.load(file)?.to_vec(),
                     None => Vec::new(),
                 };
                 context.update(format!("{:?}", line.verify).as_bytes());
                 for root in &authorities.roots {
                     context.update(root.subject_public_key_info.as_ref());
                 }
+                revocations.iter().for_each(|list| context.update(list.as_ref()));
                 verify::client_verifier(
                     &provider,
                     line.verify == Verify::Required,
                     authorities,
                     revocations,
-                    line.leniency.clone(),
-                    names_sent,
+                    Terms { leniency: line.leniency.clone(), names_sent, schemes: client_schemes },
                 )?
             }
         };
@@ -490,12 +631,25 @@ impl Configuration {
             .with_protocol_versions(&versions)
             .map_err(|error| error.to_string())?
             .with_client_cert_verifier(verifier)
-            .with_cert_resolver(Arc::new(Resolver(Arc::clone(table))));
+            .with_cert_resolver(Arc::new(Resolver {
+                table: Arc::clone(table),
+                ecdsa_suites,
+                schemes: own_schemes,
+                generator: generator.cloned(),
+            }));
         config.ignore_client_order = !options.prefer_client_ciphers;
         config.alpn_protocols = line.alpn.clone();
-        config.session_storage = sessions(options);
-        config.ticketer = ticketer(options, context.finish().as_ref())?;
-        config.send_tls13_tickets = TICKETS_A_HANDSHAKE;
+        // A resumed session does not know which objections were let pass (`ssl_c_verify`), so that these clients
+        // are verified each time.
+        if line.verify != Verify::None && line.leniency != Leniency::default() {
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.ticketer = Arc::new(NoTickets);
+            config.send_tls13_tickets = 0;
+        } else {
+            config.session_storage = sessions(options);
+            config.ticketer = ticketer(options, context.finish().as_ref())?;
+            config.send_tls13_tickets = TICKETS_A_HANDSHAKE;
+        }
         // The record layer of this crate takes the keys over after the handshake.
         config.enable_secret_extraction = true;
         if options.keep_secrets {

@@ -9,11 +9,13 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{CipherSuite, SignatureScheme};
+use rustls::{CipherSuite, SignatureScheme, SupportedCipherSuite};
 
 use super::certificate::{Certificate, Loaded};
 use super::crt_list::SniFilter;
+use super::generate::Generator;
 use super::info;
+use super::signing;
 
 /// A line of a crt-list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub(crate) struct Entry {
     pub(crate) configuration: usize,
     /// Where it stands, when it is from a crt-list.
     pub(crate) line: Option<ListLine>,
+    /// Its OCSP response is fetched.
+    pub(crate) ocsp_update: bool,
 }
 
 /// The names of one bind line.
@@ -88,18 +92,24 @@ impl SniTable {
     /// RSA, and what was declared first over the rest.
     pub(crate) fn choose(&self, name: Option<&str>, suits: impl Fn(&Loaded) -> bool) -> Option<&Entry> {
         let exact = name.and_then(|name| self.exact.get(name)).map_or(&[][..], Vec::as_slice);
-        let suffix = name.and_then(|name| name.find('.').and_then(|dot| name.get(dot..)));
-        let wildcards = suffix.and_then(|suffix| self.wildcards.get(suffix)).map_or(&[][..], Vec::as_slice);
-        let wildcards: Vec<usize> = wildcards
-            .iter()
-            .copied()
-            .filter(|index| !self.excludes(*index, name.unwrap_or_default()))
-            .collect();
+        let wildcards = name.map_or_else(Vec::new, |name| self.wildcards_for(name));
         let defaults = if self.strict { &[][..] } else { &self.defaults };
         let groups = [exact, &wildcards, defaults];
         let chosen = groups.iter().find_map(|group| self.best(group, &suits));
         // None suits: the handshake will fail, and says why with the certificate that was meant.
         chosen.or_else(|| groups.iter().find_map(|group| self.entries.get(*group.first()?)))
+    }
+
+    /// Certificates with a wildcard for a name.
+    fn wildcards_for(&self, name: &str) -> Vec<usize> {
+        let suffix = name.find('.').and_then(|dot| name.get(dot..));
+        let wildcards = suffix.and_then(|suffix| self.wildcards.get(suffix)).map_or(&[][..], Vec::as_slice);
+        wildcards.iter().copied().filter(|index| !self.excludes(*index, name)).collect()
+    }
+
+    /// Whether a certificate other than the default is for a name in lower case.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.exact.contains_key(name) || !self.wildcards_for(name).is_empty()
     }
 
     fn best(&self, group: &[usize], suits: impl Fn(&Loaded) -> bool) -> Option<&Entry> {
@@ -127,66 +137,94 @@ impl SniTable {
     }
 
     /// Each name and the certificate it leads to, for display.
-    pub(crate) fn names(&self) -> Vec<(String, Arc<Certificate>)> {
-        let mut names: Vec<(String, Arc<Certificate>)> = Vec::new();
+    pub(crate) fn names(&self) -> Vec<NameUse> {
+        let mut names: Vec<NameUse> = Vec::new();
         for (index, entry) in self.entries.iter().enumerate() {
+            let excluded = || entry.filters.iter().filter(|filter| matches!(filter, SniFilter::Not(_)));
+            let used = |name: String, is_wildcard: bool| NameUse {
+                excluded: excluded().filter(|_| is_wildcard).map(ToString::to_string).collect(),
+                certificate: Arc::clone(&entry.certificate),
+                name,
+            };
             let of = |map: &HashMap<String, Vec<usize>>, prefix: &str| {
-                let mut found: Vec<_> = map
-                    .iter()
-                    .filter(|(_, indexes)| indexes.contains(&index))
-                    .map(|(name, _)| (format!("{prefix}{name}"), Arc::clone(&entry.certificate)))
-                    .collect();
-                found.sort_by(|(one, _), (other, _)| one.cmp(other));
+                let own = map.iter().filter(|(_, indexes)| indexes.contains(&index));
+                let mut found: Vec<_> =
+                    own.map(|(name, _)| used(format!("{prefix}{name}"), !prefix.is_empty())).collect();
+                found.sort_by(|one, other| one.name.cmp(&other.name));
                 found
             };
             names.extend(of(&self.exact, ""));
             names.extend(of(&self.wildcards, "*"));
-            if self.defaults.contains(&index) {
-                names.push(("*".to_owned(), Arc::clone(&entry.certificate)));
+            if self.defaults.contains(&index) && !self.strict {
+                names.push(used("*".to_owned(), false));
             }
         }
         names
     }
 }
 
+/// A name of a bind line.
+#[derive(Debug, Clone)]
+pub struct NameUse {
+    /// In lower case; with `*` in front for all below a suffix, or `*` alone for all that nothing else matches.
+    pub name: String,
+    /// What a client that asks for it gets.
+    pub certificate: Arc<Certificate>,
+    /// What a wildcard is not for.
+    pub excluded: Vec<String>,
+}
+
 /// Answers rustls' question for a certificate from the table in use at that moment.
 #[derive(Debug)]
-pub(crate) struct Resolver(pub(crate) Arc<ArcSwap<SniTable>>);
+pub(crate) struct Resolver {
+    pub(crate) table: Arc<ArcSwap<SniTable>>,
+    /// Suites of the line that go with an ECDSA key.
+    pub(crate) ecdsa_suites: Vec<CipherSuite>,
+    /// The only signatures to make (`sigalgs`).
+    pub(crate) schemes: Option<Vec<SignatureScheme>>,
+    /// Makes certificates for names that there is none for.
+    pub(crate) generator: Option<Arc<Generator>>,
+}
 
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         if let Some(name) = hello.server_name() {
             info::note_server_name(name);
         }
-        let table = self.0.load();
-        let schemes = hello.signature_schemes();
-        let ecdsa_suite = offers_ecdsa(hello.cipher_suites());
-        let entry = table.choose(hello.server_name(), |loaded| {
-            (loaded.is_rsa() || ecdsa_suite) && suits_client(loaded, schemes)
-        })?;
-        info::note_certificate(Arc::clone(&entry.certificate));
-        Some(Arc::clone(&entry.certificate.current.load().key))
+        let table = self.table.load();
+        let restricted = self.schemes.as_ref().map(|own| signing::both(own, hello.signature_schemes()));
+        let schemes = restricted.as_deref().unwrap_or_else(|| hello.signature_schemes());
+        let ecdsa_suite = hello.cipher_suites().iter().any(|suite| self.ecdsa_suites.contains(suite));
+        let suits = |loaded: &Loaded| (loaded.is_rsa() || ecdsa_suite) && loaded.suits(schemes);
+        let name = hello.server_name();
+        let made = name.filter(|name| !table.knows(name)).and_then(|name| {
+            // A client without ECDSA gets the default certificate.
+            let made = self.generator.as_ref()?.certificate(name)?;
+            suits(&made.current.load()).then_some(made)
+        });
+        let certificate = match made {
+            Some(made) => made,
+            None => Arc::clone(&table.choose(name, suits)?.certificate),
+        };
+        info::note_certificate(Arc::clone(&certificate));
+        let loaded = certificate.current.load();
+        Some(match &self.schemes {
+            None => Arc::clone(loaded.stapled_key()),
+            Some(own) => signing::restricted(loaded.stapled_key(), own),
+        })
     }
 }
 
-fn suits_client(loaded: &Loaded, schemes: &[SignatureScheme]) -> bool {
-    loaded.suits(schemes)
-}
-
-/// Whether a certificate with an ECDSA key can be used: TLS 1.3's suites leave the key open, those of TLS 1.2
+/// The suites that a certificate with an ECDSA key can be used with: TLS 1.3's leave the key open, those of TLS 1.2
 /// name it.
-fn offers_ecdsa(suites: &[CipherSuite]) -> bool {
-    suites.iter().any(|suite| {
-        matches!(
-            suite,
-            CipherSuite::TLS13_AES_128_GCM_SHA256
-                | CipherSuite::TLS13_AES_256_GCM_SHA384
-                | CipherSuite::TLS13_CHACHA20_POLY1305_SHA256
-                | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
-                | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
-                | CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256
-        )
-    })
+pub(crate) fn ecdsa_suites(suites: &[SupportedCipherSuite]) -> Vec<CipherSuite> {
+    let is_for_ecdsa = |suite: &&SupportedCipherSuite| match suite {
+        SupportedCipherSuite::Tls13(_) => true,
+        SupportedCipherSuite::Tls12(suite) => suite.sign.iter().any(|scheme| {
+            matches!(scheme, SignatureScheme::ECDSA_NISTP256_SHA256 | SignatureScheme::ECDSA_NISTP384_SHA384)
+        }),
+    };
+    suites.iter().filter(is_for_ecdsa).map(SupportedCipherSuite::suite).collect()
 }
 
 #[cfg(test)]
@@ -197,13 +235,14 @@ mod tests {
 
     fn entry(store: &CertificateStore, name: &str, names: &[&str], rsa: bool, filters: &[&str]) -> Entry {
         let (certificate, key) = self_signed(names, rsa);
-        let loaded = Loaded::from_pem(certificate.as_bytes(), Some(key.as_bytes()), None).unwrap();
+        let loaded = Loaded::from_pem(format!("{certificate}{key}").as_bytes()).unwrap();
         Entry {
             certificate: store.insert(name.to_owned(), loaded),
             filters: filters.iter().map(|filter| SniFilter::parse(filter)).collect(),
             is_default: false,
             configuration: 0,
             line: None,
+            ocsp_update: false,
         }
     }
 

@@ -14,12 +14,16 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{CertificateError as Refusal, DigitallySignedStruct, DistinguishedName, Error, RootCertStore};
+use rustls::{
+    CertificateError as Refusal, DigitallySignedStruct, DistinguishedName, Error, PeerMisbehaved,
+    RootCertStore, SignatureScheme,
+};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::certificate::{CertificateError, read_certificates, read_file};
 use super::info;
 use super::path::{self, Objection, Purpose, Trust};
+use super::trust_files::TrustFiles;
 
 /// Stands for the system's own list of authorities.
 const SYSTEM_AUTHORITIES: &str = "@system-ca";
@@ -86,19 +90,28 @@ impl IgnoreErrors {
     }
 }
 
-/// Reads the authorities of a `ca-file`: a file, a folder, or the system's.
-pub(crate) fn load_authorities(path: &Path) -> Result<RootCertStore, CertificateError> {
+/// The authorities of a `ca-file`.
+pub(crate) fn load_authorities(
+    path: &Path,
+    known: &TrustFiles<CertificateDer<'static>>,
+) -> Result<RootCertStore, CertificateError> {
     let mut roots = RootCertStore::empty();
-    for file in authority_files(path)? {
-        let certificates =
-            read_certificates(&read_file(&file)?).map_err(|reason| CertificateError::new(&file, reason))?;
-        // Lists of authorities hold old certificates that are of no use to anybody: they are skipped.
-        roots.add_parsable_certificates(certificates);
-    }
+    // Lists of authorities hold old certificates that are of no use to anybody: they are skipped.
+    roots.add_parsable_certificates(known.load(path)?.iter().cloned());
     if roots.is_empty() {
         return Err(CertificateError::new(path, "there is no usable certificate of an authority in it"));
     }
     Ok(roots)
+}
+
+/// Reads the certificates of a `ca-file`: a file, a folder, or the system's.
+pub(crate) fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+    let mut certificates = Vec::new();
+    for file in authority_files(path)? {
+        let read = read_certificates(&read_file(&file)?);
+        certificates.extend(read.map_err(|reason| CertificateError::new(&file, reason))?);
+    }
+    Ok(certificates)
 }
 
 fn authority_files(path: &Path) -> Result<Vec<PathBuf>, CertificateError> {
@@ -128,7 +141,7 @@ fn authority_files(path: &Path) -> Result<Vec<PathBuf>, CertificateError> {
 }
 
 /// Reads the lists of a `crl-file`.
-pub(crate) fn load_revocations(
+pub(crate) fn read_revocations(
     path: &Path,
 ) -> Result<Vec<CertificateRevocationListDer<'static>>, CertificateError> {
     let pem = read_file(path)?;
@@ -141,14 +154,23 @@ pub(crate) fn load_revocations(
     Ok(lists)
 }
 
+/// What a bind line says of clients' certificates beside the authorities.
+#[derive(Debug, Default)]
+pub(crate) struct Terms {
+    pub(crate) leniency: Leniency,
+    /// Names of authorities to send.
+    pub(crate) names_sent: Vec<DistinguishedName>,
+    /// The only signatures to accept in handshakes (`client-sigalgs`).
+    pub(crate) schemes: Option<Vec<SignatureScheme>>,
+}
+
 /// Verifies clients' certificates.
 pub(crate) fn client_verifier(
     provider: &Arc<CryptoProvider>,
     required: bool,
     authorities: RootCertStore,
     revocations: Vec<CertificateRevocationListDer<'static>>,
-    leniency: Leniency,
-    names_sent: Vec<DistinguishedName>,
+    terms: Terms,
 ) -> Result<Arc<dyn ClientCertVerifier>, String> {
     let trust = Trust::new(authorities.clone(), revocations.clone(), provider);
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider));
@@ -158,9 +180,9 @@ pub(crate) fn client_verifier(
         builder.with_crls(revocations).enforce_revocation_expiration()
     };
     let builder = if required { builder } else { builder.allow_unauthenticated() };
-    let builder = builder.clear_root_hint_subjects().add_root_hint_subjects(names_sent);
+    let builder = builder.clear_root_hint_subjects().add_root_hint_subjects(terms.names_sent);
     let webpki = builder.build().map_err(|error| error.to_string())?;
-    Ok(Arc::new(ClientVerifier { webpki, trust, leniency }))
+    Ok(Arc::new(ClientVerifier { webpki, trust, leniency: terms.leniency, schemes: terms.schemes }))
 }
 
 /// Asks webpki, except where it has no answer: see [`path`].
@@ -169,6 +191,7 @@ struct ClientVerifier {
     webpki: Arc<dyn ClientCertVerifier>,
     trust: Trust,
     leniency: Leniency,
+    schemes: Option<Vec<SignatureScheme>>,
 }
 
 impl ClientCertVerifier for ClientVerifier {
@@ -218,6 +241,7 @@ impl ClientCertVerifier for ClientVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        require_allowed(dss.scheme, self.schemes.as_deref())?;
         verify_signature(message, cert, dss, &self.trust.algorithms, false)
     }
 
@@ -227,11 +251,30 @@ impl ClientCertVerifier for ClientVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        require_allowed(dss.scheme, self.schemes.as_deref())?;
         verify_signature(message, cert, dss, &self.trust.algorithms, true)
     }
 
-    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
-        self.webpki.supported_verify_schemes()
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        allowed(self.webpki.supported_verify_schemes(), self.schemes.as_deref())
+    }
+}
+
+/// Those of the supported signatures that a list allows, in the list's order of preference.
+fn allowed(supported: Vec<SignatureScheme>, list: Option<&[SignatureScheme]>) -> Vec<SignatureScheme> {
+    match list {
+        None => supported,
+        Some(list) => list.iter().copied().filter(|scheme| supported.contains(scheme)).collect(),
+    }
+}
+
+/// RFC 8446 section 4.4.3: a signature of a kind that was not offered ends the handshake.
+fn require_allowed(scheme: SignatureScheme, list: Option<&[SignatureScheme]>) -> Result<(), Error> {
+    match list {
+        Some(list) if !list.contains(&scheme) => {
+            Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into())
+        }
+        _ => Ok(()),
     }
 }
 
@@ -261,6 +304,8 @@ pub(crate) struct ServerVerifier {
     /// The name to look for instead of the one asked for (`verifyhost`).
     host: Option<String>,
     provider: Arc<CryptoProvider>,
+    /// The only signatures to accept in handshakes (`sigalgs`).
+    schemes: Option<Vec<SignatureScheme>>,
 }
 
 impl ServerVerifier {
@@ -268,6 +313,7 @@ impl ServerVerifier {
         provider: &Arc<CryptoProvider>,
         trust: Option<(RootCertStore, Vec<CertificateRevocationListDer<'static>>)>,
         host: Option<String>,
+        schemes: Option<Vec<SignatureScheme>>,
     ) -> Result<Self, String> {
         let chain = trust
             .map(|(authorities, revocations)| {
@@ -282,7 +328,7 @@ impl ServerVerifier {
                 builder.build().map(|webpki| (webpki, own)).map_err(|error| error.to_string())
             })
             .transpose()?;
-        Ok(Self { chain, host, provider: Arc::clone(provider) })
+        Ok(Self { chain, host, provider: Arc::clone(provider), schemes })
     }
 }
 
@@ -333,6 +379,7 @@ impl ServerCertVerifier for ServerVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        require_allowed(dss.scheme, self.schemes.as_deref())?;
         verify_signature(message, cert, dss, &self.provider.signature_verification_algorithms, false)
     }
 
@@ -342,11 +389,13 @@ impl ServerCertVerifier for ServerVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        require_allowed(dss.scheme, self.schemes.as_deref())?;
         verify_signature(message, cert, dss, &self.provider.signature_verification_algorithms, true)
     }
 
-    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        let supported = self.provider.signature_verification_algorithms.supported_schemes();
+        allowed(supported, self.schemes.as_deref())
     }
 }
 
@@ -402,8 +451,9 @@ mod tests {
 
     #[test]
     fn the_systems_authorities_can_be_missing_but_not_broken() {
-        let loaded = load_authorities(Path::new(SYSTEM_AUTHORITIES));
+        let known = TrustFiles::default();
+        let loaded = load_authorities(Path::new(SYSTEM_AUTHORITIES), &known);
         assert!(loaded.is_ok() || loaded.unwrap_err().reason.contains("authorities"));
-        assert!(load_authorities(Path::new("/nonexistent")).is_err());
+        assert!(load_authorities(Path::new("/nonexistent"), &known).is_err());
     }
 }

@@ -31,11 +31,12 @@ const MAX_AGENT_LINE: usize = 4096;
 pub(crate) async fn check(worker: &Rc<Worker>, server: &Arc<ServerState>) -> Outcome {
     let proxy = Rc::clone(worker.proxy(server.proxy));
     let Some(check) = &server.config.check else { return Outcome::default() };
-    let scripted = proxy.httpchk.is_some() || proxy.tcpchk.is_some();
-    if proxy.other_check == Some(OtherCheck::External) && !scripted {
+    let checks = worker.config().checks(&proxy, &server.config);
+    let scripted = checks.httpchk.is_some() || checks.tcpchk.is_some();
+    if checks.other_check == Some(OtherCheck::External) && !scripted {
         return external::run(&proxy, server, proxy.timeouts.check.unwrap_or(check.inter)).await;
     }
-    let script = Script::of(&proxy);
+    let script = Script::of(checks);
     let state = script.sends_state().then(|| state_header(worker, server));
     let is_up = server.health() != crate::state::Health::Down;
     let txn = transaction(worker, server, &proxy);

@@ -10,7 +10,7 @@
 
 use std::net::SocketAddr;
 
-use weir_config::model::{CheckPayload, Config, Proto, Proxy, TcpCheckStep};
+use weir_config::model::{CheckPayload, Checks, Config, Proto, TcpCheckStep};
 use weir_rules::{Expr, LogFormat, Txn, Value};
 
 use super::expect::{Expectation, Verdict, rendered, text};
@@ -81,18 +81,18 @@ pub(crate) struct Script<'a> {
 }
 
 impl<'a> Script<'a> {
-    /// What the backend's options ask for.
-    pub(crate) fn of(proxy: &'a Proxy) -> Self {
-        if let Some(check) = &proxy.httpchk {
+    /// What the backend's options ask for, or those of a `healthcheck` section.
+    pub(crate) fn of(checks: &'a Checks) -> Self {
+        if let Some(check) = &checks.httpchk {
             let mut script = Self::new(Kind::Http, steps(&check.steps));
             script.disable_on_404 = check.disable_on_404;
             script.send_state = check.send_state;
             return script;
         }
-        if let Some(steps_of_lines) = &proxy.tcpchk {
+        if let Some(steps_of_lines) = &checks.tcpchk {
             return Self::new(Kind::Tcp, steps(steps_of_lines));
         }
-        match &proxy.other_check {
+        match &checks.other_check {
             Some(check) => {
                 let steps = protocols::steps(check).into_iter().map(|step| (step, None)).collect();
                 Self::new(Kind::Protocol, steps)
@@ -574,11 +574,7 @@ fn set_var(txn: &mut Txn, name: &[u8], value: Option<Value<'static>>) {
         return;
     }
     // A check has a session of its own: its variables and the check's are the same.
-    let mut vars = txn.session.vars.borrow_mut();
-    vars.retain(|(known, _)| **known != *name);
-    if let Some(value) = value {
-        vars.push((name.into(), value));
-    }
+    txn.session.vars.borrow_mut().set(name, value, None);
 }
 
 fn owned(value: Value<'_>) -> Value<'static> {
@@ -608,7 +604,7 @@ mod tests {
         let config = Arc::new(loaded.unwrap().config);
         let shared = Shared::new(Arc::clone(&config), 1, "host".into());
         let proxy = &config.proxies[0];
-        let script = Script::of(proxy);
+        let script = Script::of(&proxy.checks);
         let txn = attempt::transaction_for_tests(&shared, proxy);
         let state = script.sends_state().then(|| "UP".to_owned());
         let mut run = Run::new(&script, &config, txn, state, true);
@@ -782,7 +778,7 @@ mod tests {
         let text = "backend b\n option tcp-check\n tcp-check connect port 1\n server s 192.0.2.1:80 check\n";
         let config = Arc::new(weir_config::load_str("test", text).unwrap().config);
         let shared = Shared::new(Arc::clone(&config), 1, "host".into());
-        let script = Script::of(&config.proxies[0]);
+        let script = Script::of(&config.proxies[0].checks);
         let txn = attempt::transaction_for_tests(&shared, &config.proxies[0]);
         let run = Run::new(&script, &config, txn, None, true);
         assert_eq!(

@@ -7,18 +7,18 @@ use std::time::Duration;
 use weir_config::model::Proto;
 use weir_http::Request;
 use weir_http::h1::ParseError;
+use weir_http::h2::PREFACE;
 use weir_net::timers::{ClockHeld, Deadline, now_ms};
 
+use super::glitches::{self, Glitches};
 use super::{Client, LINGER, STOP_GRACE, refused};
 use crate::counters::Counter;
+use crate::edge::h2::may_be_h2;
 use crate::edge::{Edge, H1Edge};
-use crate::exchange;
+use crate::exchange::{self, Exchange};
 
 /// Most bytes that are read of what a client still sends while it is being closed.
 const LINGER_MAX_BYTES: usize = 1024 * 1024;
-
-/// The HTTP/2 preface (RFC 9113 section 3.4).
-const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// How the wait for a request's first byte ended.
 enum Idle {
@@ -45,11 +45,21 @@ enum Head {
     H2,
     /// Nothing more comes.
     Closed,
-    /// The head never got complete.
-    Timeout,
+    /// It never got complete, or is none: the termination state's cause, and the answer.
+    Wrong {
+        cause: u8,
+        status: u16,
+    },
+}
+
+impl Head {
+    const TIMEOUT: Self = Self::Wrong { cause: b'c', status: 408 };
     /// The client closed in the middle of a head.
-    Aborted,
-    Malformed(ParseError),
+    const ABORTED: Self = Self::Wrong { cause: b'C', status: 400 };
+
+    fn malformed(error: &ParseError) -> Self {
+        Self::Wrong { cause: b'P', status: error.status() }
+    }
 }
 
 impl Client<'_> {
@@ -100,7 +110,7 @@ impl Client<'_> {
             if let Poll::Ready(ready) = edge.poll_idle(cx) {
                 return Poll::Ready(if ready.is_ok() { Idle::Arrived } else { Idle::Closed });
             }
-            if self.worker.shared.is_stopping() && !is_new {
+            if self.worker.is_closing(self.client_id) && !is_new {
                 if !stop_seen {
                     stop_seen = true;
                     self.deadline.set_after(STOP_GRACE);
@@ -123,20 +133,57 @@ impl Client<'_> {
         let fields = self.worker.fields.borrow_mut().take();
         let mut request = Request { fields, ..Request::default() };
         let head = self.head(&mut edge, &mut request).await;
-        let (cause, status) = match head {
+        match head {
             Head::Request => {
                 let x = self.exchange(Edge::H1(edge), request, started_ms);
                 let finished = exchange::run(x).await;
                 return self.after(finished).await;
             }
             Head::H2 => return Next::H2(edge),
-            Head::Closed => return Next::Ended,
-            Head::Timeout => (b'c', 408),
-            Head::Aborted => (b'C', 400),
-            Head::Malformed(error) => (b'P', error.status()),
-        };
-        self.refuse(edge, cause, status, started_ms).await;
+            Head::Closed => {}
+            Head::Wrong { cause, status } => self.refuse(edge, cause, status, started_ms).await,
+        }
         Next::Ended
+    }
+
+    /// Goes on with what rules of TCP mode have looked at: a request begins with its first byte.
+    pub(super) async fn h1_switched(&mut self, mut x: Box<Exchange>) -> Option<Box<H1Edge>> {
+        x.txn.request.clear();
+        let Edge::H1(edge) = &mut x.client else { return None };
+        let finished = match self.head(edge, &mut x.txn.request).await {
+            Head::Request => {
+                x.end_tunnel();
+                exchange::run(x).await
+            }
+            Head::Wrong { cause, status } => refused(x, cause, status).await,
+            Head::H2 | Head::Closed => refused(x, b'C', 400).await,
+        };
+        match self.after(finished).await {
+            Next::Kept(edge) => self.h1(edge).await,
+            Next::H2(_) | Next::Ended => None,
+        }
+    }
+
+    /// The major version that the client's first bytes speak.
+    pub(super) async fn version(&mut self, edge: &mut H1Edge) -> u8 {
+        self.arm(self.head_time());
+        poll_fn(|cx| {
+            loop {
+                let input = edge.input.unread();
+                if !may_be_h2(input) {
+                    return Poll::Ready(1);
+                }
+                if input.len() >= PREFACE.len() {
+                    return Poll::Ready(2);
+                }
+                // Whatever comes of it is said when the head is read.
+                if self.deadline.poll_expired(cx).is_ready() || !matches!(ready!(edge.poll_fill(cx)), Ok(1..))
+                {
+                    return Poll::Ready(1);
+                }
+            }
+        })
+        .await
     }
 
     /// Waits for the rest of a request's head.
@@ -149,29 +196,44 @@ impl Client<'_> {
             loop {
                 if !edge.input.is_empty() {
                     let input = edge.input.unread();
-                    if may_upgrade && is_h2_preface(input) {
-                        if input.len() >= H2_PREFACE.len() {
+                    if may_upgrade && may_be_h2(input) {
+                        if input.len() >= PREFACE.len() {
                             return Poll::Ready(Head::H2);
                         }
                     } else {
                         match edge.parse_request(request, &self.entry.parse) {
-                            Ok(Some(_)) => return Poll::Ready(Head::Request),
+                            Ok(Some(head)) => {
+                                if head.tolerated.is_some() && self.glitch(edge) {
+                                    return Poll::Ready(Head::Closed);
+                                }
+                                return Poll::Ready(Head::Request);
+                            }
                             Ok(None) => {}
-                            Err(error) => return Poll::Ready(Head::Malformed(error)),
+                            Err(error) => return Poll::Ready(Head::malformed(&error)),
                         }
                     }
                 }
                 if self.deadline.poll_expired(cx).is_ready() {
-                    return Poll::Ready(Head::Timeout);
+                    return Poll::Ready(Head::TIMEOUT);
                 }
                 match ready!(edge.poll_fill(cx)) {
                     Ok(1..) => {}
                     Ok(0) | Err(_) if edge.input.is_empty() => return Poll::Ready(Head::Closed),
-                    Ok(0) | Err(_) => return Poll::Ready(Head::Aborted),
+                    Ok(0) | Err(_) => return Poll::Ready(Head::ABORTED),
                 }
             }
         })
         .await
+    }
+
+    /// Counts a violation that was tolerated; true when the connection is to be closed for it.
+    fn glitch(&self, edge: &mut H1Edge) -> bool {
+        let count = self.session.glitches.get().saturating_add(1);
+        glitches::note(self.worker, &self.session, count);
+        let threshold = self.worker.config().global.tune.h1_fe_glitches_threshold;
+        let found = Glitches { count, threshold };
+        edge.keep_alive &= !found.are_many();
+        found.are_too_many(self.worker)
     }
 
     /// Answers what is not a request.  What was read of it is nothing that may be logged or looked at.
@@ -192,11 +254,6 @@ impl Client<'_> {
         Box::pin(close(edge, &mut self.deadline, finished.silent, quick)).await;
         Next::Ended
     }
-}
-
-fn is_h2_preface(input: &[u8]) -> bool {
-    let length = input.len().min(H2_PREFACE.len());
-    input[..length] == H2_PREFACE[..length]
 }
 
 /// Closes a client's connection so that the last answer is not lost: says that nothing follows and reads

@@ -8,20 +8,19 @@ use std::task::Poll;
 use weir_http::Method;
 use weir_net::Stream;
 use weir_net::timers::{ClockHeld, now_ms};
-use weir_rules::Session;
 
+use super::glitches::{self, Glitches};
 use super::{Client, LINGER, refused, upgraded, with_deadline};
 use crate::buffer::Buffer;
 use crate::counters::Counter;
 use crate::edge::h2::{H2Shared, Incoming};
 use crate::edge::{Edge, EdgeError, H1Edge};
-use crate::worker::Worker;
-use crate::{exchange, h2_settings, stick_track};
+use crate::{exchange, h2_settings};
 
 /// Serves a connection that speaks HTTP/2 from its first byte, or from one that followed HTTP/1's handshakes.
 pub(super) async fn serve(client: &mut Client<'_>, edge: Box<H1Edge>) {
     if client.session.http_major != 2 {
-        client.session = Rc::new(upgraded(&client.session));
+        client.session = Rc::new(upgraded(&client.session, 2));
     }
     let shared = H2Shared::new(h2_settings::server(client.worker.config()));
     streams(client, shared, edge.into_parts()).await;
@@ -38,6 +37,9 @@ pub(super) async fn streams(client: &mut Client<'_>, shared: Rc<H2Shared>, socke
     client.deadline.clear();
     let mut armed = false;
     let mut told_stop = false;
+    let tune = &worker.config().global.tune;
+    // How busy the thread is is nothing that the core knows.
+    let judged_here = tune.glitches_kill_cpu_usage > 0;
     let result: Result<(), EdgeError> = poll_fn(|cx| {
         let mut on_request = |cx: &mut std::task::Context<'_>, incoming: Incoming| {
             start_stream(client, &shared, incoming, cx);
@@ -47,8 +49,19 @@ pub(super) async fn streams(client: &mut Client<'_>, shared: Rc<H2Shared>, socke
             if driven.is_ready() {
                 return driven;
             }
-            note_glitches(worker, &client.session, shared.core.borrow().glitches());
-            if worker.shared.is_stopping() && !told_stop {
+            let count = shared.core.borrow().glitches();
+            glitches::note(worker, &client.session, count);
+            if judged_here {
+                let found = Glitches { count, threshold: tune.h2_fe_glitches_threshold };
+                if found.are_too_many(worker) {
+                    return Poll::Ready(Err(EdgeError::Closed));
+                }
+                if found.are_many() && !shared.core.borrow().is_closing() {
+                    shared.core.borrow_mut().go_away(true);
+                    continue;
+                }
+            }
+            if worker.is_closing(client.client_id) && !told_stop {
                 told_stop = true;
                 shared.core.borrow_mut().go_away(true);
                 continue;
@@ -83,14 +96,6 @@ pub(super) async fn streams(client: &mut Client<'_>, shared: Rc<H2Shared>, socke
         // The peer may not have read the last frames yet: an abrupt close could take them away from it.
         client.deadline.set_after(LINGER);
         let _told = with_deadline(&mut client.deadline, stream.shutdown_write()).await;
-    }
-}
-
-/// Passes protocol errors that the connection survived on to the rules and the tracked entries.
-fn note_glitches(worker: &Worker, session: &Session, glitches: u32) {
-    let new = glitches - session.glitches.replace(glitches);
-    if new > 0 {
-        stick_track::glitches(&worker.shared, session, u64::from(new));
     }
 }
 

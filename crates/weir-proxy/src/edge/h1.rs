@@ -11,6 +11,7 @@ use weir_net::Stream;
 
 use super::{Body, BodyLength, EdgeError};
 use crate::buffer::Buffer;
+use crate::connection::glitches::Glitches;
 use crate::worker::Worker;
 
 /// Bytes waiting to be sent above which no more body is taken.
@@ -41,6 +42,10 @@ pub(crate) struct H1Edge {
     pub(crate) peer_version: Version,
     /// Method of the request in progress: decides whether its response has a body.
     method: Method,
+    /// The request in progress says with Proxy-Connection whether the connection lives on, and so does its response.
+    proxied: bool,
+    /// Violations of the server that were tolerated.
+    glitches: u32,
     /// The client waits for `100 Continue` before it sends the body.
     pub(crate) expect_continue: bool,
     /// `100 Continue` was sent from here.
@@ -92,6 +97,8 @@ impl H1Edge {
             keep_alive: true,
             peer_version: Version::Http11,
             method: Method::Get,
+            proxied: false,
+            glitches: 0,
             expect_continue: false,
             continue_sent: false,
             close_delimited: false,
@@ -168,6 +175,7 @@ impl H1Edge {
         self.expect_continue = head.expect_continue;
         self.peer_version = request.version;
         self.method = request.method;
+        self.proxied = request.proxied;
         self.head_sent = false;
         self.sending = Sending::Nothing;
         Ok(Some(head))
@@ -348,7 +356,7 @@ impl H1Edge {
         upgrade: bool,
     ) {
         let case = self.adjust_case.then_some(&self.worker.case_map);
-        let options = WriteOptions { framing, connection, upgrade, case };
+        let options = WriteOptions { framing, connection, proxied: self.proxied, upgrade, case };
         self.output.claim(&mut self.worker.buffers.borrow_mut());
         h1::write_response(response, self.output.tail(), options);
     }
@@ -365,6 +373,7 @@ impl H1Edge {
             Framing::Chunked => Sending::Chunked,
         };
         self.method = request.method;
+        self.proxied = request.proxied;
         let keep_alive = self.keep_alive || self.pretend_keep_alive;
         let connection = match (keep_alive, request.version == Version::Http10) {
             (true, false) => Connection::Implied,
@@ -373,7 +382,7 @@ impl H1Edge {
         };
         let upgrade = !request.protocol.is_empty();
         let case = self.adjust_case.then_some(&self.worker.case_map);
-        let options = WriteOptions { framing, connection, upgrade, case };
+        let options = WriteOptions { framing, connection, proxied: self.proxied, upgrade, case };
         self.output.claim(&mut self.worker.buffers.borrow_mut());
         h1::write_request(request, self.output.tail(), options);
         self.head_sent = true;
@@ -388,14 +397,20 @@ impl H1Edge {
     ) -> Poll<Result<(), EdgeError>> {
         loop {
             if !self.input.is_empty() {
-                let accept_unsafe = self.accept_unsafe;
-                let options = ParseOptions { accept_unsafe, ..*self.worker.response_options() };
+                let options = ParseOptions {
+                    accept_unsafe: self.accept_unsafe,
+                    use_proxy_connection: self.proxied,
+                    ..*self.worker.response_options()
+                };
                 let parsed = h1::parse_response(self.input.unread(), response, self.method, &options);
                 if let Some(head) = parsed.map_err(EdgeError::Protocol)? {
                     self.input.consume(head.len);
                     self.start_body(head.framing);
                     self.peer_version = response.version;
                     self.insecure_framing = head.insecure_framing;
+                    self.glitches = self.glitches.saturating_add(u32::from(head.tolerated.is_some()));
+                    let threshold = self.worker.config().global.tune.h1_be_glitches_threshold;
+                    self.keep_alive &= !(Glitches { count: self.glitches, threshold }).are_many();
                     if response.status >= 200 || response.status == 101 {
                         self.keep_alive &= head.keep_alive;
                     } else {
@@ -416,6 +431,14 @@ impl H1Edge {
         self.sending = Sending::UntilClose;
         self.keep_alive = false;
         self.is_tunnel = true;
+    }
+
+    /// What the client sends is HTTP after all.
+    pub(crate) fn end_tunnel(&mut self) {
+        self.start_body(Framing::None);
+        self.sending = Sending::Nothing;
+        self.keep_alive = true;
+        self.is_tunnel = false;
     }
 
     pub(super) fn send_data(&mut self, data: &[u8]) -> Result<usize, EdgeError> {

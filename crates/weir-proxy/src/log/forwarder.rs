@@ -10,9 +10,12 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use weir_config::model::{Bind, BindAddr, Config, LogForward};
 use weir_net::Stream;
+use weir_net::kernel_buffers::KernelBuffers;
 use weir_net::listen;
+use weir_net::namespace::Namespace;
 
 use super::message::{Frame, MAX_MESSAGE_BYTES, Message, frame};
+use crate::listeners::kernel_buffers;
 use crate::server_tls::Acceptor;
 use crate::worker::Worker;
 
@@ -31,9 +34,10 @@ pub(crate) struct Datagram {
 /// A sentence for each address that cannot be had.
 pub(crate) fn bind_all(config: &Config) -> Result<Vec<Datagram>, Vec<String>> {
     let (mut bound, mut errors) = (Vec::new(), Vec::new());
+    let buffers = kernel_buffers(config.global.tune.frontend_datagrams);
     for (section, forward) in config.log_forwards.iter().enumerate() {
         for bind in forward.dgram_binds.iter().filter(|bind| bind.datagram) {
-            match open(bind) {
+            match open(bind, &buffers) {
                 Ok(socket) => bound.push(Datagram { section, socket }),
                 Err(error) => errors.push(format!("log-forward '{}': cannot bind: {error}", forward.name)),
             }
@@ -42,11 +46,12 @@ pub(crate) fn bind_all(config: &Config) -> Result<Vec<Datagram>, Vec<String>> {
     if errors.is_empty() { Ok(bound) } else { Err(errors) }
 }
 
-fn open(bind: &Bind) -> io::Result<UdpSocket> {
+fn open(bind: &Bind, buffers: &KernelBuffers) -> io::Result<UdpSocket> {
     let BindAddr::Inet(address) = &bind.addr else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "datagrams need an IP address and a port"));
     };
-    listen::bind_datagrams(*address, bind.interface.as_deref())
+    let namespace = bind.namespace.as_deref().map(Namespace::named);
+    listen::bind_datagrams(*address, bind.interface.as_deref(), namespace.as_ref(), buffers)
 }
 
 /// Receives datagrams until the soft stop.
@@ -70,7 +75,7 @@ fn section(worker: &Worker, at: usize) -> &LogForward {
 
 fn relay(worker: &Worker, forward: &LogForward, bytes: &[u8], from: Option<IpAddr>) {
     let message = if forward.dont_parse_log { Message::raw(bytes) } else { Message::parse(bytes) };
-    worker.logger.relay(&forward.logs, &message, from);
+    worker.logger.relay(forward, &message, from);
 }
 
 /// Accepts streams until the soft stop.

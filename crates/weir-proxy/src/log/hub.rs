@@ -17,6 +17,7 @@ use weir_net::connect::{ConnectOptions, connect};
 use weir_rules::txn::{Environment, ProxyName};
 use weir_rules::{Session, Txn};
 
+use super::backing_file::BackingFile;
 use super::{Datagrams, MAX_QUEUED_LINES};
 use crate::counters::Counter;
 use crate::farm::Farm;
@@ -66,6 +67,8 @@ struct Lines {
     bytes: usize,
     /// Number of the first line that is kept.
     first: u64,
+    /// Where they are written as well.
+    file: Option<BackingFile>,
 }
 
 impl LogHub {
@@ -95,6 +98,21 @@ impl LogHub {
             backends: logging.map(|(at, proxy)| (proxy.name.to_string(), at)).collect(),
             ..Self::default()
         }
+    }
+
+    /// Opens the files of rings that have one, before the first line.
+    pub(crate) fn open_files(&self, config: &Config) -> Result<(), Vec<String>> {
+        let mut errors = Vec::new();
+        for (name, section) in &config.rings {
+            let (Some(path), Some(ring)) = (&section.backing_file, self.rings.get(name)) else { continue };
+            match BackingFile::create(path, ring.size) {
+                Ok(file) => ring.lines().file = Some(file),
+                Err(error) => {
+                    errors.push(format!("ring '{name}': cannot use '{}': {error}", path.display()));
+                }
+            }
+        }
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
     /// The rings by name.
@@ -157,6 +175,9 @@ impl Ring {
     fn push(&self, line: &[u8]) {
         let line = &line[..line.len().min(self.max_len)];
         let mut lines = self.lines();
+        if let Some(file) = &mut lines.file {
+            file.push(line);
+        }
         lines.bytes += line.len();
         lines.kept.push_back(line.into());
         while lines.bytes > self.size {
@@ -245,8 +266,10 @@ async fn in_time<T>(
 fn of_ring(server: &ServerState) -> ConnectOptions {
     let config = &server.config;
     ConnectOptions {
-        source: config.source,
-        interface: config.interface.clone(),
+        source: config.source.address,
+        interface: config.source.interface.clone(),
+        namespace: server.namespace.clone(),
+        md5_key: config.md5_key.clone(),
         user_timeout: config.tcp_ut,
         ..ConnectOptions::default()
     }
@@ -279,7 +302,7 @@ async fn send(stream: &mut Stream, server: &ServerState, line: &[u8]) -> std::io
 async fn distribute(worker: Rc<Worker>) {
     let shared = Arc::clone(&worker.shared);
     let chooser = Chooser { shared: Arc::clone(&shared), env: Rc::clone(&worker.env) };
-    let mut datagrams = Datagrams::default();
+    let mut datagrams = Datagrams::new(&shared.config);
     let mut streams: BTreeMap<(usize, usize), mpsc::Sender<Vec<u8>>> = BTreeMap::new();
     loop {
         let next = shared.logs.waiting().pop_front();

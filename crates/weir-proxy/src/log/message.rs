@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use weir_config::model::LogWire;
+use weir_config::model::{LogHost, LogWire};
 
 /// A message and what its header said; parts that were not there are empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +31,8 @@ pub(crate) struct Received {
     /// As RFC 5424 does.
     pub(crate) iso: String,
     pub(crate) from: Option<IpAddr>,
+    /// How the host name is made of both.
+    pub(crate) host: LogHost,
 }
 
 impl Message<'_> {
@@ -48,13 +50,7 @@ impl Message<'_> {
         let iso = if is_iso { self.time } else { received.iso.as_bytes() };
         let (number, level) = (format!("<{priority}>"), format!("<{}>", priority & 7));
         let (number, level) = (number.as_bytes(), level.as_bytes());
-        // Manual, `option host fill`, which is the default: a missing host is the sender.
-        let sender = received.from.map(|from| from.to_canonical().to_string());
-        let host = |unknown| match (self.host, &sender) {
-            (b"", Some(sender)) => sender.as_bytes(),
-            (b"", None) => unknown,
-            (host, _) => host,
-        };
+        let host = |unknown: &[u8]| self.host(received, unknown);
         let mut put = |parts: &[&[u8]]| parts.iter().for_each(|part| out.extend_from_slice(part));
         match format {
             LogWire::Raw => {}
@@ -63,9 +59,9 @@ impl Message<'_> {
             LogWire::Timed => put(&[level, iso, b" "]),
             LogWire::Iso => put(&[iso, b" "]),
             LogWire::Local => put(&[number, bsd, b" "]),
-            LogWire::Rfc3164 => put(&[number, bsd, b" ", host(b"localhost"), b" "]),
+            LogWire::Rfc3164 => put(&[number, bsd, b" ", &host(b"localhost"), b" "]),
             LogWire::Rfc5424 => {
-                let words = [iso, host(b"-"), nil(self.tag), nil(self.pid), nil(self.id), nil(self.data)];
+                let words = [iso, &host(b"-"), nil(self.tag), nil(self.pid), nil(self.id), nil(self.data)];
                 put(&[number, b"1 ", &words.join(&b" "[..]), b" "]);
             }
         }
@@ -75,6 +71,19 @@ impl Message<'_> {
                 (tag, b"") => put(&[tag, b": "]),
                 (tag, pid) => put(&[tag, b"[", pid, b"]: "]),
             }
+        }
+    }
+}
+
+impl Message<'_> {
+    /// The host name to write: `unknown` where neither the message nor its sender has one.
+    fn host(&self, received: &Received, unknown: &[u8]) -> Vec<u8> {
+        let sender = received.from.map(|from| from.to_canonical().to_string().into_bytes());
+        match (self.host, sender, received.host) {
+            (b"", _, LogHost::Keep) | (b"", None, _) => unknown.to_vec(),
+            (b"", Some(sender), _) | (_, Some(sender), LogHost::Replace) => sender,
+            (host, Some(sender), LogHost::Append) => [host, b",", &sender].concat(),
+            (host, ..) => host.to_vec(),
         }
     }
 }
@@ -286,6 +295,7 @@ mod tests {
                 bsd: "Jan  1 00:00:00".to_owned(),
                 iso: "2026-01-01T00:00:00Z".to_owned(),
                 from: from.map(|from| from.parse().unwrap()),
+                host: LogHost::Fill,
             };
             let mut out = Vec::new();
             Message::parse(message.as_bytes()).write_header(format, 134, &received, &mut out);
@@ -308,6 +318,34 @@ mod tests {
         check("text", LogWire::Priority, None, "<134>");
         check("text", LogWire::Raw, None, "");
         check("text", LogWire::Short, None, "<6>");
+    }
+
+    #[test]
+    fn hosts_are_kept_or_replaced() {
+        let check = |strategy, host: &str, from: Option<&str>, expected: &str| {
+            let received = Received {
+                bsd: String::new(),
+                iso: String::new(),
+                from: from.map(|from| from.parse().unwrap()),
+                host: strategy,
+            };
+            let message = Message { host: host.as_bytes(), ..Message::raw(b"") };
+            let found = message.host(&received, b"-");
+            assert_eq!(String::from_utf8_lossy(&found), expected, "{strategy:?} {host} {from:?}");
+        };
+        let sender = Some("192.0.2.1");
+        check(LogHost::Replace, "h", sender, "192.0.2.1");
+        check(LogHost::Replace, "h", None, "h");
+        check(LogHost::Replace, "", sender, "192.0.2.1");
+        check(LogHost::Fill, "h", sender, "h");
+        check(LogHost::Fill, "", sender, "192.0.2.1");
+        check(LogHost::Fill, "", None, "-");
+        check(LogHost::Keep, "h", sender, "h");
+        check(LogHost::Keep, "", sender, "-");
+        check(LogHost::Append, "h", sender, "h,192.0.2.1");
+        check(LogHost::Append, "h", None, "h");
+        check(LogHost::Append, "", sender, "192.0.2.1");
+        check(LogHost::Append, "", None, "-");
     }
 
     #[test]

@@ -66,6 +66,22 @@ pub(crate) struct Session {
     pub(crate) arrived: Vec<u64>,
     /// What is left to teach.
     teaching: Option<Teaching>,
+    shard: Shard,
+}
+
+/// The keys that a peer is told about: all, or those of one part of several (`shard`, `shards`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Shard {
+    /// From 1; 0 for all keys.
+    pub(crate) number: usize,
+    pub(crate) of: usize,
+}
+
+impl Shard {
+    /// Manual, `shard`: numbers above `shards` are ignored.
+    fn has(self, key: &Key) -> bool {
+        self.number == 0 || self.number > self.of || key.shard(self.of) + 1 == self.number
+    }
 }
 
 struct Teaching {
@@ -88,8 +104,14 @@ impl Session {
             sent: arrived.clone(),
             arrived,
             teaching: None,
+            shard: Shard::default(),
             tables,
         }
+    }
+
+    /// Tells about some keys only.
+    pub(crate) fn only(self, shard: Shard) -> Self {
+        Self { shard, ..self }
     }
 
     /// Asks the peer for everything it knows.
@@ -221,6 +243,9 @@ impl Session {
     }
 
     fn send(&mut self, at: usize, key: &Key, serial: u64) {
+        if !self.shard.has(key) {
+            return;
+        }
         let Synced { table, name } = &self.tables[at];
         // Removed meanwhile: peers let it expire.
         let Some(data) = table.export(key) else { return };
@@ -339,6 +364,25 @@ mod tests {
         let mut again = Session::new(left.tables.clone(), left.arrived.clone());
         again.talk(true);
         assert!(again.output.is_empty());
+    }
+
+    #[test]
+    fn shards_part_the_keys_among_peers() {
+        let here = tables();
+        for number in 0..300 {
+            set(&here, "p/t", &format!("k{number}"), "data.gpc0", number + 1);
+        }
+        let keys_of = |number| {
+            let there = tables();
+            let (left, mut right) = (session(&here), session(&there));
+            converse(&mut left.only(Shard { number, of: 3 }), &mut right);
+            (0..300).filter(|key| !get(&there, "p/t", &format!("k{key}")).is_empty()).collect::<Vec<_>>()
+        };
+        let mut parts: Vec<u64> = [1, 2, 3].into_iter().flat_map(keys_of).collect();
+        assert!(keys_of(1).len() > 50);
+        parts.sort_unstable();
+        assert_eq!(parts, (0..300).collect::<Vec<_>>());
+        assert_eq!((keys_of(0).len(), keys_of(4).len()), (300, 300));
     }
 
     #[test]

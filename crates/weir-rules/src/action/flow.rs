@@ -43,6 +43,13 @@ pub(super) static ACTIONS: &[ActionEntry] = &[
         "Whether a rewrite that fails ends in an error.",
         parse_strict,
     ),
+    action(
+        "switch-mode",
+        CONTENT,
+        "switch-mode http [proto h1|h2]",
+        "Goes on in HTTP with a connection in TCP mode.",
+        parse_switch,
+    ),
     action("use-service", CONTENT | REQUEST, "use-service NAME", "Lets a service answer.", parse_service),
     action(
         "wait-for-body",
@@ -105,6 +112,35 @@ fn parse_silent(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
 }
 
 #[derive(Debug)]
+struct Switch(Option<u8>);
+
+impl Action for Switch {
+    fn run(&self, _: &mut Txn, _: Phase) -> Step {
+        Step::End(Flow::Switch(self.0))
+    }
+}
+
+fn parse_switch(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
+    let mode = words.expect("'http'")?;
+    if mode.text != b"http" {
+        let message = format!("'switch-mode' cannot switch to '{}'", mode.as_str());
+        return Err(vec![Diagnostic::error(mode.pos, message).hint("only 'http' is known")]);
+    }
+    if !words.accept("proto") {
+        return Ok(Box::new(Switch(None)));
+    }
+    let proto = words.expect("'h1' or 'h2'")?;
+    match proto.text.as_slice() {
+        b"h1" => Ok(Box::new(Switch(Some(1)))),
+        b"h2" => Ok(Box::new(Switch(Some(2)))),
+        _ => {
+            let message = format!("unknown protocol '{}'", proto.as_str());
+            Err(vec![Diagnostic::error(proto.pos, message).hint("'h1' or 'h2'")])
+        }
+    }
+}
+
+#[derive(Debug)]
 struct Strict(bool);
 
 impl Action for Strict {
@@ -145,6 +181,7 @@ fn parse_service(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
 struct WaitForBody {
     time_ms: u32,
     at_least: usize,
+    large: bool,
 }
 
 impl Action for WaitForBody {
@@ -156,7 +193,8 @@ impl Action for WaitForBody {
         if complete || have >= self.at_least {
             return Step::Next;
         }
-        Step::Wait(WaitFor::Body { time_ms: self.time_ms, at_least: self.at_least })
+        let &Self { time_ms, at_least, large } = self;
+        Step::Wait(WaitFor::Body { time_ms, at_least, large })
     }
 }
 
@@ -167,7 +205,7 @@ fn time(word: &crate::Word) -> Result<u32, Vec<Diagnostic>> {
 }
 
 fn parse_body(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
-    let (mut time_ms, mut at_least) = (None, 0);
+    let (mut time_ms, mut at_least, mut large) = (None, 0, false);
     while let Some(word) = words.peek() {
         match word.text.as_slice() {
             b"time" => {
@@ -184,13 +222,14 @@ fn parse_body(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
             }
             b"use-large-buffer" => {
                 words.next();
+                large = true;
             }
             _ => break,
         }
     }
     let missing = || vec![Diagnostic::error(words.pos, "'wait-for-body' needs 'time' and a duration")];
     let at_least = if at_least == 0 { usize::MAX } else { at_least };
-    Ok(Box::new(WaitForBody { time_ms: time_ms.ok_or_else(missing)?, at_least }))
+    Ok(Box::new(WaitForBody { time_ms: time_ms.ok_or_else(missing)?, at_least, large }))
 }
 
 #[derive(Debug)]

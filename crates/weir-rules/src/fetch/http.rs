@@ -1005,7 +1005,7 @@ fn url_port<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> 
 
 fn proto_http<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
     let known = !txn.request.method_bytes().is_empty();
-    (known || !txn.inspecting).then_some(Value::Bool(known))
+    (known || txn.not_http || !txn.inspecting).then_some(Value::Bool(known))
 }
 
 fn request_date<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {

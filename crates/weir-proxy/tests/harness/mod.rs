@@ -1,0 +1,57 @@
+//! A data plane on loopback, without anything administrative.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use weir_net::Stream;
+use weir_net::handover::Inheritance;
+use weir_proxy::accept_queue::AcceptQueues;
+use weir_proxy::listeners::bind_all;
+use weir_proxy::{Process, Services, Shared, Terms};
+use weir_rules::{Reply, Txn, reply};
+
+struct NoServices;
+
+impl Services for NoServices {
+    fn statistics(&self, _: &Arc<Shared>, _: usize, _: &Txn) -> Reply {
+        reply::default_error(404)
+    }
+
+    fn metrics(&self, _: &Arc<Shared>, _: &Txn) -> Reply {
+        reply::default_error(404)
+    }
+
+    fn administer(&self, _: Arc<Shared>, _: Stream, _: Terms) -> Pin<Box<dyn Future<Output = ()>>> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// A process on loopback.
+pub(crate) struct Running {
+    pub(crate) process: Process,
+    /// Where each bind line listens, in order.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// The threads that serve the first one.
+    pub(crate) queues: Arc<AcceptQueues>,
+}
+
+/// Runs a configuration whose bind lines say `127.0.0.1:0`.
+pub(crate) fn start(text: &str) -> Running {
+    let loaded = weir_config::load_str("test", text).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let config = Arc::new(loaded.config);
+    let listening = bind_all(&config, &mut Inheritance::default()).unwrap();
+    let addresses = listening.iter().map(|one| one.listener.address().socket_addr().unwrap()).collect();
+    let queues = Arc::clone(&listening[0].queues);
+    let process = Process::start(config, listening, Arc::new(NoServices)).unwrap();
+    Running { process, addresses, queues }
+}
+
+impl Running {
+    pub(crate) fn stop(self) {
+        self.process.hard_stop();
+        self.process.wait();
+    }
+}
