@@ -304,6 +304,7 @@ fn small_sections() {
     let text = "cache c\n total-max-size 4\n max-age 240\n process-vary on\n\
                 peers p\n bind 127.0.0.1:1\n server localhost\n server other 127.0.0.1:2\n table t type ip size 1k store gpc0\n\
                 resolvers r\n nameserver d 127.0.0.1\n hold valid 5s\n timeout retry 2s\n\
+                backend b\n server s x:80 resolvers r resolve-net 10.0.0.0/8,::/0 resolve-opts allow-dup-ip\n\
                 ring g\n format rfc5424\n size 32k\n server s 127.0.0.1:6514 log-proto octet-count\n\
                 log-forward f\n dgram-bind 127.0.0.1:1514\n log ring@g local0\n\
                 crt-store web\n crt-base /certs\n load crt a.pem alias one\n\
@@ -322,6 +323,8 @@ fn small_sections() {
     assert!(config.log_forwards[0].dgram_binds[0].datagram);
     assert_eq!(config.crt_stores[0].loads[0].crt.to_str(), Some("/certs/a.pem"));
     assert_eq!(config.mailers["m"].servers.len(), 1);
+    let server = &config.proxies[0].servers[0];
+    assert!(server.resolve_allow_dup_ip && server.resolve_net.len() == 2);
 }
 
 #[test]
@@ -355,6 +358,15 @@ fn what_is_wrong_is_said() {
     check("backend b\n server s 1.2.3.4:80 track t\n server t 1.2.3.5:80", "its health is not checked");
     check("backend b\n server s 1.2.3.4:80 track t\n server t 1.2.3.5:80 track s", "tracks itself");
     check("backend b\n server s x:80 resolvers r", "unable to find required resolvers 'r'");
+    check("backend b\n server s x:80 resolve-opts dup", "unknown resolve-opts option 'dup'");
+    check("backend b\n server s x:80 resolve-net 10.0.0.0/33", "'10.0.0.0/33' is not a network");
+    check("global\n dns-accept-family ipv5", "unknown family 'ipv5'");
+    check("resolvers r\n nameserver a 127.0.0.1 maxconn 1", "of a name server' is not implemented yet");
+    check("backend b\n email-alert to a@b", "'email-alert' is ignored in 'b'");
+    check(
+        "backend b\n email-alert to a@b\n email-alert from a@b\n email-alert mailers m",
+        "unable to find mailers 'm'",
+    );
     let reverse = |text: &str| format!("global\n expose-experimental-directives\n{text}");
     check("frontend f\n bind rhttp@b/s\nbackend b\n server s :80", "'rhttp@' addresses are experimental");
     check(&reverse("frontend f\n bind rhttp@b"), "rhttp@BACKEND/SERVER is expected");
@@ -698,4 +710,21 @@ fn ocsp_updates() {
     assert_eq!(global.ocsp_update.mindelay, Duration::from_secs(10));
     assert_eq!(global.ocsp_update.maxdelay, Duration::from_secs(60));
     assert_eq!(global.ocsp_update.httpproxy, Some(("proxy.example".to_owned(), 80)));
+}
+
+#[test]
+fn networks_hold_addresses() {
+    let check = |network: &str, addr: &str, expected: bool| {
+        let network = weir_config::model::Network::parse(network).unwrap();
+        assert_eq!(network.contains(addr.parse().unwrap()), expected, "{network:?} {addr}");
+    };
+    check("10.0.0.0/8", "10.255.0.1", true);
+    check("10.0.0.0/8", "11.0.0.1", false);
+    check("10.0.0.1", "10.0.0.1", true);
+    check("10.0.0.1", "10.0.0.2", false);
+    check("0.0.0.0/0", "192.0.2.1", true);
+    check("0.0.0.0/0", "::1", false);
+    check("2001:db8::/32", "2001:db8:1::1", true);
+    check("2001:db8::/32", "2001:db9::1", false);
+    check("::/0", "::1", true);
 }

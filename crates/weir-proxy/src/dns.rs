@@ -253,15 +253,18 @@ struct Families(AcceptFamily);
 
 impl Families {
     /// Kinds of questions, the preferred one first.
-    fn kinds(&self, ipv6: bool) -> impl Iterator<Item = Kind> + use<> {
-        let accepts_v6 = match self.0 {
-            AcceptFamily::V4 => false,
-            AcceptFamily::V6 | AcceptFamily::Both => true,
-            AcceptFamily::Auto => has_ipv6_route(),
-        };
-        let accepts_v4 = self.0 != AcceptFamily::V6;
+    fn kinds(&self, ipv6: bool) -> impl Iterator<Item = Kind> + '_ {
         let order = if ipv6 { [Kind::Aaaa, Kind::A] } else { [Kind::A, Kind::Aaaa] };
-        order.into_iter().filter(move |kind| if *kind == Kind::A { accepts_v4 } else { accepts_v6 })
+        order.into_iter().filter(|kind| self.accepts(*kind == Kind::Aaaa))
+    }
+
+    fn accepts(&self, ipv6: bool) -> bool {
+        match self.0 {
+            AcceptFamily::V4 => !ipv6,
+            AcceptFamily::V6 => ipv6,
+            AcceptFamily::Both => true,
+            AcceptFamily::Auto => !ipv6 || has_ipv6_route(),
+        }
     }
 }
 

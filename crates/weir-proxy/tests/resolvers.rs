@@ -354,3 +354,22 @@ fn a_valid_answer_outweighs_faults_for_a_while() {
     bench.names.set("app.test", Some(at(&["127.0.0.4"])));
     bench.hear("l/s changed its IP from 127.0.0.2 to 127.0.0.4 by d/n1.");
 }
+
+#[test]
+fn rules_of_connections_resolve_names() {
+    let origin = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = origin.local_addr().unwrap().port();
+    let lines = format!(
+        "mode tcp\ntcp-request inspect-delay 30s\n\
+         tcp-request content do-resolve(sess.ip,d,ipv4) str(origin.test)\n\
+         tcp-request content set-dst var(sess.ip)\n\
+         server s 0.0.0.0:{port}"
+    );
+    let bench = Bench::new(&lines, &[("origin.test", at(&["127.0.0.1"]))]);
+    let mut client = TcpStream::connect(bench.address).unwrap();
+    client.write_all(b"hello").unwrap();
+    let (mut server, _) = origin.accept().unwrap();
+    let mut heard = [0; 5];
+    server.read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"hello");
+}

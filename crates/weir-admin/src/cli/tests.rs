@@ -14,6 +14,9 @@ const CONFIG: &str = "
 global
     stats socket /tmp/weir-test.sock level admin
     maxconn 1000
+resolvers dns
+    nameserver one 127.0.0.1:9
+resolvers default
 defaults
     mode http
     timeout client 5s
@@ -78,6 +81,19 @@ fn answers() {
     let mut session = session(&shared, AdminLevel::Admin);
     let mut check = |line: &str, expected: &str| assert_eq!(say(&mut session, line), expected, "{line}");
     check("show version", "3.0.11-test\n\n");
+    check(
+        "show resolvers dns",
+        "Resolvers section dns\n nameserver one:\n  sent:        0\n  snd_error:   0\n  valid:       0\n  \
+         update:      0\n  cname:       0\n  cname_error: 0\n  any_err:     0\n  nx:          0\n  \
+         timeout:     0\n  refused:     0\n  other:       0\n  invalid:     0\n  too_big:     0\n  \
+         truncated:   0\n  outdated:    0\n\n",
+    );
+    check("show resolvers nope", "Can't find that resolvers section\n\n");
+    check(
+        "show stat domain resolvers",
+        "# id,pid,sent,send_error,valid,update,cname,cname_error,any_err,nx,timeout,refused,other,invalid,\
+         too_big,truncated,outdated,\none,dns,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,\n\n",
+    );
     check("show version;show version", "3.0.11-test\n\n3.0.11-test\n\n");
     check("show backend", "# name\nbe\nst\n\n");
     check("show cli level", "admin\n\n");

@@ -83,7 +83,6 @@ async fn all(section: &Arc<Section>, name: &str, kind: Kind) -> Result<Told<Answ
             let limit = section.config.timeout_retry;
             let answer = timeout(limit, one(&section, at, &question)).await.unwrap_or(Err(Fault::Timeout));
             section.count_outcome(at, &answer);
-            // Errors count when everybody had the time to answer, and are not asked for anew at once.
             (at, answer)
         });
     }

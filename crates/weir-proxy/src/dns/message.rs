@@ -10,7 +10,7 @@ use simple_dns::{
 };
 
 /// Records of an answer that are looked at: an answer that promises more is refused before it is read.
-const MAX_RECORDS: u32 = 2048;
+const MAX_RECORDS: u32 = 1024;
 
 /// Longest chain of aliases that is followed.
 const MAX_ALIASES: usize = 8;
@@ -56,8 +56,8 @@ pub struct Service {
     pub port: u16,
     /// Its weight, as in the record.
     pub weight: u16,
-    /// Its address, when the answer brings it along.
-    pub address: Option<IpAddr>,
+    /// Its addresses, when the answer brings them along.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// What a valid answer says.
@@ -217,7 +217,7 @@ fn service(record: &ResourceRecord<'_>, packet: &Packet<'_>) -> Option<Service> 
         return None;
     }
     let additional = packet.additional_records.iter().filter(|record| record.name == *target);
-    Some(Service { host, port: *port, weight: *weight, address: additional.filter_map(address).next() })
+    Some(Service { host, port: *port, weight: *weight, addresses: additional.filter_map(address).collect() })
 }
 
 #[cfg(test)]
@@ -295,7 +295,7 @@ mod tests {
             host: host.into(),
             port,
             weight: 10,
-            address: address.map(|ip| ip.parse().unwrap()),
+            addresses: address.iter().map(|ip| ip.parse().unwrap()).collect(),
         };
         let expected = Answer::Services(vec![of("x.test", 80, Some("10.0.0.1")), of("y.test", 81, None)]);
         assert_eq!(read(Kind::Srv, &packet), Ok(expected));

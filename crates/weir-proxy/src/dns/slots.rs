@@ -119,15 +119,19 @@ mod tests {
 
     #[test]
     fn services_stay_where_they_are() {
-        let check = |current: &[Option<(&str, u16)>],
-                     services: &[(&str, u16)],
-                     expected: &[Option<usize>]| {
-            let services: Vec<Service> = services
-                .iter()
-                .map(|(host, port)| Service { host: (*host).into(), port: *port, weight: 0, address: None })
-                .collect();
-            assert_eq!(assign(&services, current), expected);
-        };
+        let check =
+            |current: &[Option<(&str, u16)>], services: &[(&str, u16)], expected: &[Option<usize>]| {
+                let services: Vec<Service> = services
+                    .iter()
+                    .map(|(host, port)| Service {
+                        host: (*host).into(),
+                        port: *port,
+                        weight: 0,
+                        addresses: Vec::new(),
+                    })
+                    .collect();
+                assert_eq!(assign(&services, current), expected);
+            };
         check(&[None, None, None], &[("a", 1), ("b", 1)], &[Some(0), Some(1), None]);
         check(&[Some(("b", 1)), None], &[("a", 1), ("b", 1)], &[Some(1), Some(0)]);
         check(&[Some(("a", 1)), Some(("b", 1))], &[("b", 1), ("b", 2)], &[Some(1), Some(0)]);

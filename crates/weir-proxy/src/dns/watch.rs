@@ -2,7 +2,7 @@
 //!
 //! Owns timers, what is held how long, and the log's words; leaves who gets which address to [`super::slots`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 use weir_config::model::ServerAddr;
 use weir_net::Address;
@@ -119,11 +120,13 @@ struct Memory {
     last_valid: Instant,
     seen: Vec<(IpAddr, Instant)>,
     services: Vec<(Service, Instant)>,
+    /// When the hosts of services last had addresses.
+    hosts: HashMap<String, Instant>,
 }
 
 impl Memory {
     fn new(now: Instant) -> Self {
-        Self { last_valid: now, seen: Vec::new(), services: Vec::new() }
+        Self { last_valid: now, seen: Vec::new(), services: Vec::new(), hosts: HashMap::new() }
     }
 
     /// Takes an answer in; all addresses that count now, the new ones first.
@@ -236,13 +239,7 @@ async fn services(shared: &Shared, group: &Group, memory: &mut Memory) {
         }
         Err(_) => return,
     };
-    let mut hosts = HashMap::new();
-    let without = found.iter().filter(|service| service.address.is_none());
-    for host in without.map(|service| &service.host).take(MAX_HOSTS) {
-        if !hosts.contains_key(host) {
-            hosts.insert(host.clone(), ask::addresses(section, host, group.ipv6).await.ok());
-        }
-    }
+    let hosts = hosts(group, &found, memory).await;
     for servers in group.backends.values() {
         let members = group.members(servers);
         let held: Vec<_> = members.iter().map(|server| server.addr.load_full()).collect();
@@ -253,26 +250,79 @@ async fn services(shared: &Shared, group: &Group, memory: &mut Memory) {
                 unsettle(shared, server, NO_SERVICE);
                 continue;
             };
-            let known = hosts.get(&service.host).and_then(Option::as_ref);
-            let told = known.and_then(|told| told.what.first().map(|ip| (*ip, group.name_server(told.by))));
-            let brought = service.address.map(|ip| (ip, BY_ADDITIONAL.to_owned()));
-            let Some((ip, said_by)) = brought.or(told) else {
-                // A host that is not known now keeps the address that it had.
-                if current_host(server).as_deref() != Some(&service.host) {
-                    unsettle(shared, server, NO_ADDRESS);
+            match place(group, server, service, &hosts) {
+                Ok((ip, said_by)) => {
+                    if !server.config.resolve_ignore_weight {
+                        weigh(server, slots::weight(service.weight));
+                    }
+                    let to = SocketAddr::new(ip, service.port);
+                    let moved = settle(shared, server, Some(&service.host), to, &said_by);
+                    if let (true, Some(by)) = (moved, by) {
+                        section.count(by, Count::Update);
+                    }
                 }
-                continue;
-            };
-            if !server.config.resolve_ignore_weight {
-                weigh(server, slots::weight(service.weight));
-            }
-            let place = SocketAddr::new(ip, service.port);
-            if settle(shared, server, Some(&service.host), place, &said_by)
-                && let Some(by) = by
-            {
-                section.count(by, Count::Update);
+                // A host that is not known for the moment keeps the address that it had.
+                Err(None) if current_host(server).as_deref() == Some(&service.host) => {}
+                Err(why) => unsettle(shared, server, why.unwrap_or(NO_ADDRESS)),
             }
         }
+    }
+}
+
+/// What name servers said of a host: its addresses, or why it has none, once that counts.
+type Host = Result<Told<Vec<IpAddr>>, Option<&'static str>>;
+
+/// Asks for the hosts whose addresses were not brought along, all at once.
+async fn hosts(group: &Group, found: &[Service], memory: &mut Memory) -> HashMap<String, Host> {
+    let section = &group.section;
+    let without = found.iter().filter(|service| service.addresses.is_empty());
+    let names: BTreeSet<&String> = without.map(|service| &service.host).collect();
+    let mut asked = JoinSet::new();
+    for host in names.into_iter().take(MAX_HOSTS) {
+        let (section, host, ipv6) = (Arc::clone(section), host.clone(), group.ipv6);
+        asked.spawn_local(async move {
+            let told = ask::addresses(&section, &host, ipv6).await;
+            (host, told)
+        });
+    }
+    let mut hosts = HashMap::new();
+    let mut valid = HashMap::new();
+    while let Some(done) = asked.join_next().await {
+        let Ok((host, told)) = done else { continue };
+        let now = Instant::now();
+        let last_valid = memory.hosts.get(&host).copied().filter(|_| told.is_err()).unwrap_or(now);
+        valid.insert(host.clone(), last_valid);
+        let told = told.map_err(|fault| {
+            let is_over = now.duration_since(last_valid) >= ask::hold(section, fault);
+            is_over.then_some(reason(fault))
+        });
+        hosts.insert(host, told);
+    }
+    memory.hosts = valid;
+    hosts
+}
+
+/// Where a service is, as a server wants it, and who says so.
+fn place(
+    group: &Group,
+    server: &Arc<ServerState>,
+    service: &Service,
+    hosts: &HashMap<String, Host>,
+) -> Result<(IpAddr, String), Option<&'static str>> {
+    let families = &group.section.families;
+    let slot = slots_of(&[server]);
+    let best = |addresses: &[IpAddr]| {
+        let accepted: Vec<IpAddr> =
+            addresses.iter().copied().filter(|ip| families.accepts(ip.is_ipv6())).collect();
+        slots::share_out(&accepted, &slot).into_iter().flatten().next().ok_or(None)
+    };
+    if !service.addresses.is_empty() {
+        return best(&service.addresses).map(|ip| (ip, BY_ADDITIONAL.to_owned()));
+    }
+    match hosts.get(&service.host) {
+        Some(Ok(told)) => best(&told.what).map(|ip| (ip, group.name_server(told.by))),
+        Some(Err(why)) => Err(*why),
+        None => Err(None),
     }
 }
 
