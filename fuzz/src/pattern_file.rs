@@ -6,8 +6,19 @@ use weir_rules::{Expr, Scope, Shared, Word};
 
 /// Ways to look a file up: matching methods and types of values.
 const USES: &[&str] = &[
-    "map(f)", "map_beg(f)", "map_sub(f)", "map_dir(f)", "map_dom(f)", "map_end(f)", "map_reg(f)",
-    "map_regm(f)", "map_int(f)", "map_int_int(f)", "map_ip(f)", "map_ip_ip(f)", "map_str_int(f)",
+    "map(f)",
+    "map_beg(f)",
+    "map_sub(f)",
+    "map_dir(f)",
+    "map_dom(f)",
+    "map_end(f)",
+    "map_reg(f)",
+    "map_regm(f)",
+    "map_int(f)",
+    "map_int_int(f)",
+    "map_ip(f)",
+    "map_ip_ip(f)",
+    "map_str_int(f)",
 ];
 
 /// The first byte chooses the use, the second the value that is looked up and changed; the rest is the file.

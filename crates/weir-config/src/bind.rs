@@ -606,7 +606,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     entry("no-tlsv11", "", "No TLS 1.1", How::Bind(|d, _| force(d, "no-tlsv11"))),
     entry("no-tlsv12", "", "No TLS 1.2", How::Bind(|d, _| force(d, "no-tlsv12"))),
     entry("no-tlsv13", "", "No TLS 1.3", How::Bind(|d, _| force(d, "no-tlsv13"))),
-    entry("npn", "<protocols>", "Protocols offered by the predecessor of ALPN", How::Removed("use alpn")),
+    entry(
+        "npn",
+        "<protocols>",
+        "Protocols offered by the predecessor of ALPN",
+        How::NoEffect("clients speak its successor, alpn"),
+    ),
     entry(
         "prefer-client-ciphers",
         "",

@@ -30,9 +30,9 @@ impl Checker<'_> {
         self.modes();
         self.tracking();
         self.resolvers();
-        self.email_alerts();
         self.namespaces();
         self.guids();
+        self.email_alerts();
         self.references(references);
         self.global_logs();
         self.certificates();
@@ -225,26 +225,6 @@ impl Checker<'_> {
         self.found.extend(problems);
     }
 
-    fn email_alerts(&mut self) {
-        let mut problems = Vec::new();
-        for proxy in self.proxies.iter() {
-            let alert = &proxy.email_alert;
-            match alert.complete() {
-                Some((.., name)) if !self.config.mailers.contains_key(name) => {
-                    problems.push(Diagnostic::error(proxy.pos, format!("unable to find mailers '{name}'")));
-                }
-                None if *alert != EmailAlert::default() => {
-                    let message =
-                        format!("'email-alert' is ignored in '{}': something is missing", proxy.name);
-                    let hint = "it needs 'email-alert from', 'email-alert to' and 'email-alert mailers'";
-                    problems.push(Diagnostic::warning(proxy.pos, message).hint(hint));
-                }
-                _ => {}
-            }
-        }
-        self.found.extend(problems);
-    }
-
     /// A GUID names one object of the whole configuration.
     fn guids(&mut self) {
         let mut seen: HashSet<&str> = HashSet::new();
@@ -260,6 +240,26 @@ impl Checker<'_> {
                 } else if !seen.insert(guid) {
                     problems.push(Diagnostic::error(pos, format!("the GUID '{guid}' is used twice")));
                 }
+            }
+        }
+        self.found.extend(problems);
+    }
+
+    fn email_alerts(&mut self) {
+        let mut problems = Vec::new();
+        for proxy in self.proxies.iter() {
+            let alert = &proxy.email_alert;
+            match alert.complete() {
+                Some((.., name)) if !self.config.mailers.contains_key(name) => {
+                    problems.push(Diagnostic::error(proxy.pos, format!("unable to find mailers '{name}'")));
+                }
+                None if *alert != EmailAlert::default() => {
+                    let message =
+                        format!("'email-alert' is ignored in '{}': something is missing", proxy.name);
+                    let hint = "it needs 'email-alert from', 'email-alert to' and 'email-alert mailers'";
+                    problems.push(Diagnostic::warning(proxy.pos, message).hint(hint));
+                }
+                _ => {}
             }
         }
         self.found.extend(problems);
@@ -469,6 +469,7 @@ impl Checker<'_> {
     fn proxy(&mut self, index: usize) {
         self.timeouts(index);
         self.cookie_capture(index);
+        self.log_addresses(index);
         self.log_formats(index);
         self.layer7(index);
         self.protocols(index);
@@ -546,6 +547,20 @@ impl Checker<'_> {
         self.found.push(found);
     }
 
+    /// A format of logs that go nowhere is probably a forgotten 'log' line.
+    fn log_addresses(&mut self, index: usize) {
+        let proxy = &self.proxies[index];
+        let options = &proxy.options;
+        let http = options.httplog || options.httplog_clf || options.httpslog;
+        let own = proxy.log_format.is_some() || proxy.log_format_sd.is_some();
+        let format = own || http || options.tcplog || options.tcplog_clf;
+        if format && proxy.frontend && !proxy.disabled && proxy.logs.is_empty() {
+            let (what, name) = (kind(proxy), &proxy.name);
+            let message = format!("log format ignored for {what} '{name}' since it has no log address");
+            self.warn(proxy.pos, message);
+        }
+    }
+
     /// HTTP log formats make no sense for TCP.
     fn log_formats(&mut self, index: usize) {
         let proxy = &mut self.proxies[index];
@@ -590,6 +605,9 @@ impl Checker<'_> {
         }
         if proxy.cookie.take().is_some() {
             ignored.push(format!("'cookie' will be ignored for {what} '{name}' (needs 'mode http')"));
+        }
+        if proxy.forwardfor.take().is_some() {
+            ignored.push(format!("'option forwardfor' ignored for {what} '{name}' as it requires HTTP mode"));
         }
         if proxy.stats.is_some() && !proxy.disabled {
             ignored.push(format!("'stats' statement ignored for {what} '{name}' as it requires HTTP mode"));

@@ -1221,7 +1221,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<number>",
         "Most client connections at a time",
         How::Global(|d, a| {
-            d.global.maxconn = Some(a.number(1..=usize::MAX)?);
+            d.global.maxconn = Some(a.number(0..=usize::MAX)?).filter(|limit| *limit != 0);
             a.end()
         }),
     ),

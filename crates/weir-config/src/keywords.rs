@@ -209,6 +209,7 @@ const TABLES: &[&[Keyword]] = &[
     crate::proxy::stats::KEYWORDS,
     crate::proxy::content::KEYWORDS,
     crate::proxy::stick::KEYWORDS,
+    crate::proxy::removed::KEYWORDS,
     crate::bind::KEYWORDS,
     crate::server::KEYWORDS,
     crate::sections::KEYWORDS,

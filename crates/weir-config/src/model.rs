@@ -534,6 +534,9 @@ pub struct Tune {
     /// Longest record's plaintext, always; 0 for no limit.
     pub ssl_hard_maxrecord: usize,
     pub ssl_ctx_cache_size: usize,
+    /// Longest record while a connection is young or after `idletimer`; 0: no limit.
+    pub ssl_maxrecord: usize,
+    pub idletimer: Duration,
     pub cli_max_payload_size: Option<usize>,
     pub stick_counters: usize,
     pub client_sockets: SocketBuffers,
@@ -599,6 +602,8 @@ impl Default for Tune {
             idle_pool_shared: true,
             ssl_hard_maxrecord: 0,
             ssl_ctx_cache_size: 1000,
+            ssl_maxrecord: 0,
+            idletimer: Duration::from_secs(1),
             cli_max_payload_size: None,
             stick_counters: 3,
             client_sockets: SocketBuffers::default(),

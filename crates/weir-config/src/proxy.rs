@@ -9,6 +9,7 @@ pub(crate) mod content;
 pub(crate) mod errors;
 pub(crate) mod logging;
 pub(crate) mod options;
+pub(crate) mod removed;
 pub(crate) mod rules;
 pub(crate) mod stats;
 pub(crate) mod stick;
@@ -904,7 +905,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<count>",
         "Most client connections at a time",
         How::Proxy(|d, a| {
-            d.proxy.maxconn = Some(a.number(0..=usize::MAX)?);
+            d.proxy.maxconn = Some(a.number(0..=usize::MAX)?).filter(|limit| *limit != 0);
             a.end()
         }),
     ),

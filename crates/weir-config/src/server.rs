@@ -987,7 +987,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("npn", "<protocols>", "Protocols offered by the predecessor of ALPN", How::Removed("use alpn")),
+    entry(
+        "npn",
+        "<protocols>",
+        "Protocols offered by the predecessor of ALPN",
+        How::NoEffect("clients speak its successor, alpn"),
+    ),
     entry(
         "observe",
         "<mode>",

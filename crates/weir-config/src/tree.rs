@@ -328,9 +328,21 @@ impl Reader<'_> {
             rest = rest.get(2..).unwrap_or_default();
         }
         if let Some(extra) = rest.first() {
-            self.error(extra.pos, format!("unexpected '{}' after the section's name", extra.as_str()));
+            self.unexpected(kind, extra);
         }
         self.sections.push(section);
+    }
+
+    /// A word after a section's name: once it was the address that the section listened on.
+    fn unexpected(&mut self, kind: SectionKind, extra: &Word) {
+        let found =
+            Diagnostic::error(extra.pos, format!("unexpected '{}' after the section's name", extra.as_str()));
+        let address = kind.is_proxy() && extra.text.contains(&b':');
+        self.diagnostics.push(if address {
+            found.hint(format!("addresses stand in lines of their own: 'bind {}'", extra.as_str()))
+        } else {
+            found
+        });
     }
 
     fn check_name(&mut self, word: &Word, kind: SectionKind) {

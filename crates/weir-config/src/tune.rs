@@ -328,7 +328,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.idletimer",
         "<time>",
         "Time after which a stream counts as idle",
-        How::NoEffect("records have one length, whether a stream is idle or not"),
+        How::Global(|d, a| {
+            d.global.tune.idletimer = a.time()?;
+            a.end()
+        }),
     ),
     entry("tune.lua.bool-sample-conversion", "<mode>", "Lua", How::NoEffect(NO_LUA)),
     entry("tune.lua.burst-timeout", "<time>", "Lua", How::NoEffect(NO_LUA)),
@@ -598,7 +601,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             a.end()
         }),
     ),
-    entry("tune.ssl.maxrecord", "<number>", "Longest TLS record while a connection is young", How::NotYet),
+    entry(
+        "tune.ssl.maxrecord",
+        "<number>",
+        "Longest TLS record while a connection is young",
+        How::Global(|d, a| size(d, a, |t| &mut t.ssl_maxrecord, 0)),
+    ),
     entry(
         "tune.ssl.ocsp-update.maxdelay",
         "<number>",

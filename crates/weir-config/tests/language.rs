@@ -419,6 +419,12 @@ fn what_is_wrong_is_said() {
     check("global\n nbtrhead 2", "did you mean 'nbthread'?");
     check("global\n lua-load x", "'lua-load' is not supported");
     check("backend b\n option spop-check", "'option spop-check' is not implemented yet");
+    check("frontend f\n ssl-f-use alpn h2", "the line names no certificate");
+    check("frontend f\n ssl-f-use crt a.pem weight 3", "unknown word 'weight'");
+    check("frontend f\n crt a.pem allow-0rtt", "'ssl-f-use allow-0rtt' is not implemented yet");
+    check("global\n ocsp-update.httpproxy unix@/x", "the address or name of an HTTP proxy is expected");
+    check("global\n ocsp-update.mindelay 0", "not a number from 1");
+    check("frontend f\n bind :1 ssl crt a ocsp-update maybe", "'maybe'");
     check(
         "backend b\n use-fcgi-app php\nfcgi-app php\n docroot /srv",
         "'use-fcgi-app' is not implemented yet",
@@ -456,6 +462,74 @@ fn what_is_wrong_is_said() {
     check("backend b\n cookie S insert rewrite", "only one of rewrite, insert and prefix");
     check("backend b\n retry-on 503 999", "unknown failure '999'");
     check("global\n h1-case-adjust a b", "differ in more than case");
+}
+
+/// Lines of old and of careless configurations: words of the past name their successors, slips are taken as meant.
+#[test]
+fn configurations_of_others() {
+    let check = |text: &str, expected: &str| {
+        let shown = said(text);
+        assert!(shown.contains(expected), "{text}\n--- said:\n{shown}\n--- expected: {expected}");
+    };
+    for (word, instead) in [
+        ("contimeout 5000", "timeout connect"),
+        ("clitimeout 5000", "timeout client"),
+        ("srvtimeout 5000", "timeout server"),
+        ("monitor-net 192.0.2.0/24", "http-request return status 200"),
+        ("bind-process odd", "one process"),
+        ("grace 3000", "global section"),
+        ("reqirep ^Host: Host:\\ a.example", "http-request replace-header"),
+        ("reqidel ^Via:", "http-request del-header"),
+        ("reqitarpit x", "http-request tarpit"),
+        ("rspirep ^Server:.* Server:\\ x", "http-response replace-header"),
+        ("rspidel ^Via:", "http-response del-header"),
+        ("rspideny x", "http-response deny"),
+    ] {
+        let name = word.split(' ').next().unwrap();
+        check(&format!("listen l\n {word}"), &format!("'{name}' is no longer supported"));
+        check(&format!("listen l\n {word}"), instead);
+    }
+    check("listen l 192.0.2.1:80", "addresses stand in lines of their own: 'bind 192.0.2.1:80'");
+
+    let http = "defaults\n mode http\n timeout connect 1s\n timeout client 1s\n timeout server 1s\n";
+    check(
+        &format!("{http}backend b\n http-request set-header X-Proto: https"),
+        "the colon of 'X-Proto:' is left out",
+    );
+    check(
+        &format!("{http}backend b\n option httpchk GET / HTTP/1.1\\r\\nHost:\\ a.example"),
+        "write them as 'http-check send hdr <name> <value>'",
+    );
+    check(
+        "backend b\n tcp-check send PING\\r\\n\n tcp-check expect string PONG",
+        "'tcp-check' rules ignored for backend 'b' without 'option tcp-check'",
+    );
+    check(
+        "backend b\n mode tcp\n option forwardfor",
+        "'option forwardfor' ignored for backend 'b' as it requires HTTP mode",
+    );
+    let listen = "frontend f\n bind :80\n option httplog\n";
+    check(&format!("{http}{listen}"), "log format ignored for frontend 'f' since it has no log address");
+
+    for quiet in [
+        format!("{http}{listen} log 192.0.2.1 local0"),
+        format!("{http}frontend f\n bind :443 ssl crt a.pem npn h2 alpn h2"),
+        format!("{http}backend b\n option forwardfor\n option httpchk GET / HTTP/1.1"),
+        "defaults\n tcp-check send x\nbackend b\n option tcp-check\n".to_owned(),
+    ] {
+        assert_eq!(said(&quiet), "", "{quiet}");
+    }
+
+    // Zero is no limit of its own.
+    let config = config(&format!("global\n maxconn 0\n{http} maxconn 0\nfrontend f\n bind :80"));
+    assert_eq!((config.global.maxconn, config.proxies[0].maxconn), (None, None));
+    // What is wrong in a defaults section is said once for all proxies that start from it.
+    let inherited = format!(
+        "{http} option httpchk GET / HTTP/1.0\\r\\nA:\\ b\n http-request set-header a: b\nbackend a\nbackend b"
+    );
+    for once in ["http-check send hdr", "the colon of"] {
+        assert_eq!(said(&inherited).matches(once).count(), 1, "{}", said(&inherited));
+    }
 }
 
 #[test]
@@ -628,4 +702,29 @@ fn networks_hold_addresses() {
     check("2001:db8::/32", "2001:db8:1::1", true);
     check("2001:db8::/32", "2001:db9::1", false);
     check("::/0", "::1", true);
+}
+
+#[test]
+fn certificates_of_a_frontend_go_to_its_tls_lines() {
+    let proxy = proxy(
+        "frontend f\n mode tcp\n ssl-f-use crt a.pem sigalgs RSA+SHA256 no-alpn\n bind :1 ssl\n bind :2\n crt b.pem\n",
+    );
+    let list = |at: usize| proxy.binds[at].ssl.as_ref().and_then(|ssl| ssl.frontend_list.clone());
+    let found = list(0).expect("a list");
+    assert_eq!(found.name, "@f");
+    assert_eq!(found.lines, [vec!["a.pem", "sigalgs", "RSA+SHA256", "no-alpn"], vec!["b.pem"]]);
+    assert!(list(1).is_none());
+}
+
+#[test]
+fn ocsp_updates() {
+    let global = config(
+        "global\n ocsp-update.mode on\n ocsp-update.mindelay 10\n tune.ssl.ocsp-update.maxdelay 60\n \
+         ocsp-update.httpproxy proxy.example\n",
+    )
+    .global;
+    assert!(global.ocsp_update.mode && !global.ocsp_update.disable);
+    assert_eq!(global.ocsp_update.mindelay, Duration::from_secs(10));
+    assert_eq!(global.ocsp_update.maxdelay, Duration::from_secs(60));
+    assert_eq!(global.ocsp_update.httpproxy, Some(("proxy.example".to_owned(), 80)));
 }

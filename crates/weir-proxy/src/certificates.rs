@@ -159,6 +159,16 @@ impl Certificates {
         locked(&self.lines).clone()
     }
 
+    /// What could not be used of files and is not needed, a sentence for each.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        let remark = |certificate: Arc<Certificate>| {
+            let current = certificate.current();
+            current.remark().map(|remark| format!("certificate '{}': {remark}", certificate.name()))
+        };
+        self.store.all().into_iter().filter_map(remark).collect()
+    }
+
     /// Looks again which OCSP responses are to be fetched.
     pub(crate) fn plan_updates(&self) {
         let used = locked(&self.servers).iter().flat_map(|server| server.ocsp_updates()).collect::<Vec<_>>();

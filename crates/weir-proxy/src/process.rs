@@ -157,18 +157,18 @@ impl Process {
         Ok(Prepared { plan: Arc::new(Plan { shared, services, cpus }), listening, datagrams })
     }
 
-    /// Loads everything that a start would load, without a socket.
+    /// Loads everything that a start would load, without a socket. Returns what could not be used and is not needed.
     ///
     /// # Errors
     /// When TLS material is unusable.
-    pub fn check(config: &Arc<Config>) -> Result<(), StartError> {
+    pub fn check(config: &Arc<Config>) -> Result<Vec<String>, StartError> {
         let shared = Shared::new(Arc::clone(config), 1, hostname());
         server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
         let mut certificates = BindLines::new(&shared.certificates);
         for bind in config.proxies.iter().filter(|proxy| !proxy.disabled).flat_map(|proxy| &proxy.binds) {
             bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
         }
-        certificates.verdict()
+        certificates.verdict().map(|()| shared.certificates.remarks())
     }
 
     /// Starts the worker threads on sockets that listen already.
@@ -210,6 +210,12 @@ impl Process {
 }
 
 impl Prepared {
+    /// What could not be used of files and is not needed, a sentence for each.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        self.plan.shared.certificates.remarks()
+    }
+
     /// Starts the worker threads.
     ///
     /// # Errors
@@ -333,10 +339,10 @@ async fn serve(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thr
     if thread == 0 {
         worker.peers.replace(peers::start(&worker));
         hub::start(&worker);
-        dns::start(&worker);
-        mail::start(&worker);
         shared.certificates.plan_updates();
         tokio::task::spawn_local(ocsp::run(Rc::clone(&worker)));
+        dns::start(&worker);
+        mail::start(&worker);
     }
     for datagram in datagrams {
         tokio::task::spawn_local(forwarder::receive(Rc::clone(&worker), datagram));

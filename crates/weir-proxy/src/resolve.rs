@@ -1,4 +1,4 @@
-//! Names of servers, resolved at start as `init-addr` says.
+//! Names of servers, resolved at start as `init-addr` says; other names in the background.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -104,14 +104,9 @@ fn prefer(name: &str, port: u16, ipv6: bool) -> Option<SocketAddr> {
     found.iter().find(|a| a.is_ipv6() == ipv6).or_else(|| found.first()).copied()
 }
 
-/// Looks a name up by the system's means, without holding the thread's event loop.
-pub(crate) async fn in_background(host: String, family: u8) -> Option<IpAddr> {
-    let lookup = move || -> Option<IpAddr> {
-        let found: Vec<SocketAddr> = (host.as_str(), 0).to_socket_addrs().ok()?.collect();
-        let wanted = |a: &&SocketAddr| if family == 6 { a.is_ipv6() } else { a.is_ipv4() };
-        found.iter().find(wanted).or_else(|| found.first()).map(SocketAddr::ip)
-    };
-    tokio::task::spawn_blocking(lookup).await.ok().flatten()
+/// Looks a name up as the system does, IPv4 first, without holding the thread's event loop.
+pub(crate) async fn in_background(host: String) -> Option<IpAddr> {
+    tokio::task::spawn_blocking(move || prefer(&host, 0, false)).await.ok().flatten().map(|found| found.ip())
 }
 
 #[cfg(test)]

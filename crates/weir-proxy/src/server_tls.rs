@@ -101,6 +101,8 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
         session_lifetime_s: u32::try_from(tune.ssl_lifetime.as_secs()).ok(),
         cached_sessions: Some(tune.ssl_cachesize),
         max_record_bytes: max_record(tune),
+        early_record: Some((tune.ssl_maxrecord, tune.idletimer.as_millis() as u64))
+            .filter(|(bytes, _)| *bytes > 0),
         generate_with: signing_authority(ssl)?,
         generated_kept: Some(tune.ssl_ctx_cache_size),
         ocsp_update: ssl.ocsp_update.unwrap_or(config.global.ocsp_update.mode),

@@ -78,7 +78,7 @@ pub(crate) fn define(words: &[Word], scope: &mut Scope<'_>) -> Result<(), Vec<Di
             Diagnostic::error(name.pos, message).hint("use letters, digits, '-', '_', '.' and ':'"),
         ]);
     }
-    if matches!(name.text.as_slice(), b"or" | b"if" | b"unless") {
+    if name.text.eq_ignore_ascii_case(b"or") || matches!(name.text.as_slice(), b"if" | b"unless") {
         return Err(vec![Diagnostic::error(name.pos, format!("'{text}' cannot be the name of an ACL"))]);
     }
     let test = Test::parse(criterion, name.pos, scope)?;

@@ -106,7 +106,7 @@ impl Parser {
             }
             match name.text.as_slice() {
                 b"" => {}
-                b"or" | b"||" => {
+                text if text == b"||" || text.eq_ignore_ascii_case(b"or") => {
                     if self.any.last().is_none_or(Vec::is_empty) || at == words.len() || self.negated {
                         self.fail(word.pos, format!("'{}' needs a test on both sides", name.as_str()));
                     }

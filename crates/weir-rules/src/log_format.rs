@@ -374,7 +374,7 @@ impl Parser<'_> {
             return Ok(());
         }
         let rest = &self.word.text[self.at..];
-        let len = rest.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
+        let len = rest.iter().take_while(|b| b.is_ascii_alphanumeric()).count();
         let word = args::sub_word(self.word, self.at, self.at + len);
         self.at += len;
         match word.text.as_slice() {

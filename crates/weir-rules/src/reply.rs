@@ -257,19 +257,17 @@ impl Draft {
         if self.fields.len() == MAX_FIELDS {
             return Err(vec![Diagnostic::error(keyword.pos, format!("more than {MAX_FIELDS} fields"))]);
         }
-        check_name(name)?;
-        if matches!(
-            name.text.to_ascii_lowercase().as_slice(),
-            b"content-length" | b"transfer-encoding" | b"content-type"
-        ) {
-            let message = format!("'hdr' cannot set '{}'", name.as_str());
+        let pos = name.pos;
+        let name = field_name(name, scope)?;
+        if matches!(&*name, b"content-length" | b"transfer-encoding" | b"content-type") {
+            let message = format!("'hdr' cannot set '{}'", name.escape_ascii());
             return Err(vec![
-                Diagnostic::error(name.pos, message)
+                Diagnostic::error(pos, message)
                     .hint("the framing is made by the proxy; use 'content-type' for the type"),
             ]);
         }
         let format = LogFormat::parse_styled(value, Style::Http, scope)?;
-        self.fields.push((name.text.to_ascii_lowercase().into(), format));
+        self.fields.push((name, format));
         Ok(())
     }
 
@@ -352,12 +350,17 @@ impl Draft {
     }
 }
 
-/// Checks that a word can be a field's name.
-pub(crate) fn check_name(word: &Word) -> Result<(), Vec<Diagnostic>> {
-    if word.text.is_empty() || !word.text.iter().all(|b| is_token(*b)) {
+/// A field's name, in lower case.  A colon after it is a common slip, which has a clear meaning.
+pub(crate) fn field_name(word: &Word, scope: &mut Scope<'_>) -> Result<Box<[u8]>, Vec<Diagnostic>> {
+    let name = word.text.strip_suffix(b":").unwrap_or(&word.text);
+    if name.is_empty() || !name.iter().all(|b| is_token(*b)) {
         return Err(vec![Diagnostic::error(word.pos, format!("'{}' is no name of a field", word.as_str()))]);
     }
-    Ok(())
+    if name.len() < word.text.len() {
+        scope
+            .warn(word.pos, format!("the colon of '{}' is left out: it is no part of a name", word.as_str()));
+    }
+    Ok(name.to_ascii_lowercase().into())
 }
 
 fn load(word: &Word, scope: &Scope<'_>) -> Result<Vec<u8>, Vec<Diagnostic>> {

@@ -221,6 +221,8 @@ fn conditions() {
     check("if ! is_a", false);
     check("if is_a post", false);
     check("if post or is_a", true);
+    check("if post OR is_a", true);
+    check("if is_a post Or post", false);
     check("if post || big || is_a !post", true);
     check("unless post", true);
     check("if { path /a/b;p=1 }", true);

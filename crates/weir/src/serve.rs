@@ -116,6 +116,7 @@ fn prepare(setup: &mut Setup) -> Result<Plane, String> {
     }
     let config = Arc::new(std::mem::take(&mut setup.config));
     let plane = Plane::load(Arc::clone(&config), open)?;
+    plane.prepared.remarks().iter().for_each(|remark| setup.console.warning(remark));
     if let Some(pid_file) = setup.pid_file.take() {
         pid_file.write().map_err(|error| format!("cannot write the pid file: {error}"))?;
     }

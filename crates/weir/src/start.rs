@@ -53,7 +53,9 @@ fn first(options: Options, console: Console) -> Result<ExitCode, Failed> {
     }
     let config = configuration::load(&options, Role::First, &console)?;
     if options.check {
-        Process::check(&Arc::new(config)).map_err(|error| error.to_string()).map_err(failed(&console))?;
+        let checked = Process::check(&Arc::new(config)).map_err(|error| error.to_string());
+        let remarks = checked.map_err(failed(&console))?;
+        remarks.iter().for_each(|remark| console.warning(remark));
         if options.verbosity == Verbosity::Verbose {
             console::print("Configuration file is valid\n");
         }

@@ -188,12 +188,10 @@ fn help_and_unknown_commands() {
     ));
     assert!(first("shwo stat").contains("better match:|  show "));
     assert!(first("xyzzy").starts_with("Unknown command: 'xyzzy'. Please enter one of the following"));
-    assert!(
-        first("\n").starts_with(
-            "Unknown command. Please enter one of the following commands only:|  abort ssl cert"
-        )
-    );
-    assert!(first("help").starts_with("The following commands are valid at this level:|  abort ssl cert"));
+    assert!(first("\n").starts_with(
+        "Unknown command. Please enter one of the following commands only:|  abort ssl ca-file"
+    ));
+    assert!(first("help").starts_with("The following commands are valid at this level:|  abort ssl ca-file"));
     assert!(first("help show servers").contains("|  show servers conn [<backend>]"));
 }
 
@@ -348,4 +346,60 @@ fn tables() {
     check("clear table fe key 1.2.3.4", "\n");
     check("show table fe", "# table: fe, type: ip, size:100, used:0\n\n");
     check("clear table x", "No such table\n\n");
+}
+
+#[test]
+fn authorities_and_revocation_lists_change() {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(vec!["one.example".to_owned()]).unwrap();
+    let one = params.self_signed(&key).unwrap().pem();
+    let shared = shared();
+    let mut session = session(&shared, AdminLevel::Admin);
+    let mut check = |line: &str, expected: &str| {
+        let said = say(&mut session, line);
+        assert!(said.contains(expected), "{line}: {said}");
+    };
+    check("set ssl ca-file a.crt <<\nx\n\n", "Can't update a.crt!");
+    check("new ssl ca-file a.crt", "New CA file created 'a.crt'!");
+    check("new ssl ca-file a.crt", "already exists");
+    check("show ssl ca-file a.crt", "Status: Empty");
+    check("set ssl ca-file a.crt <<\nno certificate\n\n", "there is no certificate in it");
+    check("commit ssl ca-file a.crt", "No ongoing transaction!");
+    check(&format!("set ssl ca-file a.crt <<\n{one}\n"), "transaction created for CA a.crt!");
+    check(&format!("add ssl ca-file a.crt <<\n{one}\n"), "transaction updated for CA a.crt!");
+    check("show ssl ca-file", "# transaction\n*a.crt - 2 certificate(s)\n");
+    check("show ssl ca-file *a.crt:2", "Filename: *a.crt\nStatus: Unused\n\nCertificate #2:\nSerial:");
+    check(&format!("set ssl ca-file b.crt <<\n{one}\n"), "Can't update b.crt!");
+    check("commit ssl ca-file b.crt", "The ongoing transaction is about 'a.crt'");
+    check("del ssl ca-file a.crt", "is being changed");
+    check("commit ssl ca-file a.crt", "Committing a.crt.\nSuccess!");
+    check("show ssl ca-file", "a.crt - 2 certificate(s)\n");
+    check("show ssl ca-file a.crt:1", "Subject Alternative Name: DNS:one.example");
+    check("show ssl ca-file a.crt:3", "Filename: a.crt\nStatus: Unused\n");
+    check(&format!("set ssl ca-file a.crt <<\n{one}\n"), "transaction created");
+    check("abort ssl ca-file a.crt", "Transaction aborted for certificate 'a.crt'!");
+    check("del ssl ca-file a.crt", "CA file 'a.crt' deleted!");
+    check("del ssl ca-file a.crt", "doesn't exist");
+    check("new ssl crl-file l.pem", "New CRL file created 'l.pem'!");
+    check(&format!("set ssl crl-file l.pem <<\n{one}\n"), "there is no revocation list in it");
+    check("del ssl crl-file l.pem", "CRL file 'l.pem' deleted!");
+}
+
+#[test]
+fn ocsp_responses_are_refused_where_there_is_none() {
+    let shared = shared();
+    let mut session = session(&shared, AdminLevel::Admin);
+    let mut check = |line: &str, expected: &str| {
+        let said = say(&mut session, line);
+        assert!(said.contains(expected), "{line}: {said}");
+    };
+    check("show ssl ocsp-response", "# Certificate IDs\n");
+    check("show ssl ocsp-response 3039", "does not match any certificate");
+    check("show ssl ocsp-updates", "OCSP Certid | Path | Next Update");
+    check("set ssl ocsp-response", "expects response in base64");
+    check("set ssl ocsp-response !!!", "no base64");
+    check("set ssl ocsp-response MAA=", "malformed");
+    check("update ssl ocsp-response x.pem", "Certificate not found");
+    check("show ssl sni", "# Frontend/Bind\tSNI\t");
+    check("show ssl sni -t x", "expects a time");
 }

@@ -7,6 +7,7 @@ use crate::keywords::{self, How, Keyword, Places, keyword};
 use crate::model::{CheckPayload, Expect, HttpCheck, OtherCheck, StringMatch, TcpCheckStep};
 use crate::proxy::{ProxyDraft, parenthesised};
 use crate::server::{parse_address, protocol};
+use crate::tree::SectionKind;
 
 /// Most steps of a script.
 const MOST_STEPS: usize = 1024;
@@ -164,6 +165,11 @@ fn default_connect() -> TcpCheckStep {
 pub(crate) fn finish(d: &mut ProxyDraft<'_>) {
     let draft = std::mem::take(&mut d.checks);
     let (mut http, mut tcp) = (draft.http, draft.tcp);
+    let own_steps = !tcp.inherited && !tcp.steps.is_empty();
+    if own_steps && !matches!(draft.kind, Kind::Tcp) && d.kind != SectionKind::Defaults {
+        let message = format!("'tcp-check' rules ignored for {} without 'option tcp-check'", d.section());
+        d.warnings.push(Diagnostic::warning(d.proxy.pos, message));
+    }
     match draft.kind {
         Kind::Connect => {}
         Kind::Other(check) => d.proxy.checks.other_check = Some(check),
@@ -232,6 +238,11 @@ fn httpchk(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
             send.uri = Some(CheckPayload::Plain(uri.text.clone()));
             if let Some(version) = rest.first() {
                 // Fields used to be smuggled in after the version: "HTTP/1.1\r\nHost: x".
+                if version.text.contains(&b'\n') {
+                    let message = "'option httpchk': fields after the version are an old form";
+                    let hint = "write them as 'http-check send hdr <name> <value>'";
+                    d.warnings.push(Diagnostic::warning(version.pos, message).hint(hint));
+                }
                 let mut lines =
                     version.text.split(|b| *b == b'\n').map(|l| l.strip_suffix(b"\r").unwrap_or(l));
                 send.version = lines.next().map(<[u8]>::to_vec);

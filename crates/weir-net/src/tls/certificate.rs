@@ -649,6 +649,70 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn responses_are_stapled_while_they_are_valid() {
+        use super::super::ocsp::tests::{GOOD, World, single};
+        let world = World::new(true);
+        let id = world.id();
+        let response =
+            |next: Option<&[u8]>| world.response(&[single(&id, GOOD, b"20230601000000Z", next)], true);
+        let (valid, expired) = (response(Some(b"29990101000000Z")), response(Some(b"20230602000000Z")));
+        let own = world.own.pem() + &world.own_key.serialize_pem();
+        let issuer = world.authority.pem();
+        let load = |ocsp: Option<&[u8]>, issuer: Option<&str>| {
+            let issuer = issuer.map(str::as_bytes);
+            Loaded::new(&Parts { pem: own.as_bytes(), key: None, ocsp, issuer }, &[])
+        };
+        let check = |ocsp: Option<&[u8]>, stapled: bool, used: bool, remark: bool| {
+            let loaded = load(ocsp, Some(&issuer)).unwrap();
+            assert_eq!(loaded.stapled_key().ocsp.is_some(), stapled);
+            assert_eq!((loaded.uses_ocsp(), loaded.remark().is_some()), (used, remark));
+            assert_eq!(loaded.ocsp_id().as_ref(), Some(&id));
+        };
+        check(None, false, false, false);
+        check(Some(&valid), true, true, false);
+        check(Some(&response(None)), true, true, false);
+        check(Some(&[]), false, true, false);
+        check(Some(&expired), false, true, true);
+        check(Some(b"nonsense"), false, true, true);
+        assert!(load(Some(&valid), None).unwrap_err().contains("issuer"));
+        let mut loaded = load(Some(&valid), Some(&issuer)).unwrap();
+        assert!(loaded.with_ocsp(&expired).is_err());
+        // What expires later is not given out any more.
+        if let Ocsp::Stapled(_, expires) = &mut loaded.ocsp {
+            *expires = Some(1);
+        }
+        assert!(loaded.stapled_key().ocsp.is_none());
+    }
+
+    #[test]
+    fn a_change_starts_from_what_is_in_use() {
+        let (one, key) = self_signed(&["one.example"], false);
+        let loaded = Loaded::from_pem(format!("{one}{key}").as_bytes()).unwrap();
+        let with = |pem: &str| loaded.replaced(&Parts { pem: pem.as_bytes(), ..Parts::default() }, &[]);
+        assert_eq!(with("").unwrap().names(), loaded.names());
+        assert!(with(&one).is_ok(), "the key stays");
+        let (other, other_key) = self_signed(&["two.example"], false);
+        assert!(with(&other).unwrap_err().contains("does not belong"));
+        assert_eq!(with(&(other + &other_key)).unwrap().names()[0], "two.example");
+    }
+
+    #[test]
+    fn chains_are_completed_by_their_issuer() {
+        use super::super::ocsp::tests::World;
+        let (world, other) = (World::new(true), self_signed(&["x"], false).0);
+        let own = world.own.pem() + &world.own_key.serialize_pem();
+        let folder = Folder::new("chains");
+        folder.write("other.pem", &other);
+        folder.write("issuer.pem", &world.authority.pem());
+        let file = folder.write("own.crt", &own);
+        let store = CertificateStore::default();
+        store.load_chains(&folder.0).unwrap();
+        let loaded = store.load(&file, ExtraFiles::ALL).unwrap()[0].current();
+        assert_eq!(loaded.chain().len(), 2);
+        assert_eq!(loaded.issuer(), Some(world.authority.der().as_ref()));
+    }
+
+    #[test]
     fn names_of_files_beside() {
         let check = |path: &str, replace_extension: bool, expected: &str| {
             let extra = ExtraFiles { replace_extension, ..ExtraFiles::ALL };

@@ -392,7 +392,7 @@ impl<'a> Reader<'a> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use rcgen::{CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, KeyPair, SigningKey};
     use std::time::Duration;
@@ -403,21 +403,23 @@ mod tests {
     const LATER: &[u8] = b"20240601000000Z";
 
     /// An authority, a certificate of it, and one that it lets sign responses.
-    struct World {
-        authority: CertifiedIssuer<'static, KeyPair>,
-        own: rcgen::Certificate,
+    pub(crate) struct World {
+        pub(crate) authority: CertifiedIssuer<'static, KeyPair>,
+        pub(crate) own: rcgen::Certificate,
+        pub(crate) own_key: KeyPair,
         responder: rcgen::Certificate,
         responder_key: KeyPair,
     }
 
     impl World {
-        fn new(appointed: bool) -> Self {
+        pub(crate) fn new(appointed: bool) -> Self {
             let mut params = CertificateParams::new(Vec::new()).unwrap();
             params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
             params.distinguished_name.push(rcgen::DnType::CommonName, "Test CA");
             let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
             let own = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
-            let own = own.signed_by(&KeyPair::generate().unwrap(), &authority).unwrap();
+            let own_key = KeyPair::generate().unwrap();
+            let own = own.signed_by(&own_key, &authority).unwrap();
             let mut params = CertificateParams::new(Vec::new()).unwrap();
             params.distinguished_name.push(rcgen::DnType::CommonName, "Responder");
             if appointed {
@@ -425,15 +427,15 @@ mod tests {
             }
             let responder_key = KeyPair::generate().unwrap();
             let responder = params.signed_by(&responder_key, &authority).unwrap();
-            Self { authority, own, responder, responder_key }
+            Self { authority, own, own_key, responder, responder_key }
         }
 
-        fn id(&self) -> CertificateId {
+        pub(crate) fn id(&self) -> CertificateId {
             CertificateId::new(self.own.der(), self.authority.der()).unwrap()
         }
 
         /// A response about `singles`, by the authority itself or by the responder.
-        fn response(&self, singles: &[Vec<u8>], by_authority: bool) -> Vec<u8> {
+        pub(crate) fn response(&self, singles: &[Vec<u8>], by_authority: bool) -> Vec<u8> {
             let (signer, key) = match by_authority {
                 true => (self.authority.der(), self.authority.key()),
                 false => (self.responder.der(), &self.responder_key),
@@ -455,12 +457,12 @@ mod tests {
         }
     }
 
-    fn single(id: &CertificateId, status: &[u8], this: &[u8], next: Option<&[u8]>) -> Vec<u8> {
+    pub(crate) fn single(id: &CertificateId, status: &[u8], this: &[u8], next: Option<&[u8]>) -> Vec<u8> {
         let next = next.map_or_else(Vec::new, |next| tagged(0xa0, &tagged(0x18, next)));
         tagged(0x30, &[id.to_der(), status.to_vec(), tagged(0x18, this), next].concat())
     }
 
-    const GOOD: &[u8] = &[0x80, 0];
+    pub(crate) const GOOD: &[u8] = &[0x80, 0];
     const UNKNOWN: &[u8] = &[0x82, 0];
 
     #[test]

@@ -20,6 +20,7 @@ use super::crt_list::{self, CrtListLine, SniFilter};
 use super::generate::Generator;
 use super::hello;
 use super::info::KeepSecrets;
+use super::session::ShortRecords;
 pub use super::sni::NameUse;
 use super::sni::{self, Entry, ListLine, Resolver, SniTable};
 use super::tickets::{TicketKeys, Ticketer};
@@ -87,6 +88,8 @@ pub struct ServerOptions {
     pub cached_sessions: Option<usize>,
     /// The longest record's plaintext in bytes (`tune.ssl.hard-maxrecord`).
     pub max_record_bytes: Option<usize>,
+    /// The same while a connection is young or after it was idle for so many milliseconds (`tune.ssl.maxrecord`).
+    pub early_record: Option<(usize, u64)>,
     /// The authority that signs certificates for names that there is none for (`generate-certificates`).
     pub generate_with: Option<PathBuf>,
     /// How many of those are kept; the default when none.
@@ -263,6 +266,10 @@ impl TlsServer {
 
     pub(crate) fn max_record_bytes(&self) -> usize {
         self.options.max_record_bytes.unwrap_or(super::record::MAX_PLAINTEXT_BYTES)
+    }
+
+    pub(crate) fn short_records(&self) -> Option<ShortRecords> {
+        self.options.early_record.map(|(bytes, idle_ms)| ShortRecords::new(bytes, idle_ms))
     }
 
     pub(crate) fn keeps_details(&self) -> bool {

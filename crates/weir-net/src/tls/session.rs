@@ -19,6 +19,7 @@ use super::info::{self, TlsInfo};
 use super::record::{self, ContentType, MAX_PLAINTEXT_BYTES, Opener, RecordError, Sealer};
 use super::server::TlsServer;
 use crate::pool::{Buffer, LARGE_BYTES, SMALL_BYTES};
+use crate::timers::now_ms;
 
 /// Most bytes a handshake may have waiting: rustls takes messages of up to 64 kB, in several records.
 const MAX_HANDSHAKE_INPUT_BYTES: usize = 128 * 1024;
@@ -66,12 +67,45 @@ pub(crate) struct Session {
     /// It must not see what follows the handshake, which is not for it.
     shown: usize,
     max_record_bytes: usize,
+    short_records: Option<ShortRecords>,
     is_client: bool,
     /// What is in `outgoing` may wait until there is data to send with it.
     outgoing_can_wait: bool,
     received_close: bool,
     sent_close: bool,
     keep_details: bool,
+}
+
+/// Shorter records at the beginning and after a pause (`tune.ssl.maxrecord`): the peer can use the bytes of the first
+/// packets before those of the whole record are there.
+#[derive(Debug, Clone)]
+pub(crate) struct ShortRecords {
+    bytes: usize,
+    /// A pause of so many milliseconds makes a new beginning (`tune.idletimer`).
+    idle_ms: u64,
+    /// Plaintext sent since the beginning.
+    sent: usize,
+    last_ms: u64,
+}
+
+/// What is the beginning: roughly the first three flights of TCP (RFC 6928, 10 segments doubled twice).
+const BEGINNING_BYTES: usize = 64 * 1024;
+
+impl ShortRecords {
+    pub(crate) fn new(bytes: usize, idle_ms: u64) -> Self {
+        Self { bytes: bytes.clamp(1, MAX_PLAINTEXT_BYTES), idle_ms, sent: 0, last_ms: 0 }
+    }
+
+    /// The longest record for the next `count` bytes, if they are short ones.
+    fn limit(&mut self, count: usize, now_ms: u64) -> Option<usize> {
+        if now_ms.saturating_sub(self.last_ms) >= self.idle_ms {
+            self.sent = 0;
+        }
+        self.last_ms = now_ms;
+        let is_early = self.sent < BEGINNING_BYTES;
+        self.sent = self.sent.saturating_add(count);
+        is_early.then_some(self.bytes)
+    }
 }
 
 enum Phase {
@@ -118,7 +152,10 @@ enum Step {
 
 impl Session {
     pub(crate) fn server(server: &Arc<TlsServer>) -> Self {
-        Self::new(Phase::Choosing(Arc::clone(server)), server.max_record_bytes(), server.keeps_details())
+        let choosing = Phase::Choosing(Arc::clone(server));
+        let mut session = Self::new(choosing, server.max_record_bytes(), server.keeps_details());
+        session.short_records = server.short_records();
+        session
     }
 
     pub(crate) fn client(connection: UnbufferedClientConnection, max_record_bytes: usize) -> Self {
@@ -137,6 +174,7 @@ impl Session {
             open_record_bytes: 0,
             shown: 0,
             max_record_bytes: max_record_bytes.clamp(1, MAX_PLAINTEXT_BYTES),
+            short_records: None,
             is_client: false,
             outgoing_can_wait: false,
             received_close: false,
@@ -497,15 +535,17 @@ impl Session {
         if self.sent_close {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
+        let early = self.short_records.as_mut().and_then(|short| short.limit(count, now_ms()));
+        let max_record_bytes = early.map_or(self.max_record_bytes, |bytes| bytes.min(self.max_record_bytes));
         let mut done = 0;
         while done < count {
             if traffic.sealer.is_worn() {
                 traffic.renew_sealer(&mut self.outgoing).map_err(Failure::into_io)?;
             }
-            let length = (count - done).min(self.max_record_bytes);
+            let length = (count - done).min(max_record_bytes);
             let total = traffic.sealer.sealed_bytes(length);
             // All of it at once, so that the buffer grows once.
-            let records = (count - done).div_ceil(self.max_record_bytes);
+            let records = (count - done).div_ceil(max_record_bytes);
             self.outgoing.reserve(if done == 0 { total * records } else { total });
             let sealed = traffic
                 .sealer
@@ -760,4 +800,23 @@ fn failed(error: rustls::Error) -> io::Error {
 
 fn invalid(message: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_short_at_the_beginning_and_after_a_pause() {
+        let mut short = ShortRecords::new(1419, 1000);
+        let mut check = |count: usize, now_ms: u64, expected: Option<usize>| {
+            assert_eq!(short.limit(count, now_ms), expected, "{count} bytes at {now_ms} ms");
+        };
+        check(16_384, 10_000, Some(1419));
+        check(BEGINNING_BYTES, 10_999, Some(1419));
+        check(1, 11_000, None);
+        check(1, 11_999, None);
+        check(BEGINNING_BYTES, 13_000, Some(1419));
+        check(1, 13_001, None);
+    }
 }

@@ -100,7 +100,7 @@ pub(super) async fn fetch(
     let exchange = async {
         let ip = match host.parse() {
             Ok(ip) => ip,
-            Err(_) => crate::resolve::in_background(host.to_owned(), 4).await.ok_or(Outcome::HttpError)?,
+            Err(_) => crate::resolve::in_background(host.to_owned()).await.ok_or(Outcome::HttpError)?,
         };
         let to = Address::Ip(SocketAddr::new(ip, port));
         let options = ConnectOptions::default();

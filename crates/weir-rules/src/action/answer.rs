@@ -3,7 +3,7 @@
 use super::phases::{REQUEST, RESPONSE};
 use super::{Action, ActionEntry, Flow, Phase, Step, Words, action};
 use crate::log_format::Style;
-use crate::reply::{Kind, Reply, ReplyTemplate, check_name, error_page};
+use crate::reply::{Kind, Reply, ReplyTemplate, error_page, field_name};
 use crate::{Diagnostic, LogFormat, Scope, Txn};
 
 const SYNTAX: &str = "[status CODE] [content-type TYPE] [default-errorfiles | errorfile FILE | errorfiles NAME | \
@@ -132,8 +132,7 @@ impl Action for EarlyHint {
 }
 
 fn parse_hint(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Result<Box<dyn Action>, Vec<Diagnostic>> {
-    let name = words.expect("a field's name")?;
-    check_name(name)?;
+    let name = field_name(words.expect("a field's name")?, scope)?;
     let value = words.format(Style::Http, scope)?;
-    Ok(Box::new(EarlyHint { name: name.text.to_ascii_lowercase().into(), value }))
+    Ok(Box::new(EarlyHint { name, value }))
 }

@@ -10,7 +10,7 @@ use crate::args::number;
 use crate::expr::Expr;
 use crate::fetch::http::{next_value, read_varint};
 use crate::log_format::Style;
-use crate::reply::check_name;
+use crate::reply::field_name;
 use crate::{Diagnostic, LogFormat, Scope, Txn, pcre, status};
 
 pub(super) static ACTIONS: &[ActionEntry] = &[
@@ -142,10 +142,9 @@ impl Action for SetField {
 
 fn parse_header(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {
     let add = words.call.name.text == b"add-header";
-    let name = words.expect("a field's name")?;
-    check_name(name)?;
+    let name = field_name(words.expect("a field's name")?, scope)?;
     let value = words.format(Style::Http, scope)?;
-    Ok(Box::new(SetField { name: name.text.to_ascii_lowercase().into(), value, add }))
+    Ok(Box::new(SetField { name, value, add }))
 }
 
 /// How names are compared.
@@ -283,11 +282,10 @@ impl Action for Replace {
 
 fn parse_replace(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {
     let whole = words.call.name.text == b"replace-header";
-    let name = words.expect("a field's name")?;
-    check_name(name)?;
+    let name = field_name(words.expect("a field's name")?, scope)?;
     let regex = pcre::compile(words.expect("a regular expression")?, false, scope).map_err(|e| vec![e])?;
     let replacement = words.format(Style::Http, scope)?;
-    Ok(Box::new(Replace { name: name.text.to_ascii_lowercase().into(), regex, replacement, whole }))
+    Ok(Box::new(Replace { name, regex, replacement, whole }))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
