@@ -45,7 +45,7 @@ pub(crate) struct H1Edge {
     /// The request in progress says with Proxy-Connection whether the connection lives on, and so does its response.
     proxied: bool,
     /// Violations of the server that were tolerated.
-    glitches: u32,
+    glitches: u16,
     /// The client waits for `100 Continue` before it sends the body.
     pub(crate) expect_continue: bool,
     /// `100 Continue` was sent from here.
@@ -408,9 +408,12 @@ impl H1Edge {
                     self.start_body(head.framing);
                     self.peer_version = response.version;
                     self.insecure_framing = head.insecure_framing;
-                    self.glitches = self.glitches.saturating_add(u32::from(head.tolerated.is_some()));
+                    self.glitches = self.glitches.saturating_add(u16::from(head.tolerated.is_some()));
                     let threshold = self.worker.config().global.tune.h1_be_glitches_threshold;
-                    self.keep_alive &= !(Glitches { count: self.glitches, threshold }).are_many();
+                    // An idle connection has no room for a larger count, nor a server for so many.
+                    let found =
+                        Glitches { count: self.glitches.into(), threshold: threshold.min(u16::MAX.into()) };
+                    self.keep_alive &= !found.are_many();
                     if response.status >= 200 || response.status == 101 {
                         self.keep_alive &= head.keep_alive;
                     } else {
