@@ -73,7 +73,14 @@ pub struct BodyDecoder {
     state: State,
     fault: Fault,
     options: ParseOptions,
-    trailers: Vec<u8>,
+    /// On the heap: hardly any body has trailers, and every idle connection has a decoder.
+    trailers: Option<Box<Unfinished>>,
+}
+
+/// The bytes of a trailer section that has not ended yet.
+#[derive(Clone, Default, Debug)]
+struct Unfinished {
+    bytes: Vec<u8>,
 }
 
 impl BodyDecoder {
@@ -92,7 +99,7 @@ impl BodyDecoder {
             Framing::Chunked => State::Size { size: 0, digits: 0 },
             Framing::UntilClose => State::UntilClose,
         };
-        Self { state, fault, options: *options, trailers: Vec::new() }
+        Self { state, fault, options: *options, trailers: None }
     }
 
     /// True when the body is over.
@@ -213,27 +220,29 @@ impl BodyDecoder {
     }
 
     fn trailers(&mut self, input: &[u8], at: usize) -> Result<Decoded, ParseError> {
-        if self.trailers.is_empty() && input[at..].starts_with(b"\r\n") {
+        if self.trailers.is_none() && input[at..].starts_with(b"\r\n") {
             self.state = State::Done;
             return Ok(Decoded { consumed: at + 2, event: BodyEvent::End(None) });
         }
-        let known = self.trailers.len();
+        let mut unfinished = self.trailers.take().unwrap_or_default();
+        let bytes = &mut unfinished.bytes;
+        let known = bytes.len();
         let room = self.options.max_head - known.min(self.options.max_head);
         let taken = room.min(input.len() - at);
-        self.trailers.extend_from_slice(&input[at..at + taken]);
+        bytes.extend_from_slice(&input[at..at + taken]);
         let mut fields = Fields::default();
-        // Positions in `trailers` count from `known` before `at`.
-        match parse_fields(&self.trailers, 0, 0, &self.options, &mut fields) {
+        // Positions in `bytes` count from `known` before `at`.
+        match parse_fields(bytes, 0, 0, &self.options, &mut fields) {
             Ok(section) => {
-                fields.fill_received(&self.trailers[..section.end], section.folded);
+                fields.fill_received(&bytes[..section.end], section.folded);
                 fields.retain_fields(|field| !forbidden(field.id));
                 fields.retain(|name, _| !forbidden_name(name));
-                self.trailers = Vec::new();
                 self.state = State::Done;
                 let trailers = (!fields.is_empty()).then(|| Box::new(fields));
                 Ok(Decoded { consumed: at + section.end - known, event: BodyEvent::End(trailers) })
             }
             Err(Stop::NeedMore) if taken < room => {
+                self.trailers = Some(unfinished);
                 Ok(Decoded { consumed: at + taken, event: BodyEvent::NeedMore })
             }
             Err(Stop::NeedMore) => Err(self.refused(Kind::TrailersTooLarge, at + taken)),
