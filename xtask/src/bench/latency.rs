@@ -167,7 +167,8 @@ impl Comparison {
     fn climb(&self, subject: &Subject, from: f64) -> Result<Seen, String> {
         let rate = format!("{from}..{HIGHEST_RATE}");
         let step = format!("{}s", self.step_seconds);
-        self.load(subject, &["-R", &rate, "--step", &step, "--slo", GOAL, "--timeout", "5s"])
+        let ramp = ["-R", &rate, "--step", &step, "--slo", GOAL, "--timeout", "5s", "--warm-up", WARM_UP];
+        self.load(subject, &ramp)
     }
 
     /// All subjects at one rate, in turn, in every round.
@@ -200,7 +201,7 @@ impl Comparison {
     fn load(&self, subject: &Subject, options: &[&str]) -> Result<Seen, String> {
         let start = Start { cores: Cores::Apart, values: &[] };
         let running = subject.start_as(&self.place, SETUP, self.origin.port, start)?;
-        let mut command: Command = self.place.apart_from_subject(&self.weir);
+        let mut command: Command = self.place.generator(&self.weir);
         command.args(["load", "-k", "-t", &OTHER_THREADS.to_string(), "-c", &self.connections.to_string()]);
         command.args(["--label", subject.name]).args(options);
         command.arg(format!("https://127.0.0.1:{}{}", running.port, self.path));

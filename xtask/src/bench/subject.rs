@@ -82,7 +82,10 @@ impl Place {
     /// Where everything is in a comparison of latencies.
     pub(super) fn describe_apart(&self) -> String {
         let Apart { subject, others } = Self::apart();
-        let priority = if self.raised { format!(", all at nice {RAISED}") } else { String::new() };
+        let mut priority = if self.raised { format!(", all at nice {RAISED}") } else { String::new() };
+        if self.real_time {
+            priority += ", the generator at real-time priority";
+        }
         format!(
             "The subject on core(s) {}; the generator and the origin on core(s) {}{priority}.",
             Apart::list(&subject),
@@ -165,9 +168,15 @@ impl Place {
         command
     }
 
-    /// A command that runs apart from a subject of two threads.
-    pub(super) fn apart_from_subject(&self, program: &Path) -> Command {
-        self.on_cores(&Self::apart().others, program)
+    /// The generator, apart from a subject of two threads: before the origin there, or requests would leave late.
+    pub(super) fn generator(&self, program: &Path) -> Command {
+        let cores = Self::apart().others;
+        if !self.real_time {
+            return self.on_cores(&cores, program);
+        }
+        let mut command = self.on_cores(&cores, Path::new("chrt"));
+        command.args(["-r", "1"]).arg(program);
+        command
     }
 
     fn configure(
@@ -206,7 +215,7 @@ impl Place {
     /// Starts `weir origin` apart from a subject of two threads.
     pub(super) fn weir_origin(&self, weir: &Path, threads: u32) -> Result<Running, String> {
         let port = free_port()?;
-        let mut command = self.apart_from_subject(weir);
+        let mut command = self.on_cores(&Self::apart().others, weir);
         command.args(["origin", "-q", "-t", &threads.to_string(), "--listen"]);
         command.arg(format!("127.0.0.1:{port}"));
         Running::start(command, "origin", port, self.scratch.path())
