@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::watch;
 use tokio::task::{LocalSet, spawn_local};
+use weir_http::h2::Opening;
 use weir_net::handover::Inheritance;
 use weir_net::listen::{BindAddress, ListenOptions, Listener};
 use weir_net::tls::certificate::{CertificateStore, Loaded};
@@ -24,9 +25,6 @@ const MAX_CONNECTIONS: usize = 50_000;
 
 /// Connections that are accepted in a row before those that are there get their turn; few, so that all threads get some.
 const ACCEPTED_AT_ONCE: usize = 4;
-
-/// The HTTP/2 preface (RFC 9113 section 3.4).
-const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Bytes read to tell the versions apart.
 const FIRST_BYTES: usize = 16 * 1024;
@@ -217,12 +215,11 @@ pub async fn converse(mut stream: Stream, site: &Site) -> io::Result<()> {
     }
     input.reserve(FIRST_BYTES);
     while stream.read(&mut input, FIRST_BYTES).await? > 0 {
-        if input.starts_with(H2_PREFACE) {
+        match Opening::of(&input) {
             // Boxed: the state of an HTTP/1 connection is far smaller.
-            return Box::pin(h2::serve(stream, site, input)).await;
-        }
-        if !H2_PREFACE.starts_with(&input) {
-            return h1::serve(stream, site, input).await;
+            Opening::Preface => return Box::pin(h2::serve(stream, site, input)).await,
+            Opening::PrefaceSoFar => {}
+            Opening::Other => return h1::serve(stream, site, input).await,
         }
     }
     Ok(())

@@ -106,35 +106,22 @@ pub(crate) struct Arrival {
     shared: Arc<Shared>,
     listener: Arc<ListenerState>,
     queues: Arc<AcceptQueues>,
-    front: usize,
     thread: usize,
-    tls: bool,
 }
 
 impl Arrival {
     /// The place of a connection that is in [`Shared::connections`] already and goes to `thread`.
     pub(crate) fn new(shared: &Arc<Shared>, entry: &Entry, thread: usize) -> Self {
         entry.enter(shared, thread);
-        Self {
-            shared: Arc::clone(shared),
-            listener: Arc::clone(&entry.state),
-            queues: Arc::clone(&entry.queues),
-            front: entry.front,
-            thread,
-            tls: entry.tls.is_some(),
-        }
+        let (listener, queues) = (Arc::clone(&entry.state), Arc::clone(&entry.queues));
+        Self { shared: Arc::clone(shared), listener, queues, thread }
     }
 }
 
 impl Drop for Arrival {
     fn drop(&mut self) {
-        self.shared.proxies[self.front].front_current.leave();
-        self.listener.current.leave();
         self.queues.leave(self.thread);
-        if self.tls {
-            self.shared.tls_connections.fetch_sub(1, Relaxed);
-        }
-        self.shared.connection_ended();
+        self.listener.leave(&self.shared);
     }
 }
 

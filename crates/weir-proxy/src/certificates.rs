@@ -15,6 +15,7 @@ use weir_net::tls::ocsp::{CertificateId, Response};
 use weir_net::tls::server::TlsServer;
 
 use crate::ocsp::Updates;
+use crate::transaction::Transaction;
 use crate::trust::TrustChange;
 
 /// Most certificates made at run time and not filled yet.
@@ -73,13 +74,12 @@ struct Change {
     /// Names made by `new ssl cert` that have no content yet.
     empty: BTreeSet<String>,
     /// At most one change at a time, as in HAProxy.
-    current: Option<Pending>,
+    current: Transaction<Pending>,
 }
 
 /// The parts of a certificate that are to be replaced.
 #[derive(Clone, Default)]
 struct Pending {
-    name: String,
     pem: Option<Vec<u8>>,
     key: Option<Vec<u8>>,
     ocsp: Option<Vec<u8>>,
@@ -88,14 +88,14 @@ struct Pending {
 
 impl Pending {
     /// What it would become; the certificate's text may hold the key too.
-    fn load(&self, store: &CertificateStore) -> Result<Loaded, String> {
+    fn load(&self, name: &str, store: &CertificateStore) -> Result<Loaded, String> {
         let parts = Parts {
             pem: self.pem.as_deref().unwrap_or_default(),
             key: self.key.as_deref(),
             ocsp: self.ocsp.as_deref(),
             issuer: self.issuer.as_deref(),
         };
-        match store.find(&self.name) {
+        match store.find(name) {
             Some(known) => known.current().replaced(&parts, store.chains()),
             None if self.pem.is_none() => Err("no certificate was given".to_owned()),
             None => Loaded::new(&parts, store.chains()),
@@ -225,8 +225,8 @@ impl Certificates {
     /// There is none, or its parts do not fit together yet.
     pub fn prepared(&self, name: &str) -> Result<Loaded, String> {
         let change = locked(&self.change);
-        let pending = change.current.as_ref().filter(|pending| pending.name == name);
-        pending.ok_or("No ongoing transaction!")?.load(&self.store)
+        let pending = change.current.current().filter(|(changing, _)| *changing == name);
+        pending.ok_or("No ongoing transaction!")?.1.load(name, &self.store)
     }
 
     /// The crt-lists with their lines.
@@ -356,7 +356,7 @@ impl Certificates {
     /// The certificate being changed.
     #[must_use]
     pub fn changing(&self) -> Option<String> {
-        locked(&self.change).current.as_ref().map(|pending| pending.name.clone())
+        locked(&self.change).current.current().map(|(name, _)| name.to_owned())
     }
 
     /// `new ssl cert`
@@ -392,16 +392,10 @@ impl Certificates {
                 "Can't replace a certificate which is not referenced by the configuration!\nCan't update {file}!"
             ));
         }
-        if let Some(other) = change.current.as_ref().filter(|pending| pending.name != name) {
-            return Err(format!(
-                "The ongoing transaction is about '{}' but you are trying to set '{name}'",
-                other.name
-            ));
-        }
-        let prepared = if change.current.is_some() { Prepared::Updated } else { Prepared::Created };
+        let current = change.current.find("set", name)?;
+        let prepared = if current.is_some() { Prepared::Updated } else { Prepared::Created };
         // What cannot be used leaves what was prepared before as it is.
-        let mut pending = change.current.clone().unwrap_or_default();
-        name.clone_into(&mut pending.name);
+        let mut pending = current.cloned().unwrap_or_default();
         match part.unwrap_or_default() {
             KEY => pending.key = Some(content),
             OCSP => pending.ocsp = Some(from_base64(&content)?),
@@ -428,9 +422,8 @@ impl Certificates {
                 "unable to load certificate from file '{file}': {reason}.\nCan't update {file}!"
             ));
         }
-        let name = pending.name.clone();
-        change.current = Some(pending);
-        Ok((name, prepared))
+        change.current.set(name, pending);
+        Ok((name.to_owned(), prepared))
     }
 
     /// `commit ssl cert`: the next handshakes use the new content.
@@ -439,22 +432,13 @@ impl Certificates {
     /// Nothing is prepared for it, or what is prepared does not fit together; it stays prepared then.
     pub fn commit(&self, name: &str) -> Result<(), String> {
         let mut change = locked(&self.change);
-        let pending = match &change.current {
-            None => return Err("No ongoing transaction!".to_owned()),
-            Some(other) if other.name != name => {
-                return Err(format!(
-                    "The ongoing transaction is about '{}' but you are trying to commit '{name}'",
-                    other.name
-                ));
-            }
-            Some(pending) => pending,
-        };
+        let pending = change.current.ongoing("commit", name)?;
         let loaded = pending
-            .load(&self.store)
+            .load(name, &self.store)
             .map_err(|reason| format!("inconsistencies between private key and certificate: {reason}"))?;
         self.store.insert(name.to_owned(), loaded);
         change.empty.remove(name);
-        change.current = None;
+        change.current.end();
         // Names may have changed with the content.
         locked(&self.servers).iter().for_each(|server| server.refresh());
         drop(change);
@@ -468,17 +452,9 @@ impl Certificates {
     /// Nothing is prepared for it.
     pub fn abort(&self, name: &str) -> Result<(), String> {
         let mut change = locked(&self.change);
-        match &change.current {
-            None => Err("No ongoing transaction!".to_owned()),
-            Some(other) if other.name != name => Err(format!(
-                "The ongoing transaction is about '{}' but you are trying to abort '{name}'",
-                other.name
-            )),
-            Some(_) => {
-                change.current = None;
-                Ok(())
-            }
-        }
+        change.current.ongoing("abort", name)?;
+        change.current.end();
+        Ok(())
     }
 
     /// `del ssl cert`
@@ -488,7 +464,7 @@ impl Certificates {
     pub fn delete(&self, name: &str) -> Result<(), String> {
         let fail = |reason: String| Err(format!("Can't remove the certificate: {reason}"));
         let mut change = locked(&self.change);
-        if change.current.as_ref().is_some_and(|pending| pending.name == name) {
+        if change.current.is_about(name) {
             return fail(format!("certificate '{name}' is being changed, can't be deleted!"));
         }
         if change.empty.remove(name) {

@@ -58,12 +58,8 @@ pub(crate) struct Entry {
 impl Entry {
     /// Counts a connection in that `thread` serves.
     pub(crate) fn enter(&self, shared: &Shared, thread: usize) {
-        shared.proxies[self.front].front_current.enter();
-        self.state.current.enter();
+        self.state.enter(shared);
         self.queues.enter(thread);
-        if self.tls.is_some() {
-            shared.tls_connections.fetch_add(1, Relaxed);
-        }
     }
 
     /// Counts for the frontend and the listener.
@@ -77,28 +73,21 @@ impl Entry {
 struct Presence {
     worker: Rc<Worker>,
     entry: Rc<Entry>,
-    tls: bool,
 }
 
 impl Presence {
     fn new(worker: &Rc<Worker>, entry: &Rc<Entry>) -> Self {
         worker.connections.set(worker.connections.get() + 1);
         entry.enter(&worker.shared, worker.thread);
-        Self { worker: Rc::clone(worker), entry: Rc::clone(entry), tls: entry.tls.is_some() }
+        Self { worker: Rc::clone(worker), entry: Rc::clone(entry) }
     }
 }
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        let shared = &self.worker.shared;
         self.worker.connections.set(self.worker.connections.get() - 1);
-        self.worker.state(self.entry.front).front_current.leave();
-        self.entry.state.current.leave();
         self.entry.queues.leave(self.worker.thread);
-        if self.tls {
-            shared.tls_connections.fetch_sub(1, Relaxed);
-        }
-        shared.connection_ended();
+        self.entry.state.leave(&self.worker.shared);
     }
 }
 
@@ -134,7 +123,7 @@ pub(crate) struct Client<'a> {
 
 impl<'a> Client<'a> {
     fn new(presence: &'a Presence, session: Rc<Session>) -> Self {
-        let Presence { worker, entry, .. } = presence;
+        let Presence { worker, entry } = presence;
         Self { worker, entry, session, client_id: worker.next_client_id(), deadline: Deadline::new() }
     }
 

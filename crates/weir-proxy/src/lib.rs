@@ -85,6 +85,8 @@ pub mod certificates;
 
 pub mod ocsp;
 
+mod transaction;
+
 pub mod trust;
 
 // State.

@@ -8,7 +8,7 @@ mod fetch;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::Notify;
@@ -16,12 +16,10 @@ use weir_config::model::OcspUpdate;
 use weir_net::tls::certificate::{Certificate, Loaded};
 use weir_net::tls::ocsp::{CertificateId, Response};
 
-use crate::certificates::Certificates;
+use crate::certificates::{Certificates, locked};
+use crate::log::level;
 use crate::state::Shared;
 use crate::worker::Worker;
-
-/// Syslog's number of a notice.
-const NOTICE: u8 = 5;
 
 /// After so many failures in a row the delay does not double any more.
 const MAX_DOUBLINGS: u32 = 16;
@@ -86,7 +84,7 @@ impl Updates {
     /// All updates, the next one first.
     #[must_use]
     pub fn planned(&self) -> Vec<(CertificateId, Update)> {
-        let planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner);
+        let planned = locked(&self.planned);
         let mut list: Vec<_> = planned.iter().map(|(id, update)| (id.clone(), update.clone())).collect();
         list.sort_by_key(|(_, update)| update.next);
         list
@@ -94,12 +92,12 @@ impl Updates {
 
     /// Whether a response is fetched by itself.
     pub(crate) fn is_planned(&self, id: &CertificateId) -> bool {
-        self.planned.lock().unwrap_or_else(PoisonError::into_inner).contains_key(id)
+        locked(&self.planned).contains_key(id)
     }
 
     /// Lines came or went: looks again which responses are to be fetched.
     pub(crate) fn plan(&self, certificates: &[Arc<Certificate>], times: &OcspUpdate) {
-        let mut planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut planned = locked(&self.planned);
         let mut before = std::mem::take(&mut *planned);
         for certificate in certificates.iter().filter(|_| !times.disable) {
             let loaded = certificate.current();
@@ -121,7 +119,7 @@ impl Updates {
         next_update: Option<i64>,
         times: &OcspUpdate,
     ) -> Option<(u32, u32)> {
-        let mut planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut planned = locked(&self.planned);
         let update = planned.get_mut(id)?;
         let now = now_s();
         update.outcome = outcome;
@@ -237,7 +235,7 @@ async fn update_one(
     let alone = if outcome == Outcome::Successful { (0, 1) } else { (1, 0) };
     let (failures, successes) = counted.unwrap_or(alone);
     let number = outcome as u8;
-    shared.log(NOTICE, &format!("<OCSP-UPDATE> {path} {number} \"{outcome}\" {failures} {successes}"));
+    shared.log(level::NOTICE, &format!("<OCSP-UPDATE> {path} {number} \"{outcome}\" {failures} {successes}"));
     outcome
 }
 

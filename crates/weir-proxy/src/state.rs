@@ -254,6 +254,9 @@ impl Level {
 /// Changing state of a bind line.
 #[derive(Debug)]
 pub struct ListenerState {
+    /// Index of its frontend.
+    front: usize,
+    tls: bool,
     /// Number of the bind line in its frontend.
     pub id: u32,
     /// Connections on it now.
@@ -263,9 +266,29 @@ pub struct ListenerState {
 }
 
 impl ListenerState {
-    fn new(proxy: &model::Proxy, bind: &model::Bind, threads: usize) -> Arc<Self> {
+    fn new(front: usize, proxy: &model::Proxy, bind: &model::Bind, threads: usize) -> Arc<Self> {
         let counters = proxy.options.socket_stats.then(|| Counters::new(threads));
-        Arc::new(Self { id: bind.id, current: Level::default(), counters })
+        let tls = bind.ssl.is_some();
+        Arc::new(Self { front, tls, id: bind.id, current: Level::default(), counters })
+    }
+
+    /// Counts a client in.  Accepting has counted it in [`Shared::connections`].
+    pub(crate) fn enter(&self, shared: &Shared) {
+        shared.proxies[self.front].front_current.enter();
+        self.current.enter();
+        if self.tls {
+            shared.tls_connections.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Counts it out, there as well.
+    pub(crate) fn leave(&self, shared: &Shared) {
+        shared.proxies[self.front].front_current.leave();
+        self.current.leave();
+        if self.tls {
+            shared.tls_connections.fetch_sub(1, Relaxed);
+        }
+        shared.connection_ended();
     }
 
     /// Counts for this listener.
@@ -687,7 +710,11 @@ impl ProxyState {
             threads,
             front: Counters::new(threads),
             back: Counters::new(threads),
-            listeners: proxy.binds.iter().map(|bind| ListenerState::new(proxy, bind, threads)).collect(),
+            listeners: proxy
+                .binds
+                .iter()
+                .map(|bind| ListenerState::new(index, proxy, bind, threads))
+                .collect(),
             times: Times::default(),
             front_current: Level::default(),
             back_current: Arc::clone(&farm.current),

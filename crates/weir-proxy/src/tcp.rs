@@ -5,13 +5,12 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use weir_config::model::Mode;
-use weir_http::h2::PREFACE;
+use weir_http::h2::Opening;
 use weir_http::{Request, h1};
 use weir_net::timers::now_ms;
 use weir_rules::{Flow, action};
 
 use crate::connection::Client;
-use crate::edge::h2::may_be_h2;
 use crate::edge::{Edge, H1Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::{connect, finish, forward, response_inspection, response_rules, route};
@@ -125,10 +124,11 @@ fn look(x: &mut Exchange) {
         x.txn.request.clear();
     }
     // What an HTTP/2 connection begins with looks like a request, and nothing of its requests can be seen here.
-    if bytes.starts_with(PREFACE) {
+    let opening = Opening::of(bytes);
+    if opening == Opening::Preface {
         x.txn.request.set_method(b"PRI");
     }
-    x.txn.not_http = read.is_err() && !may_be_h2(bytes);
+    x.txn.not_http = read.is_err() && opening == Opening::Other;
 }
 
 async fn wait_for_more(x: &mut Exchange) {

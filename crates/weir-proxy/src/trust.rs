@@ -11,6 +11,7 @@ use weir_net::tls::trust_files::{TrustFiles, TrustItem};
 
 use crate::certificates::{Prepared, locked};
 use crate::state::Shared;
+use crate::transaction::Transaction;
 
 /// Most files made at run time and not filled yet.
 const MAX_EMPTY: usize = 1024;
@@ -27,7 +28,7 @@ struct Change {
     /// Names made by `new ssl ca-file` that have no content yet.
     empty: BTreeSet<String>,
     /// The file being changed and its new text.
-    current: Option<(String, Vec<u8>)>,
+    current: Transaction<Vec<u8>>,
 }
 
 impl TrustChange {
@@ -41,8 +42,8 @@ impl TrustChange {
     #[must_use]
     pub fn current<T: TrustItem>(&self) -> Option<(String, Vec<T>)> {
         let change = locked(&self.0);
-        let (name, text) = change.current.as_ref()?;
-        Some((name.clone(), T::read_text(text).ok()?))
+        let (name, text) = change.current.current()?;
+        Some((name.to_owned(), T::read_text(text).ok()?))
     }
 
     /// `new ssl ca-file`
@@ -78,22 +79,18 @@ impl TrustChange {
                 "Can't replace a file which is not referenced by the configuration!\nCan't update {name}!"
             ));
         }
-        if let Some((other, _)) = change.current.as_ref().filter(|(known, _)| known != name) {
-            return Err(format!(
-                "The ongoing transaction is about '{other}' but you are trying to set '{name}'"
-            ));
-        }
+        let current = change.current.find("set", name)?;
         let read = T::read_text(text).map_err(|reason| format!("{reason}\nCan't update {name}!"))?;
         if read.is_empty() {
             return Err(format!("there is no {} in it\nCan't update {name}!", T::NAME));
         }
-        let prepared = if change.current.is_some() { Prepared::Updated } else { Prepared::Created };
-        let before = change.current.as_ref().filter(|_| added).map_or(&[][..], |(_, text)| text);
+        let prepared = if current.is_some() { Prepared::Updated } else { Prepared::Created };
+        let before = current.filter(|_| added).map_or(&[][..], Vec::as_slice);
         let whole = [before, text, b"\n"].concat();
         if whole.len() > MAX_BYTES {
             return Err(format!("more than {MAX_BYTES} bytes\nCan't update {name}!"));
         }
-        change.current = Some((name.to_owned(), whole));
+        change.current.set(name, whole);
         Ok(prepared)
     }
 
@@ -103,16 +100,9 @@ impl TrustChange {
     /// Nothing is prepared for it.
     pub fn abort(&self, name: &str) -> Result<(), String> {
         let mut change = locked(&self.0);
-        match &change.current {
-            None => Err("No ongoing transaction!".to_owned()),
-            Some((other, _)) if other != name => Err(format!(
-                "The ongoing transaction is about '{other}' but you are trying to abort '{name}'"
-            )),
-            Some(_) => {
-                change.current = None;
-                Ok(())
-            }
-        }
+        change.current.ongoing("abort", name)?;
+        change.current.end();
+        Ok(())
     }
 
     /// `commit ssl ca-file`: from the next handshake on the new content counts; when it cannot be used, all stays
@@ -127,12 +117,7 @@ impl TrustChange {
         name: &str,
     ) -> Result<(), String> {
         let mut change = locked(&self.0);
-        let (other, text) = change.current.as_ref().ok_or("No ongoing transaction!")?;
-        if other != name {
-            return Err(format!(
-                "The ongoing transaction is about '{other}' but you are trying to commit '{name}'"
-            ));
-        }
+        let text = change.current.ongoing("commit", name)?;
         let before = files.set(name, T::read_text(text)?);
         if let Err(reason) = shared.trust_changed(Path::new(name)) {
             match before {
@@ -144,7 +129,7 @@ impl TrustChange {
             return Err(reason);
         }
         change.empty.remove(name);
-        change.current = None;
+        change.current.end();
         Ok(())
     }
 
@@ -159,7 +144,7 @@ impl TrustChange {
         name: &str,
     ) -> Result<(), String> {
         let mut change = locked(&self.0);
-        if change.current.as_ref().is_some_and(|(current, _)| current == name) {
+        if change.current.is_about(name) {
             return Err(format!("'{name}' is being changed, can't be deleted!"));
         }
         if change.empty.remove(name) {

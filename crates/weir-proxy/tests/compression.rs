@@ -3,38 +3,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
+mod harness;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::pin::Pin;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use harness::Running;
 use weir_http::h2::{Connection, Event, Settings};
 use weir_http::{Request, Version};
-use weir_net::Stream;
-use weir_net::handover::Inheritance;
 use weir_proxy::counters::Counter;
-use weir_proxy::listeners::bind_all;
-use weir_proxy::{Process, Services, Shared, Terms};
-use weir_rules::{Reply, Txn, reply};
-
-/// Nothing administrative.
-struct NoServices;
-
-impl Services for NoServices {
-    fn statistics(&self, _: &Arc<Shared>, _: usize, _: &Txn) -> Reply {
-        reply::default_error(404)
-    }
-
-    fn metrics(&self, _: &Arc<Shared>, _: &Txn) -> Reply {
-        reply::default_error(404)
-    }
-
-    fn administer(&self, _: Arc<Shared>, _: Stream, _: Terms) -> Pin<Box<dyn Future<Output = ()>>> {
-        Box::pin(std::future::ready(()))
-    }
-}
 
 /// A test that waits longer than this waits for ever.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -150,21 +130,12 @@ fn origin(
 }
 
 /// A proxy with these sections before its listener, and these lines in it.
-fn start(global: &str, lines: &str) -> (Process, SocketAddr) {
+fn start(global: &str, lines: &str) -> Running {
     let text = format!(
         "global\n nbthread 1\n{global}defaults\n mode http\n timeout connect 5s\n timeout server 20s\n timeout client 20s\n\
          listen l\n bind 127.0.0.1:0\n{lines}"
     );
-    let loaded = weir_config::load_str("test", &text).unwrap_or_else(|errors| panic!("{errors:?}"));
-    let config = Arc::new(loaded.config);
-    let listening = bind_all(&config, &mut Inheritance::default()).unwrap();
-    let address = listening[0].listener.address().socket_addr().unwrap();
-    (Process::start(config, listening, Arc::new(NoServices)).unwrap(), address)
-}
-
-fn stop(process: Process) {
-    process.hard_stop();
-    process.wait();
+    harness::start(&text)
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
@@ -204,10 +175,10 @@ fn responses_are_compressed_or_left_alone() {
         stream.write_all(&script.lock().unwrap()).unwrap();
         let _closed = stream.shutdown(std::net::Shutdown::Both);
     });
-    let (process, proxy) = start("", &format!(" {lines} server s {server}\n"));
+    let running = start("", &format!(" {lines} server s {server}\n"));
     let check = |head: &str, response: &[u8], compressed: bool| -> Message {
         *current.lock().unwrap() = response.to_vec();
-        let answer = ask(proxy, head, b"");
+        let answer = ask(running.address, head, b"");
         let shown = format!("{head}{}\n{}", String::from_utf8_lossy(&response[..60]), answer.head);
         assert_eq!(answer.field("content-encoding") == Some("gzip"), compressed, "{shown}");
         if compressed {
@@ -259,7 +230,6 @@ fn responses_are_compressed_or_left_alone() {
     assert_eq!(check(GET, &ok(""), true).field("vary"), Some("Accept-Encoding"));
     assert_eq!(check(GET, &ok("Vary: Origin\r\n"), true).field("vary"), Some("Origin,Accept-Encoding"));
     assert_eq!(check(GET, &ok("Vary: accept-encoding\r\n"), true).field("vary"), Some("accept-encoding"));
-    stop(process);
 }
 
 #[test]
@@ -268,10 +238,13 @@ fn algorithms_are_chosen_in_the_order_of_the_configuration() {
     let lines = format!(
         " compression algo zstd br gzip\n http-response set-header algo %[res.comp_algo]\n http-after-response set-header algo %[res.comp_algo]\n server s {server}\n"
     );
-    let (process, proxy) = start("", &lines);
+    let running = start("", &lines);
     let check = |accepted: &str, expected: Option<&str>| {
-        let answer =
-            ask(proxy, &format!("GET / HTTP/1.1\r\nHost: x\r\nAccept-Encoding: {accepted}\r\n"), b"");
+        let answer = ask(
+            running.address,
+            &format!("GET / HTTP/1.1\r\nHost: x\r\nAccept-Encoding: {accepted}\r\n"),
+            b"",
+        );
         assert_eq!(answer.field("content-encoding"), expected, "{accepted}");
         assert_eq!(answer.field("algo").filter(|algo| !algo.is_empty()), expected, "{accepted}");
         assert_eq!(answer.decoded(), page(), "{accepted}");
@@ -283,7 +256,6 @@ fn algorithms_are_chosen_in_the_order_of_the_configuration() {
     check("zstd;q=0, *;q=0.1", Some("br"));
     check("identity", None);
     check("deflate", None);
-    stop(process);
 }
 
 /// An origin that sends a chunk for each message of the channel, the last one empty.
@@ -325,8 +297,8 @@ fn decoded_so_far(coding: &str, body: &[u8]) -> Vec<u8> {
 fn events_arrive_at_once_over_http1() {
     for coding in ["gzip", "br", "zstd"] {
         let (server, send) = trickling_origin();
-        let (process, proxy) = start("", &format!(" compression algo {coding}\n server s {server}\n"));
-        let mut client = connect(proxy);
+        let running = start("", &format!(" compression algo {coding}\n server s {server}\n"));
+        let mut client = connect(running.address);
         client
             .write_all(format!("GET / HTTP/1.1\r\nHost: x\r\nAccept-Encoding: {coding}\r\n\r\n").as_bytes())
             .unwrap();
@@ -347,7 +319,6 @@ fn events_arrive_at_once_over_http1() {
             body.extend(chunk);
         }
         assert_eq!(decode(Some(coding), &body), expected.as_bytes());
-        stop(process);
     }
 }
 
@@ -356,8 +327,8 @@ fn events_are_smaller_with_memory_for_windows() {
     let mut sizes = Vec::new();
     for global in ["", " tune.comp.window-memory 1m\n"] {
         let (server, send) = trickling_origin();
-        let (process, proxy) = start(global, &format!(" compression algo gzip\n server s {server}\n"));
-        let mut client = connect(proxy);
+        let running = start(global, &format!(" compression algo gzip\n server s {server}\n"));
+        let mut client = connect(running.address);
         client.write_all(format!("{GET}\r\n").as_bytes()).unwrap();
         let event = "data: the same event, which says the same each time that it is sent\n\n";
         let (mut body, mut expected) = (Vec::new(), String::new());
@@ -375,7 +346,6 @@ fn events_are_smaller_with_memory_for_windows() {
             }
         }
         sizes.push(body.len());
-        stop(process);
     }
     assert!(sizes[1] < sizes[0] * 2 / 3, "{sizes:?}");
 }
@@ -442,8 +412,8 @@ impl H2Client {
 fn events_arrive_at_once_over_http2() {
     for coding in ["gzip", "br", "zstd"] {
         let (server, send) = trickling_origin();
-        let (process, proxy) = start("", &format!(" compression algo {coding}\n server s {server}\n"));
-        let mut client = H2Client::ask(proxy, coding);
+        let running = start("", &format!(" compression algo {coding}\n server s {server}\n"));
+        let mut client = H2Client::ask(running.address, coding);
         let mut expected = String::new();
         for event in EVENTS {
             send.send(event).unwrap();
@@ -458,7 +428,6 @@ fn events_arrive_at_once_over_http2() {
             client.step();
         }
         assert_eq!(decode(Some(coding), &client.body), expected.as_bytes());
-        stop(process);
     }
 }
 
@@ -488,16 +457,16 @@ fn large_bodies_come_through() {
             "gzip",
         ),
     ] {
-        let (process, proxy) = start("", &format!("{lines} server s {server}\n"));
-        let answer = ask(proxy, &format!("GET / HTTP/1.1\r\nHost: x\r\nAccept-Encoding: {coding}\r\n"), b"");
+        let running = start("", &format!("{lines} server s {server}\n"));
+        let answer =
+            ask(running.address, &format!("GET / HTTP/1.1\r\nHost: x\r\nAccept-Encoding: {coding}\r\n"), b"");
         assert_eq!(answer.field("content-encoding"), Some(coding));
         assert!(answer.decoded() == large(), "{lines}");
-        let mut client = H2Client::ask(proxy, coding);
+        let mut client = H2Client::ask(running.address, coding);
         while !client.ended {
             client.step();
         }
         assert!(decode(Some(coding), &client.body) == large(), "{lines}");
-        stop(process);
     }
 }
 
@@ -508,8 +477,8 @@ fn requests_are_compressed_or_left_alone() {
     let (server, requests) = origin(|stream, _| stream.write_all(&answer("200 OK", HTML)).unwrap());
     let rules = " compression algo-req gzip\n compression type-req text/plain\n compression minsize-req 10\n";
     let check = |lines: &str, fields: &str, body: &[u8], request: bool, response: bool| {
-        let (process, proxy) = start("", &format!("{lines} server s {server}\n"));
-        let answer = ask(proxy, &format!("{POST}Content-Length: {}\r\n{fields}", body.len()), body);
+        let running = start("", &format!("{lines} server s {server}\n"));
+        let answer = ask(running.address, &format!("{POST}Content-Length: {}\r\n{fields}", body.len()), body);
         let sent = requests.lock().unwrap().pop().unwrap();
         let shown = format!("{lines}{fields}\n{}", sent.head);
         assert_eq!(sent.field("content-encoding") == Some("gzip"), request, "{shown}");
@@ -517,7 +486,6 @@ fn requests_are_compressed_or_left_alone() {
         assert_eq!(sent.decoded(), body, "{shown}");
         assert_eq!(answer.field("content-encoding") == Some("gzip"), response, "{shown}");
         assert_eq!(answer.decoded(), page(), "{shown}");
-        stop(process);
         sent
     };
     let plain = "Content-Type: text/plain\r\n";
@@ -553,34 +521,31 @@ fn a_request_is_compressed_again_for_another_try() {
     let lines = format!(
         " compression algo-req gzip\n compression direction request\n retry-on 500\n retries 2\n server s {server}\n"
     );
-    let (process, proxy) = start("", &lines);
+    let running = start("", &lines);
     let body = b"a body that is sent three times";
     let head = format!("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n", body.len());
-    let answer = ask(proxy, &head, body);
+    let answer = ask(running.address, &head, body);
     assert!(answer.head.starts_with("HTTP/1.1 500"));
     let sent = requests.lock().unwrap();
     assert_eq!(sent.len(), 3);
     for request in sent.iter() {
         assert_eq!((request.field("content-encoding"), request.decoded()), (Some("gzip"), body.to_vec()));
     }
-    drop(sent);
-    stop(process);
 }
 
 #[test]
 fn what_was_compressed_is_counted() {
     let (server, _) = origin(|stream, _| stream.write_all(&answer("200 OK", HTML)).unwrap());
     // A kilobyte a second: the first answer is more than that.
-    let (process, proxy) =
-        start(" maxcomprate 1\n", &format!(" compression algo gzip\n server s {server}\n"));
-    let mut client = connect(proxy);
+    let running = start(" maxcomprate 1\n", &format!(" compression algo gzip\n server s {server}\n"));
+    let mut client = connect(running.address);
     client.write_all(format!("{GET}\r\n{GET}\r\n").as_bytes()).unwrap();
     let first = Message::read(&mut client, true).unwrap();
     let second = Message::read(&mut client, true).unwrap();
     assert_eq!((first.field("content-encoding"), second.field("content-encoding")), (Some("gzip"), None));
     drop(client);
-    let shared = Arc::clone(&process.shared);
-    stop(process);
+    let shared = Arc::clone(&running.shared);
+    drop(running);
     let size = page().len() as u64;
     for counters in [&shared.proxies[0].front, &shared.proxies[0].back] {
         assert_eq!(counters.sum(Counter::CompressedResponses), 1);

@@ -3,41 +3,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
+mod harness;
+
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::pin::Pin;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_linger;
 
+use harness::Running;
 use weir_net::Stream;
-use weir_net::handover::Inheritance;
 use weir_net::tls::certificate::CertificateStore;
 use weir_net::tls::server::{CertificateSource, ServerOptions, TlsServer};
-use weir_proxy::listeners::bind_all;
-use weir_proxy::{Process, Services, Shared, Terms};
-use weir_rules::{Reply, Txn, reply};
 
 /// How long anything may take; far above what it takes.
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// Nothing administrative.
-struct NoServices;
-
-impl Services for NoServices {
-    fn statistics(&self, _: &Arc<Shared>, _: usize, _: &Txn) -> Reply {
-        reply::default_error(404)
-    }
-
-    fn metrics(&self, _: &Arc<Shared>, _: &Txn) -> Reply {
-        reply::default_error(404)
-    }
-
-    fn administer(&self, _: Arc<Shared>, _: Stream, _: Terms) -> Pin<Box<dyn Future<Output = ()>>> {
-        Box::pin(std::future::ready(()))
-    }
-}
 
 /// What a peer of the proxy does on its connection, in turn.
 #[derive(Clone)]
@@ -123,11 +103,7 @@ fn origin(script: Vec<Do>) -> SocketAddr {
 
 /// A proxy under test and its log.
 struct Bench {
-    process: Option<Process>,
-    shared: Arc<Shared>,
-    address: SocketAddr,
-    /// Where its further `bind` lines listen.
-    others: Vec<SocketAddr>,
+    running: Running,
     log: UdpSocket,
 }
 
@@ -142,14 +118,7 @@ impl Bench {
              listen l\n bind 127.0.0.1:0\n{lines}\n",
             log.local_addr().unwrap()
         );
-        let loaded = weir_config::load_str("test", &text).unwrap_or_else(|errors| panic!("{errors:?}"));
-        let config = Arc::new(loaded.config);
-        let listening = bind_all(&config, &mut Inheritance::default()).unwrap();
-        let mut addresses = listening.iter().map(|one| one.listener.address().socket_addr().unwrap());
-        let (address, others) = (addresses.next().unwrap(), addresses.collect());
-        let process = Process::start(config, listening, Arc::new(NoServices)).unwrap();
-        let shared = Arc::clone(&process.shared);
-        Self { process: Some(process), shared, address, others, log }
+        Self { running: harness::start(&text), log }
     }
 
     /// In front of an origin that plays a script.
@@ -158,7 +127,7 @@ impl Bench {
     }
 
     fn client(&self, script: &[Do]) -> Vec<u8> {
-        play(TcpStream::connect(self.address).unwrap(), script)
+        play(TcpStream::connect(self.running.address).unwrap(), script)
     }
 
     /// The next line of the log.
@@ -171,28 +140,19 @@ impl Bench {
     /// Waits until nothing is left of what was going on.
     #[track_caller]
     fn settles(&self) {
-        let state = &self.shared.proxies[0];
+        let state = &self.running.shared.proxies[0];
         let current = || {
             let load = std::sync::atomic::Ordering::Relaxed;
             let servers = state.servers.load();
             let served: i64 = servers.iter().map(|server| server.served.now()).sum();
             let queued: usize = servers.iter().map(|server| server.queue.len()).sum();
             let levels = [state.front_current.now(), state.back_current.now(), served];
-            (self.shared.connections.load(load), levels, queued + state.queue.len())
+            (self.running.shared.connections.load(load), levels, queued + state.queue.len())
         };
         let start = Instant::now();
         while current() != (0, [0; 3], 0) {
             assert!(start.elapsed() < LIMIT, "this stays behind: {:?}", current());
             std::thread::yield_now();
-        }
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        if let Some(process) = self.process.take() {
-            process.hard_stop();
-            process.wait();
         }
     }
 }
@@ -359,7 +319,7 @@ fn clients_that_fail_while_they_are_answered() {
     // Reads nothing: the pipe is full, and the client's time is over.
     patiently("200 cD", |time_ms| {
         let bench = Bench::before(&large(), &format!(" timeout client {time_ms}ms"));
-        let mut idle = TcpStream::connect(bench.address).unwrap();
+        let mut idle = TcpStream::connect(bench.running.address).unwrap();
         idle.write_all(GET).unwrap();
         let logged = bench.logged();
         bench.settles();
@@ -435,12 +395,12 @@ fn clients_that_leave_before_the_answer() {
     // Those who wait for a slot leave the queue.
     let lines = format!(" option abortonclose\n server s {} maxconn 1", origin(vec![Drain]));
     let bench = Bench::new(&lines);
-    let server = bench.shared.proxies[0].server("s").unwrap();
-    let mut holder = TcpStream::connect(bench.address).unwrap();
+    let server = bench.running.shared.proxies[0].server("s").unwrap();
+    let mut holder = TcpStream::connect(bench.running.address).unwrap();
     holder.write_all(GET).unwrap();
     let until = |queued: usize| {
         let start = Instant::now();
-        let queue = &bench.shared.proxies[0].queue;
+        let queue = &bench.running.shared.proxies[0].queue;
         while (server.served.now(), queue.len()) != (1, queued) {
             assert!(start.elapsed() < LIMIT, "{} served, {} wait", server.served.now(), queue.len());
             std::thread::yield_now();
@@ -449,7 +409,7 @@ fn clients_that_leave_before_the_answer() {
     until(0);
     let waiting: Vec<_> = (0..5)
         .map(|_| {
-            let mut client = TcpStream::connect(bench.address).unwrap();
+            let mut client = TcpStream::connect(bench.running.address).unwrap();
             client.write_all(GET).unwrap();
             client
         })
@@ -505,7 +465,7 @@ fn idle_connections_leave_descriptors_for_clients() {
         let bench = Bench::new(&format!(" server s {server}\nglobal\n nbthread 1\n{global}"));
         assert!(bench.client(&[say(GET), Hear(b"hello"), Close]).ends_with(b"hello"));
         assert_eq!(bench.logged(), "200 --");
-        let server = bench.shared.proxies[0].server("s").unwrap();
+        let server = bench.running.shared.proxies[0].server("s").unwrap();
         assert_eq!(server.idle.load(std::sync::atomic::Ordering::Relaxed), kept, "{global}");
         bench.settles();
     };
@@ -614,7 +574,7 @@ fn handshakes_that_fail() {
     let lines = |more: &str| format!("{more} bind 127.0.0.1:0 ssl crt {CERTIFICATE}");
     let bench = Bench::before(&[Drain], &lines(""));
     let hello = client_hello();
-    let client = |script: &[Do]| play(TcpStream::connect(bench.others[0]).unwrap(), script);
+    let client = |script: &[Do]| play(TcpStream::connect(bench.running.addresses[1]).unwrap(), script);
     for length in (1..hello.len()).step_by(5).chain([hello.len()]) {
         for last in [Close, Reset, HalfClose] {
             client(&[say(&hello[..length]), last]);
@@ -633,7 +593,7 @@ fn handshakes_that_fail() {
     // Says nothing more.
     let bench = Bench::before(&[Drain], &lines(" timeout client 50ms\n"));
     for length in [0, 3, 20, hello.len()] {
-        play(TcpStream::connect(bench.others[0]).unwrap(), &[say(&hello[..length]), Drain]);
+        play(TcpStream::connect(bench.running.addresses[1]).unwrap(), &[say(&hello[..length]), Drain]);
         bench.settles();
     }
 }

@@ -2,47 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
+mod harness;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_net::Stream;
-use weir_net::handover::Inheritance;
-use weir_proxy::listeners::bind_all;
-use weir_proxy::{Process, Services, Shared, Terms};
-use weir_rules::{Reply, Txn, reply};
-
-/// Nothing administrative.
-struct NoServices;
-
-impl Services for NoServices {
-    fn statistics(&self, _: &Arc<Shared>, _: usize, _: &Txn) -> Reply {
-        reply::default_error(404)
-    }
-
-    fn metrics(&self, _: &Arc<Shared>, _: &Txn) -> Reply {
-        reply::default_error(404)
-    }
-
-    fn administer(&self, _: Arc<Shared>, _: Stream, _: Terms) -> Pin<Box<dyn Future<Output = ()>>> {
-        Box::pin(std::future::ready(()))
-    }
-}
+use harness::Running;
 
 /// A process with this configuration, and where its first line listens.
-fn start(global: &str, proxies: &str) -> (Process, SocketAddr) {
+fn start(global: &str, proxies: &str) -> Running {
     let text = format!(
         "global\n nbthread 1\n{global}\ndefaults\n mode http\n timeout connect 5s\n timeout server 5s\n \
          timeout client 5s\n{proxies}"
     );
-    let loaded =
-        weir_config::load_str("test", &text).unwrap_or_else(|found| panic!("{}", found.render(false)));
-    let config = Arc::new(loaded.config);
-    let listening = bind_all(&config, &mut Inheritance::default()).unwrap();
-    let address = listening[0].listener.address().socket_addr().unwrap();
-    (Process::start(config, listening, Arc::new(NoServices)).unwrap(), address)
+    harness::start(&text)
 }
 
 /// Sends this and returns all that comes back until the connection closes.
@@ -62,7 +36,7 @@ fn status(address: SocketAddr, path: &str) -> u16 {
 
 #[test]
 fn unpublished_backends_are_passed_over() {
-    let (process, address) = start(
+    let running = start(
         "",
         "frontend fe\n bind 127.0.0.1:0\n force-be-switch if { path -m sub force }\n \
          use_backend new if { path_beg /n }\n use_backend %[path,field(2,/)] if { path_beg /gone }\n \
@@ -73,27 +47,25 @@ fn unpublished_backends_are_passed_over() {
          backend off\n disabled\n http-request return status 403\n\
          backend rest\n http-request return status 200\n",
     );
-    let new = process.shared.proxy_index("new", true).unwrap();
-    let check = |path: &str, expected: u16| assert_eq!(status(address, path), expected, "{path}");
+    let new = running.shared.proxy_index("new", true).unwrap();
+    let check = |path: &str, expected: u16| assert_eq!(status(running.address, path), expected, "{path}");
     check("/n", 202);
     check("/nx", 200);
     check("/n/force", 201);
     check("/gone", 200);
     check("/o", 200);
     check("/o/force", 403);
-    process.shared.proxies[new].published.store(true, Relaxed);
+    running.shared.proxies[new].published.store(true, Relaxed);
     check("/n", 201);
     // Nothing is left: as without any rule.
-    let rest = process.shared.proxy_index("rest", true).unwrap();
-    process.shared.proxies[rest].published.store(false, Relaxed);
+    let rest = running.shared.proxy_index("rest", true).unwrap();
+    running.shared.proxies[rest].published.store(false, Relaxed);
     check("/x", 503);
-    process.hard_stop();
-    process.wait();
 }
 
 #[test]
 fn variables_have_their_limits() {
-    let (process, address) = start(
+    let running = start(
         " tune.vars.reqres-max-size 20\n tune.vars.txn-max-size 30\n tune.vars.sess-max-size 40\n \
          tune.vars.proc-max-size 50\n set-var-fmt proc.a 1234567890",
         "frontend fe\n bind 127.0.0.1:0\n \
@@ -103,7 +75,7 @@ fn variables_have_their_limits() {
     );
     let check = |path: &str, expected: &str| {
         let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        let answer = ask(address, &request);
+        let answer = ask(running.address, &request);
         let line = answer.lines().find_map(|line| line.strip_prefix("x: ")).map(str::to_owned);
         assert_eq!(line.as_deref(), Some(expected), "{answer}");
     };
@@ -114,27 +86,23 @@ fn variables_have_their_limits() {
     check("/again", "/again|/again|/again|/again|1234567890");
     // Requests that are over count no more.
     check("/again/2345", "/again/2345|/again/2345|/again/2345||1234567890");
-    process.hard_stop();
-    process.wait();
 }
 
 #[test]
 fn forward_proxies_use_proxy_connection() {
-    let (process, address) = start(
+    let running = start(
         "",
         "frontend fe\n bind 127.0.0.1:0\n option http-use-proxy-header\n \
          http-request auth realm r if { path /auth }\n http-request return status 200\n",
     );
     let check = |request: &str, expected: &str| {
-        let answer = ask(address, request);
+        let answer = ask(running.address, request);
         assert!(answer.contains(expected), "{request}: {answer}");
     };
     let proxied = "Host: x\r\nProxy-Connection: close\r\n\r\n";
     check(&format!("GET http://x/ HTTP/1.1\r\n{proxied}"), "\r\nproxy-connection: close\r\n");
     check(&format!("GET http://x/auth HTTP/1.1\r\n{proxied}"), "HTTP/1.1 407 ");
     check("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "\r\nconnection: close\r\n");
-    process.hard_stop();
-    process.wait();
 }
 
 /// Sends a request on an open connection and returns the head of the answer, which has no body.
@@ -153,13 +121,13 @@ fn head(client: &mut TcpStream) -> String {
 fn a_soft_stop_closes_connections_in_its_time() {
     let check = |global: &str, closes: bool| {
         let lines = "frontend fe\n bind 127.0.0.1:0\n http-request return status 200\n";
-        let (process, address) = start(global, lines);
-        let mut client = TcpStream::connect(address).unwrap();
+        let running = start(global, lines);
+        let mut client = TcpStream::connect(running.address).unwrap();
         assert!(!head(&mut client).contains("connection: close"));
-        process.soft_stop();
+        running.soft_stop();
         assert_eq!(head(&mut client).contains("connection: close"), closes, "{global}");
         drop(client);
-        process.wait();
+        running.wait();
     };
     check("", true);
     check(" close-spread-time infinite", false);
@@ -174,15 +142,13 @@ fn rules_may_wait_for_large_bodies() {
             "frontend fe\n bind 127.0.0.1:0\n http-request wait-for-body time 5s {words}\n \
              http-request return status 200 hdr x %[req.body,length]\n"
         );
-        let (process, address) = start(global, &lines);
+        let running = start(global, &lines);
         let request = format!(
             "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 50000\r\nConnection: close\r\n\r\n{}",
             "b".repeat(50_000)
         );
-        let answer = ask(address, &request);
+        let answer = ask(running.address, &request);
         assert!(answer.contains(&format!("\r\nx: {expected}\r\n")), "{global} {words}: {answer}");
-        process.hard_stop();
-        process.wait();
     };
     let large = " tune.bufsize.large 64k";
     check(large, "use-large-buffer", "50000");
@@ -193,7 +159,7 @@ fn rules_may_wait_for_large_bodies() {
 
 #[test]
 fn netscaler_tells_the_clients_address() {
-    let (process, address) = start(
+    let running = start(
         "",
         "frontend fe\n bind 127.0.0.1:0 accept-netscaler-cip 16909060\n \
          tcp-request connection reject unless { src 127.0.0.1 }\n \
@@ -203,7 +169,7 @@ fn netscaler_tells_the_clients_address() {
     let tcp = [&[0x30, 0x39, 0x01, 0xbb][..], &[0; 16]].concat();
     let request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     let check = |start: &[u8], expected: &str| {
-        let mut client = TcpStream::connect(address).unwrap();
+        let mut client = TcpStream::connect(running.address).unwrap();
         client.write_all(&[start, &ip, &tcp, request].concat()).unwrap();
         let mut answer = String::new();
         let _reset = client.read_to_string(&mut answer);
@@ -213,22 +179,20 @@ fn netscaler_tells_the_clients_address() {
     check(&[1, 2, 3, 4, 0, 0, 0, 52, 0, 1, 0, 40], "192.0.2.1:12345-198.51.100.2:443");
     check(&[1, 2, 3, 5, 0, 0, 0, 40], "");
     check(&[], "");
-    process.hard_stop();
-    process.wait();
 }
 
 #[test]
 fn independent_streams_give_a_silent_server_up() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let server = silent.local_addr().unwrap();
-    let (process, address) = start(
+    let running = start(
         "",
         &format!(
             "listen l\n mode tcp\n bind 127.0.0.1:0\n timeout server 200ms\n option independent-streams\n \
              server s {server}\n"
         ),
     );
-    let mut client = TcpStream::connect(address).unwrap();
+    let mut client = TcpStream::connect(running.address).unwrap();
     client.set_read_timeout(Some(std::time::Duration::from_millis(20))).unwrap();
     // What is sent to the server does not keep the connection: this ends.
     loop {
@@ -238,20 +202,18 @@ fn independent_streams_give_a_silent_server_up() {
             break;
         }
     }
-    process.hard_stop();
-    process.wait();
 }
 
 #[test]
 fn a_client_may_break_rules_only_so_often() {
     // Three quarters of the threshold end the connection with an answer, all of it without one.
     let check = |global: &str, expected: &[bool]| {
-        let (process, address) = start(
+        let running = start(
             global,
             "frontend fe\n bind 127.0.0.1:0\n option accept-unsafe-violations-in-http-request\n \
              http-request return status 200 hdr x %[fc_glitches]\n",
         );
-        let mut client = TcpStream::connect(address).unwrap();
+        let mut client = TcpStream::connect(running.address).unwrap();
         for (number, closes) in expected.iter().enumerate() {
             client.write_all(b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
             let mut head = Vec::new();
@@ -264,21 +226,17 @@ fn a_client_may_break_rules_only_so_often() {
             assert_eq!(head.contains("connection: close"), *closes, "{global} {number}: {head}");
         }
         drop(client);
-        process.hard_stop();
-        process.wait();
     };
     check("", &[false, false, false, false]);
     check(" tune.h1.fe.glitches-threshold 4", &[false, false, true]);
-    let (process, address) = start(
+    let running = start(
         " tune.h1.fe.glitches-threshold 1",
         "frontend fe\n bind 127.0.0.1:0\n option accept-unsafe-violations-in-http-request\n \
          http-request return status 200\n",
     );
-    let mut client = TcpStream::connect(address).unwrap();
+    let mut client = TcpStream::connect(running.address).unwrap();
     client.write_all(b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let mut answer = Vec::new();
     let _closed = client.read_to_end(&mut answer);
     assert!(answer.is_empty());
-    process.hard_stop();
-    process.wait();
 }

@@ -2,38 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
+mod harness;
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use weir_net::Stream;
-use weir_net::handover::Inheritance;
-use weir_proxy::listeners::bind_all;
-use weir_proxy::{Process, Services, Shared, Terms};
-use weir_rules::{Reply, Txn, reply};
-
 /// How long anything may take; far above what it takes.
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// Nothing administrative.
-struct NoServices;
-
-impl Services for NoServices {
-    fn statistics(&self, _: &Arc<Shared>, _: usize, _: &Txn) -> Reply {
-        reply::default_error(404)
-    }
-
-    fn metrics(&self, _: &Arc<Shared>, _: &Txn) -> Reply {
-        reply::default_error(404)
-    }
-
-    fn administer(&self, _: Arc<Shared>, _: Stream, _: Terms) -> Pin<Box<dyn Future<Output = ()>>> {
-        Box::pin(std::future::ready(()))
-    }
-}
 
 /// A mail server; what its clients said, a mail at a time.
 fn mail_server() -> (SocketAddr, Receiver<Vec<String>>) {
@@ -87,11 +64,8 @@ fn mails_tell_of_servers_that_go_and_come() {
          backend quiet\n server s 127.0.0.1:9\n\
          listen l\n bind 127.0.0.1:0\n email-alert level notice\n server s 127.0.0.1:9\n"
     );
-    let loaded = weir_config::load_str("test", &text).unwrap_or_else(|errors| panic!("{errors:?}"));
-    let config = Arc::new(loaded.config);
-    let listening = bind_all(&config, &mut Inheritance::default()).unwrap();
-    let process = Process::start(config, listening, Arc::new(NoServices)).unwrap();
-    let shared = Arc::clone(&process.shared);
+    let running = harness::start(&text);
+    let shared = &running.shared;
     let server = |proxy: usize| shared.proxies[proxy].server("s").unwrap();
     // A paused server is one for notices, and the level of this backend is alert.
     shared.set_drain(&server(0));
@@ -115,6 +89,4 @@ fn mails_tell_of_servers_that_go_and_come() {
     assert!(down[6].starts_with("Date: "), "{down:?}");
     assert_eq!(down[7..], [&format!("Subject: [HAProxy Alert] {told}"), "", told, ".", "QUIT"]);
     assert_eq!(up[9], "Server l/s is UP/READY (leaving forced maintenance)");
-    process.hard_stop();
-    process.wait();
 }

@@ -3,40 +3,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
+mod harness;
+
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use simple_dns::rdata::{A, RData, SRV};
 use simple_dns::{CLASS, Name, Packet, PacketFlag, QTYPE, RCODE, ResourceRecord, TYPE};
-use weir_net::Stream;
-use weir_net::handover::Inheritance;
-use weir_proxy::listeners::bind_all;
-use weir_proxy::{Process, Services, Shared, Terms};
-use weir_rules::{Reply, Txn, reply};
+
+use harness::Running;
 
 /// How long anything may take; far above what it takes.
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// Nothing administrative.
-struct NoServices;
-
-impl Services for NoServices {
-    fn statistics(&self, _: &Arc<Shared>, _: usize, _: &Txn) -> Reply {
-        reply::default_error(404)
-    }
-
-    fn metrics(&self, _: &Arc<Shared>, _: &Txn) -> Reply {
-        reply::default_error(404)
-    }
-
-    fn administer(&self, _: Arc<Shared>, _: Stream, _: Terms) -> Pin<Box<dyn Future<Output = ()>>> {
-        Box::pin(std::future::ready(()))
-    }
-}
 
 /// What a name server says of a name; nothing for a name that is not there.
 #[derive(Clone, Default)]
@@ -155,9 +136,7 @@ fn address(ip: &str) -> RData<'static> {
 /// A running proxy and its log.
 struct Bench {
     names: NameServer,
-    process: Option<Process>,
-    shared: Arc<Shared>,
-    address: SocketAddr,
+    running: Running,
     log: UdpSocket,
 }
 
@@ -184,13 +163,7 @@ impl Bench {
             names.address,
             lines.replace('\n', "\n ")
         );
-        let loaded = weir_config::load_str("test", &text).unwrap_or_else(|errors| panic!("{errors:?}"));
-        let config = Arc::new(loaded.config);
-        let listening = bind_all(&config, &mut Inheritance::default()).unwrap();
-        let address = listening[0].listener.address().socket_addr().unwrap();
-        let process = Process::start(config, listening, Arc::new(NoServices)).unwrap();
-        let shared = Arc::clone(&process.shared);
-        Self { names, process: Some(process), shared, address, log }
+        Self { names, running: harness::start(&text), log }
     }
 
     /// Waits for a line of the log; lines before it are of no interest.
@@ -209,35 +182,26 @@ impl Bench {
 
     /// Addresses of the servers, `-` without.
     fn addresses(&self) -> String {
-        let servers = self.shared.proxies[0].servers.load();
+        let servers = self.running.shared.proxies[0].servers.load();
         let shown = |ip: Option<SocketAddr>| ip.map_or_else(|| "-".to_owned(), |ip| ip.to_string());
         let all: Vec<String> = servers.iter().map(|server| shown(server.addr.load().ip())).collect();
         all.join(" ")
     }
 
     fn counter(&self, name: &str) -> u64 {
-        let server = &self.shared.dns.section("d").unwrap().servers[0];
+        let server = &self.running.shared.dns.section("d").unwrap().servers[0];
         let names = weir_proxy::dns::COUNTS.iter();
         names.zip(server.counts()).find(|((known, _), _)| *known == name).unwrap().1
     }
 
     /// The answer to a request, up to its end.
     fn get(&self, host: &str) -> String {
-        let mut client = TcpStream::connect(self.address).unwrap();
+        let mut client = TcpStream::connect(self.running.address).unwrap();
         client.set_read_timeout(Some(LIMIT)).unwrap();
         write!(client, "GET / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").unwrap();
         let mut answer = String::new();
         client.read_to_string(&mut answer).unwrap();
         answer
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        if let Some(process) = self.process.take() {
-            process.hard_stop();
-            process.wait();
-        }
     }
 }
 
@@ -300,7 +264,7 @@ fn services_fill_a_template() {
     bench.hear("Server l/v2 administratively READY");
     assert_eq!(bench.addresses(), "127.0.1.1:9001 127.0.1.2:9002 -");
     let weight = |at: usize| {
-        bench.shared.proxies[0].servers.load()[at].weight.load(std::sync::atomic::Ordering::Relaxed)
+        bench.running.shared.proxies[0].servers.load()[at].weight.load(std::sync::atomic::Ordering::Relaxed)
     };
     assert_eq!((weight(0), weight(1)), (2, 1));
     bench.names.set("_http._tcp.test", Some(services(&[(9003, 0, "c.test"), (9002, 0, "b.test")])));
@@ -366,7 +330,7 @@ fn rules_of_connections_resolve_names() {
          server s 0.0.0.0:{port}"
     );
     let bench = Bench::new(&lines, &[("origin.test", at(&["127.0.0.1"]))]);
-    let mut client = TcpStream::connect(bench.address).unwrap();
+    let mut client = TcpStream::connect(bench.running.address).unwrap();
     client.write_all(b"hello").unwrap();
     let (mut server, _) = origin.accept().unwrap();
     let mut heard = [0; 5];

@@ -2,34 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
 
+mod harness;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::pin::Pin;
-use std::sync::Arc;
 
-use weir_net::Stream;
-use weir_net::handover::Inheritance;
+use harness::Running;
 use weir_proxy::counters::Counter;
-use weir_proxy::listeners::bind_all;
-use weir_proxy::{Process, Services, Shared, Terms};
-use weir_rules::{Reply, Txn, reply};
-
-/// Nothing administrative.
-struct NoServices;
-
-impl Services for NoServices {
-    fn statistics(&self, _: &Arc<Shared>, _: usize, _: &Txn) -> Reply {
-        reply::default_error(404)
-    }
-
-    fn metrics(&self, _: &Arc<Shared>, _: &Txn) -> Reply {
-        reply::default_error(404)
-    }
-
-    fn administer(&self, _: Arc<Shared>, _: Stream, _: Terms) -> Pin<Box<dyn Future<Output = ()>>> {
-        Box::pin(std::future::ready(()))
-    }
-}
 
 /// Nobody listens here.
 const DEAD: &str = "127.0.0.1:1";
@@ -57,16 +36,12 @@ fn origin() -> SocketAddr {
 }
 
 /// A proxy with these lines, and where it listens.
-fn start(lines: &str) -> (Process, SocketAddr) {
+fn start(lines: &str) -> Running {
     let text = format!(
         "global\n nbthread 1\ndefaults\n mode http\n timeout connect 250ms\n timeout server 5s\n timeout client 5s\n\
          listen l\n bind 127.0.0.1:0\n balance roundrobin\n cookie SRV insert indirect\n{lines}"
     );
-    let loaded = weir_config::load_str("test", &text).unwrap_or_else(|errors| panic!("{errors:?}"));
-    let config = Arc::new(loaded.config);
-    let listening = bind_all(&config, &mut Inheritance::default()).unwrap();
-    let address = listening[0].listener.address().socket_addr().unwrap();
-    (Process::start(config, listening, Arc::new(NoServices)).unwrap(), address)
+    harness::start(&text)
 }
 
 /// Sends a request.
@@ -86,13 +61,10 @@ fn status(mut client: TcpStream) -> u16 {
 
 /// Status, retries and redispatches of one request.
 fn ask(lines: &str, live: SocketAddr, cookie: &str) -> (u16, u64, u64) {
-    let (process, address) = start(&lines.replace("LIVE", &live.to_string()).replace("DEAD", DEAD));
-    let status = status(send(address, cookie));
-    let counters = &process.shared.proxies[0].back;
-    let counted = (status, counters.sum(Counter::Retries), counters.sum(Counter::Redispatches));
-    process.hard_stop();
-    process.wait();
-    counted
+    let running = start(&lines.replace("LIVE", &live.to_string()).replace("DEAD", DEAD));
+    let status = status(send(running.address, cookie));
+    let counters = &running.shared.proxies[0].back;
+    (status, counters.sum(Counter::Retries), counters.sum(Counter::Redispatches))
 }
 
 #[test]
@@ -144,35 +116,32 @@ fn waiting_for_a_slot() {
     let lines = format!(
         " option redispatch\n server slow {silent} cookie s maxconn 1 maxqueue 1\n server live {live} cookie l\n"
     );
-    let (process, address) = start(&format!(" timeout queue 100ms\n{lines}"));
-    let state = &process.shared.proxies[0];
+    let running = start(&format!(" timeout queue 100ms\n{lines}"));
+    let state = &running.shared.proxies[0];
     let slow = state.server("slow").unwrap();
     // One holds the slot, the other waits until its time is over.
-    let _holder = send(address, "s");
+    let _holder = send(running.address, "s");
     until(|| slow.served.now() == 1);
-    assert_eq!(status(send(address, "s")), 503);
+    assert_eq!(status(send(running.address, "s")), 503);
     assert_eq!((slow.queue.len(), slow.queue.max()), (0, 1));
     // No room in the queue: to another one.
-    let waiting = send(address, "s");
+    let waiting = send(running.address, "s");
     until(|| slow.queue.len() == 1);
-    assert_eq!(status(send(address, "s")), 200);
+    assert_eq!(status(send(running.address, "s")), 200);
     assert_eq!(status(waiting), 503);
-    process.hard_stop();
-    process.wait();
+    drop(running);
 
-    let (process, address) = start(&format!(" timeout queue 1m\n{lines}"));
-    let state = &process.shared.proxies[0];
+    let running = start(&format!(" timeout queue 1m\n{lines}"));
+    let state = &running.shared.proxies[0];
     let slow = state.server("slow").unwrap();
-    let _holder = send(address, "s");
+    let _holder = send(running.address, "s");
     until(|| slow.served.now() == 1);
-    let waiting = send(address, "s");
+    let waiting = send(running.address, "s");
     until(|| slow.queue.len() == 1);
     // The server goes: those who wait for it do not.
-    process.shared.set_maint(&slow);
+    running.shared.set_maint(&slow);
     assert_eq!(status(waiting), 200);
     // And the last one goes, too: nobody waits for nothing.
-    process.shared.set_maint(&state.server("live").unwrap());
-    assert_eq!(status(send(address, "s")), 503);
-    process.hard_stop();
-    process.wait();
+    running.shared.set_maint(&state.server("live").unwrap());
+    assert_eq!(status(send(running.address, "s")), 503);
 }

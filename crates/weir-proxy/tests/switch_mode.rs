@@ -79,7 +79,6 @@ fn a_connection_in_tcp_mode_goes_on_in_http() {
     // What is no HTTP: the rules close, a backend in HTTP mode says what it thinks of it.
     check(by_rule, b"SSH-2.0-OpenSSH_9.2\r\n", &[]);
     check(by_backend, b"SSH-2.0-OpenSSH_9.2\r\n", &[b"HTTP/1.1 400 Bad request"]);
-    running.stop();
 }
 
 #[test]
@@ -115,5 +114,4 @@ fn http_2_may_follow() {
             assert!(is_answered(&received), "{cut}: {received:?}");
         }
     }
-    running.stop();
 }

@@ -37,7 +37,7 @@ fn servers_see_the_address_that_is_asked_for() {
             origin.local_addr().unwrap()
         );
         let running = harness::start(&text);
-        let mut client = client(here, running.addresses[0]);
+        let mut client = client(here, running.address);
         write!(client, "GET / HTTP/1.1\r\nhost: a\r\n{fields}connection: close\r\n\r\n").unwrap();
         let (mut server, from) = origin.accept().unwrap();
         let _head = server.read(&mut [0; 1000]).unwrap();
@@ -46,7 +46,6 @@ fn servers_see_the_address_that_is_asked_for() {
         client.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
         assert_eq!(from.ip().to_string(), expected, "{source}");
-        running.stop();
     };
     check("0.0.0.0", "", "127.0.0.1");
     check("127.0.0.3", "", "127.0.0.3");

@@ -11,6 +11,31 @@ pub(super) const FLAGS_AT: usize = 4;
 /// The client's connection preface (RFC 9113 section 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+/// What the first octets of a connection are: where nothing else says which protocol the client speaks, they tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Opening {
+    /// They begin with the whole [`PREFACE`].
+    Preface,
+    /// They may become it; nothing at all may, too.
+    PrefaceSoFar,
+    /// Not HTTP/2.
+    Other,
+}
+
+impl Opening {
+    /// What these octets are, the first that were received.
+    #[must_use]
+    pub fn of(input: &[u8]) -> Self {
+        if input.starts_with(PREFACE) {
+            Self::Preface
+        } else if PREFACE.starts_with(input) {
+            Self::PrefaceSoFar
+        } else {
+            Self::Other
+        }
+    }
+}
+
 /// The smallest allowed SETTINGS_MAX_FRAME_SIZE, and its value before the peer's SETTINGS.
 pub(super) const MIN_MAX_FRAME_SIZE: usize = 16_384;
 

@@ -21,6 +21,6 @@ mod stream;
 
 pub use connection::{Connection, Event};
 pub use error::{ConnectionError, ErrorCode, Gone, Refused};
-pub use frame::PREFACE;
+pub use frame::{Opening, PREFACE};
 pub use settings::{PeerSettings, Settings};
 pub use stream::StreamId;

@@ -7,13 +7,12 @@ use std::time::Duration;
 use weir_config::model::Proto;
 use weir_http::Request;
 use weir_http::h1::ParseError;
-use weir_http::h2::PREFACE;
+use weir_http::h2::Opening;
 use weir_net::timers::{ClockHeld, Deadline, now_ms};
 
 use super::glitches::{self, Glitches};
 use super::{Client, LINGER, STOP_GRACE, refused};
 use crate::counters::Counter;
-use crate::edge::h2::may_be_h2;
 use crate::edge::{Edge, H1Edge};
 use crate::exchange::{self, Exchange};
 
@@ -182,12 +181,10 @@ impl Client<'_> {
         self.arm(self.head_time());
         poll_fn(|cx| {
             loop {
-                let input = edge.input.unread();
-                if !may_be_h2(input) {
-                    return Poll::Ready(1);
-                }
-                if input.len() >= PREFACE.len() {
-                    return Poll::Ready(2);
+                match Opening::of(edge.input.unread()) {
+                    Opening::Preface => return Poll::Ready(2),
+                    Opening::PrefaceSoFar => {}
+                    Opening::Other => return Poll::Ready(1),
                 }
                 // Whatever comes of it is said when the head is read.
                 if self.deadline.poll_expired(cx).is_ready() || !matches!(ready!(edge.poll_fill(cx)), Ok(1..))
@@ -208,13 +205,11 @@ impl Client<'_> {
         poll_fn(|cx| {
             loop {
                 if !edge.input.is_empty() {
-                    let input = edge.input.unread();
-                    if may_upgrade && may_be_h2(input) {
-                        if input.len() >= PREFACE.len() {
-                            return Poll::Ready(Head::H2);
-                        }
-                    } else {
-                        match edge.parse_request(request, &self.entry.parse) {
+                    let opening = if may_upgrade { Opening::of(edge.input.unread()) } else { Opening::Other };
+                    match opening {
+                        Opening::Preface => return Poll::Ready(Head::H2),
+                        Opening::PrefaceSoFar => {}
+                        Opening::Other => match edge.parse_request(request, &self.entry.parse) {
                             Ok(Some(head)) => {
                                 if head.tolerated.is_some() && self.glitch(edge) {
                                     return Poll::Ready(Head::Closed);
@@ -223,7 +218,7 @@ impl Client<'_> {
                             }
                             Ok(None) => {}
                             Err(error) => return Poll::Ready(Head::malformed(&error)),
-                        }
+                        },
                     }
                 }
                 if self.deadline.poll_expired(cx).is_ready() {

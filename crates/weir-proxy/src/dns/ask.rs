@@ -167,19 +167,19 @@ fn unreachable(_: io::Error) -> Fault {
     Fault::Unreachable
 }
 
-/// How long a valid answer of before outweighs a fault.
-pub(crate) fn hold(section: &Section, fault: Fault) -> Duration {
+/// How long a valid answer of before outweighs a fault, and the log's word for it.
+pub(crate) fn hold(section: &Section, fault: Fault) -> (Duration, &'static str) {
     let config = &section.config;
     match fault {
-        Fault::Nx => config.hold_nx,
-        Fault::Refused => config.hold_refused,
-        Fault::Timeout | Fault::Unreachable => config.hold_timeout,
+        Fault::Nx => (config.hold_nx, "DNS NX status"),
+        Fault::Refused => (config.hold_refused, "DNS refused status"),
+        Fault::Timeout | Fault::Unreachable => (config.hold_timeout, "DNS timeout status"),
         Fault::NotOurs
         | Fault::Invalid
         | Fault::TooBig
         | Fault::Truncated
         | Fault::Empty
         | Fault::Alias
-        | Fault::Other => config.hold_other,
+        | Fault::Other => (config.hold_other, "unspecified DNS error"),
     }
 }

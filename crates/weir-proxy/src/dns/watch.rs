@@ -55,8 +55,7 @@ pub(crate) fn start(worker: &Rc<Worker>) {
         };
         // A section that is not there is the one of a system without name servers.
         let Some(section) = worker.shared.dns.section(section) else { continue };
-        // Manual, `resolve-prefer`: IPv6 unless it says otherwise.
-        let ipv6 = server.config.resolve_prefer.as_deref() != Some("ipv4");
+        let ipv6 = prefers_ipv6(&server);
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         let key = (section.name().to_owned(), name.clone(), ipv6);
         let group = groups.entry(key.clone()).or_insert_with(|| {
@@ -147,27 +146,17 @@ impl Memory {
         self.services.splice(0..0, found.into_iter().map(|service| (service, now)));
         self.services.iter().map(|(service, _)| service.clone()).collect()
     }
-
-    /// Whether a fault outweighs the last valid answer.
-    fn is_over(&self, section: &Section, fault: Fault, now: Instant) -> bool {
-        now.duration_since(self.last_valid) >= ask::hold(section, fault)
-    }
 }
 
-/// The log's word for a fault.
-fn reason(fault: Fault) -> &'static str {
-    match fault {
-        Fault::Nx => "DNS NX status",
-        Fault::Refused => "DNS refused status",
-        Fault::Timeout | Fault::Unreachable => "DNS timeout status",
-        Fault::NotOurs
-        | Fault::Invalid
-        | Fault::TooBig
-        | Fault::Truncated
-        | Fault::Empty
-        | Fault::Alias
-        | Fault::Other => "unspecified DNS error",
-    }
+/// Why a name does not resolve any more, once a fault outweighs the last valid answer.
+fn outweighing(section: &Section, fault: Fault, last_valid: Instant, now: Instant) -> Option<&'static str> {
+    let (hold, reason) = ask::hold(section, fault);
+    (now.duration_since(last_valid) >= hold).then_some(reason)
+}
+
+/// Manual, `resolve-prefer`: IPv6 unless it says otherwise.
+fn prefers_ipv6(server: &ServerState) -> bool {
+    server.config.resolve_prefer.as_deref() != Some("ipv4")
 }
 
 const NO_ADDRESS: &str = "No IP for server ";
@@ -197,20 +186,20 @@ async fn addresses(shared: &Shared, group: &Group, memory: &mut Memory) {
                 }
             }
         }
-        Err(fault) if memory.is_over(section, fault, Instant::now()) => {
+        Err(fault) => {
+            let Some(reason) = outweighing(section, fault, memory.last_valid, Instant::now()) else { return };
             memory.seen.clear();
             for server in group.backends.values().flat_map(|servers| group.members(servers)) {
-                unsettle(shared, server, reason(fault));
+                unsettle(shared, server, reason);
             }
         }
-        Err(_) => {}
     }
 }
 
 fn slots_of<'a>(members: &[&'a Arc<ServerState>]) -> Vec<Slot<'a>> {
     let slot = |server: &&'a Arc<ServerState>| Slot {
         current: server.addr.load().ip().map(|addr| addr.ip()),
-        ipv6: server.config.resolve_prefer.as_deref() != Some("ipv4"),
+        ipv6: prefers_ipv6(server),
         networks: &server.config.resolve_net,
         allow_dup_ip: server.config.resolve_allow_dup_ip,
     };
@@ -233,11 +222,13 @@ async fn services(shared: &Shared, group: &Group, memory: &mut Memory) {
         Ok(Told { what, by }) => {
             (memory.services(what, Instant::now(), section.config.hold_obsolete), Some(by))
         }
-        Err(fault) if memory.is_over(section, fault, Instant::now()) => {
+        Err(fault) => {
+            if outweighing(section, fault, memory.last_valid, Instant::now()).is_none() {
+                return;
+            }
             memory.services.clear();
             (Vec::new(), None)
         }
-        Err(_) => return,
     };
     let hosts = hosts(group, &found, memory).await;
     for servers in group.backends.values() {
@@ -292,10 +283,7 @@ async fn hosts(group: &Group, found: &[Service], memory: &mut Memory) -> HashMap
         let now = Instant::now();
         let last_valid = memory.hosts.get(&host).copied().filter(|_| told.is_err()).unwrap_or(now);
         valid.insert(host.clone(), last_valid);
-        let told = told.map_err(|fault| {
-            let is_over = now.duration_since(last_valid) >= ask::hold(section, fault);
-            is_over.then_some(reason(fault))
-        });
+        let told = told.map_err(|fault| outweighing(section, fault, last_valid, now));
         hosts.insert(host, told);
     }
     memory.hosts = valid;

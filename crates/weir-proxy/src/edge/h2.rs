@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use weir_http::h2::{Connection, ErrorCode, Event, PREFACE, StreamId};
+use weir_http::h2::{Connection, ErrorCode, Event, StreamId};
 use weir_http::{Fields, Request, Response};
 use weir_net::Stream;
 use weir_net::timers::Deadline;
@@ -22,12 +22,6 @@ use crate::worker::Worker;
 
 /// How long a connection is idle before it gives its memory back.
 const REST_AFTER: Duration = Duration::from_secs(1);
-
-/// Whether these first bytes are the preface of an HTTP/2 connection, or a part of it.
-pub(crate) fn may_be_h2(input: &[u8]) -> bool {
-    let length = input.len().min(PREFACE.len());
-    input[..length] == PREFACE[..length]
-}
 
 /// An HTTP/2 connection shared by its driver and its streams.
 pub(crate) struct H2Shared {

@@ -29,9 +29,12 @@ impl Services for NoServices {
     }
 }
 
-/// A process on loopback.
+/// A process on loopback; it ends with this.
 pub(crate) struct Running {
-    pub(crate) process: Process,
+    process: Option<Process>,
+    pub(crate) shared: Arc<Shared>,
+    /// Where the first bind line listens.
+    pub(crate) address: SocketAddr,
     /// Where each bind line listens, in order.
     pub(crate) addresses: Vec<SocketAddr>,
     /// The threads that serve the first one.
@@ -40,18 +43,34 @@ pub(crate) struct Running {
 
 /// Runs a configuration whose bind lines say `127.0.0.1:0`.
 pub(crate) fn start(text: &str) -> Running {
-    let loaded = weir_config::load_str("test", text).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let loaded =
+        weir_config::load_str("test", text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
     let config = Arc::new(loaded.config);
     let listening = bind_all(&config, &mut Inheritance::default()).unwrap();
-    let addresses = listening.iter().map(|one| one.listener.address().socket_addr().unwrap()).collect();
+    let addresses: Vec<SocketAddr> =
+        listening.iter().map(|one| one.listener.address().socket_addr().unwrap()).collect();
     let queues = Arc::clone(&listening[0].queues);
     let process = Process::start(config, listening, Arc::new(NoServices)).unwrap();
-    Running { process, addresses, queues }
+    let shared = Arc::clone(&process.shared);
+    Running { process: Some(process), shared, address: addresses[0], addresses, queues }
 }
 
 impl Running {
-    pub(crate) fn stop(self) {
-        self.process.hard_stop();
-        self.process.wait();
+    pub(crate) fn soft_stop(&self) {
+        self.process.as_ref().unwrap().soft_stop();
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) fn wait(mut self) {
+        self.process.take().unwrap().wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(process) = self.process.take() {
+            process.hard_stop();
+            process.wait();
+        }
     }
 }

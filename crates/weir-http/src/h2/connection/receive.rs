@@ -2,7 +2,7 @@
 
 use super::{Closing, Connection, Event, Expect, Role};
 use crate::h2::error::{ConnectionError, ErrorCode};
-use crate::h2::frame::{self, FrameHeader, HEADER_LEN, PREFACE, flag, kind};
+use crate::h2::frame::{self, FrameHeader, HEADER_LEN, Opening, PREFACE, flag, kind};
 use crate::h2::head::{ReadHead, RequestReader, ResponseReader, TrailerReader};
 use crate::h2::hpack::{CompressionError, Fault};
 use crate::h2::settings::MAX_WINDOW;
@@ -77,15 +77,14 @@ impl Connection {
 
     /// RFC 9113 section 3.4
     fn preface(&mut self, input: &[u8]) -> Result<usize, ConnectionError> {
-        let known = input.len().min(PREFACE.len());
-        if input[..known] != PREFACE[..known] {
-            return Err(ConnectionError::protocol("invalid connection preface"));
+        match Opening::of(input) {
+            Opening::Preface => {
+                self.expect = Expect::Settings;
+                Ok(PREFACE.len())
+            }
+            Opening::PrefaceSoFar => Ok(0),
+            Opening::Other => Err(ConnectionError::protocol("invalid connection preface")),
         }
-        if known < PREFACE.len() {
-            return Ok(0);
-        }
-        self.expect = Expect::Settings;
-        Ok(known)
     }
 
     fn first_frame(&mut self, input: &[u8]) -> Result<usize, ConnectionError> {
