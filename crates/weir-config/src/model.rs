@@ -918,10 +918,27 @@ pub enum Proto {
     None,
 }
 
+/// TLS words that bind and server lines have in common.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "keywords of the same names")]
+pub struct TlsWords {
+    pub min_ver: Option<String>,
+    pub max_ver: Option<String>,
+    pub ciphers: Option<String>,
+    pub ciphersuites: Option<String>,
+    pub curves: Option<String>,
+    pub sigalgs: Option<String>,
+    pub client_sigalgs: Option<String>,
+    pub ca_file: Option<PathBuf>,
+    pub crl_file: Option<PathBuf>,
+    pub no_tls_tickets: bool,
+}
+
 /// TLS settings of a bind line.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs, reason = "bind keywords of the same names")]
 pub struct SslBind {
+    pub words: TlsWords,
     pub crt: Vec<PathBuf>,
     pub crt_list: Vec<PathBuf>,
     pub default_crt: Vec<PathBuf>,
@@ -930,22 +947,12 @@ pub struct SslBind {
     pub alpn: Option<Vec<Vec<u8>>>,
     pub no_alpn: bool,
     pub tls_ticket_keys: Option<PathBuf>,
-    pub no_tls_tickets: bool,
-    pub min_ver: Option<String>,
-    pub max_ver: Option<String>,
-    pub ciphers: Option<String>,
-    pub ciphersuites: Option<String>,
-    pub curves: Option<String>,
-    pub ca_file: Option<PathBuf>,
     pub ca_verify_file: Option<PathBuf>,
-    pub crl_file: Option<PathBuf>,
     pub verify: Option<Verify>,
     pub crt_ignore_err: Option<String>,
     pub ca_ignore_err: Option<String>,
     pub prefer_client_ciphers: bool,
     pub no_ca_names: bool,
-    pub sigalgs: Option<String>,
-    pub client_sigalgs: Option<String>,
     pub generate_certificates: bool,
     pub ca_sign_file: Option<PathBuf>,
     pub ocsp_update: Option<bool>,
@@ -1000,21 +1007,12 @@ pub enum Verify {
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs, reason = "server keywords of the same names")]
 pub struct SslServer {
+    pub words: TlsWords,
     pub verify: Option<Verify>,
-    pub ca_file: Option<PathBuf>,
-    pub crl_file: Option<PathBuf>,
     pub crt: Option<PathBuf>,
     pub sni: Option<Arc<Expr>>,
     pub verifyhost: Option<String>,
-    pub min_ver: Option<String>,
-    pub max_ver: Option<String>,
-    pub ciphers: Option<String>,
-    pub ciphersuites: Option<String>,
-    pub curves: Option<String>,
-    pub sigalgs: Option<String>,
-    pub client_sigalgs: Option<String>,
     pub no_ssl_reuse: bool,
-    pub no_tls_tickets: bool,
     /// `sni-auto` was turned off (`no-sni-auto`).
     pub no_sni_auto: bool,
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_config::model::{self, Config, Global, SslBind, SslServer, Tune};
+use weir_config::model::{self, Config, Global, SslBind, SslServer, TlsWords, Tune};
 use weir_net::Stream;
 use weir_net::tls::algorithms::{Algorithms, Version};
 use weir_net::tls::certificate::{Certificate, CertificateStore, ExtraFiles, NamedFiles, load_files};
@@ -59,7 +59,7 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
         certificates.push(CertificateSource::Lines(PathBuf::from(&list.name), lines.collect()));
     }
     let tickets = match &ssl.tls_ticket_keys {
-        _ if ssl.no_tls_tickets => Tickets::Off,
+        _ if ssl.words.no_tls_tickets => Tickets::Off,
         Some(path) => Tickets::Keys(Arc::new(ticket_keys(path)?)),
         None => Tickets::Internal,
     };
@@ -75,20 +75,16 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
         certificate_base: config.global.crt_base.clone(),
         authority_base: config.global.ca_base.clone(),
         line: LineOptions {
-            algorithms: algorithms(
-                [&ssl.ciphers, &ssl.ciphersuites, &ssl.curves],
-                [&ssl.sigalgs, &ssl.client_sigalgs],
-                [&ssl.min_ver, &ssl.max_ver],
-            ),
+            algorithms: algorithms(&ssl.words),
             alpn,
             verify: match ssl.verify {
                 Some(model::Verify::Required) => Verify::Required,
                 Some(model::Verify::Optional) => Verify::Optional,
                 Some(model::Verify::None) | None => Verify::None,
             },
-            ca_file: ssl.ca_file.clone(),
+            ca_file: ssl.words.ca_file.clone(),
             ca_verify_file: ssl.ca_verify_file.clone(),
-            crl_file: ssl.crl_file.clone(),
+            crl_file: ssl.words.crl_file.clone(),
             leniency: Leniency {
                 certificate: ignored("crt-ignore-err", ssl.crt_ignore_err.as_deref())?,
                 authorities: ignored("ca-ignore-err", ssl.ca_ignore_err.as_deref())?,
@@ -189,20 +185,16 @@ fn ticket_keys(path: &Path) -> Result<TicketKeys, String> {
 }
 
 /// Versions, cipher suites, groups and signatures as written.
-fn algorithms(
-    [ciphers, ciphersuites, curves]: [&Option<String>; 3],
-    [sigalgs, client_sigalgs]: [&Option<String>; 2],
-    [min, max]: [&Option<String>; 2],
-) -> Algorithms {
+fn algorithms(words: &TlsWords) -> Algorithms {
     let version = |name: &Option<String>| name.as_deref().and_then(Version::parse).unwrap_or_default();
     Algorithms {
-        ciphers: ciphers.clone(),
-        ciphersuites: ciphersuites.clone(),
-        curves: curves.clone(),
-        sigalgs: sigalgs.clone(),
-        client_sigalgs: client_sigalgs.clone(),
-        min_version: version(min),
-        max_version: version(max),
+        ciphers: words.ciphers.clone(),
+        ciphersuites: words.ciphersuites.clone(),
+        curves: words.curves.clone(),
+        sigalgs: words.sigalgs.clone(),
+        client_sigalgs: words.client_sigalgs.clone(),
+        min_version: version(&words.min_ver),
+        max_version: version(&words.max_ver),
         without: Vec::new(),
     }
 }
@@ -370,19 +362,15 @@ fn client(
         }
     };
     let options = ClientOptions {
-        algorithms: algorithms(
-            [&ssl.ciphers, &ssl.ciphersuites, &ssl.curves],
-            [&ssl.sigalgs, &ssl.client_sigalgs],
-            [&ssl.min_ver, &ssl.max_ver],
-        ),
+        algorithms: algorithms(&ssl.words),
         verify: ssl.verify != Some(model::Verify::None),
-        ca_file: ssl.ca_file.clone(),
-        crl_file: ssl.crl_file.clone(),
+        ca_file: ssl.words.ca_file.clone(),
+        crl_file: ssl.words.crl_file.clone(),
         verify_host: ssl.verifyhost.clone(),
         certificate,
         alpn: server.config.alpn.clone().unwrap_or_default(),
         no_resumption: ssl.no_ssl_reuse,
-        no_tickets: ssl.no_tls_tickets,
+        no_tickets: ssl.words.no_tls_tickets,
         max_record_bytes: max_record(&global.tune),
     };
     TlsClient::with_store(&options, store)
