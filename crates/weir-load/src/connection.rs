@@ -2,13 +2,15 @@
 //!
 //! The shell around `client`: all waiting for a socket is here.
 
+use std::future::Future;
 use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Sleep, sleep, timeout};
 use weir_net::connect::{ConnectOptions, connect};
 use weir_net::{Address, Stream};
 
@@ -17,6 +19,7 @@ use crate::h1::Http1;
 use crate::h2::Http2;
 use crate::lane::{Failure, Lane};
 use crate::result::{ServerSeen, TlsSeen};
+use crate::script::ThreadScript;
 use crate::setup::Http;
 
 /// Most bytes that are read at once.
@@ -121,7 +124,8 @@ fn client(lane: &Lane, stream: &Stream) -> Result<Client, (Failure, String)> {
     Ok(if http2 {
         Client::Http2(Box::new(Http2::new(streams)))
     } else {
-        Client::Http1(Box::new(Http1::new(streams)))
+        let keeps_answers = lane.script.as_ref().is_some_and(|script| script.wants_answers());
+        Client::Http1(Box::new(Http1::new(streams, keeps_answers)))
     })
 }
 
@@ -134,9 +138,10 @@ enum Ended {
 
 async fn serve(lane: &Lane, number: u32, stream: Stream, client: Client, first: Option<(Ticket, u32)>) {
     let single = first.is_some();
-    let mut serving = Serving { lane, number, stream, client, rest: Vec::new(), told: Vec::new(), single };
+    let mut serving =
+        Serving { lane, number, stream, client, rest: Vec::new(), told: Vec::new(), single, pause: None };
     if let Some((ticket, request)) = first {
-        serving.send(ticket, request);
+        serving.send(ticket, request, lane.clock.now_ns());
     }
     let ended = poll_fn(|cx| serving.poll(cx)).await;
     let (failure, why) = match ended {
@@ -164,15 +169,56 @@ struct Serving<'a> {
     told: Vec<Told>,
     /// For one request only.
     single: bool,
+    /// What a script waits for before the next request.
+    pause: Option<Pin<Box<Sleep>>>,
 }
 
 impl Serving<'_> {
-    fn send(&mut self, ticket: Ticket, request: u32) {
+    fn send(&mut self, ticket: Ticket, request: u32, now_ns: u64) {
+        if let Some(script) = self.lane.script.clone() {
+            return self.send_scripted(&script, ticket, now_ns);
+        }
         let sent = self.lane.request(request).is_some_and(|request| self.client.send(ticket, request));
         if !sent {
-            let now_ns = self.lane.clock.now_ns();
             self.lane.failed(ticket, Failure::Protocol, "a request that cannot be sent", now_ns);
         }
+    }
+
+    /// Sends what the script says, which may be several requests.
+    fn send_scripted(&mut self, script: &ThreadScript, ticket: Ticket, now_ns: u64) {
+        let batch = match script.request() {
+            Ok(batch) => batch,
+            Err(why) => return self.lane.break_off(why),
+        };
+        // `Setup::check` refuses scripts over HTTP/2.
+        let Some(client) = self.client.http1() else { return };
+        client.send_text(batch.text());
+        for (number, method) in batch.methods().iter().enumerate() {
+            let ticket = if number == 0 { Some(ticket) } else { self.lane.take_along(ticket, now_ns) };
+            if let Some(ticket) = ticket {
+                client.expect(ticket, *method);
+            }
+        }
+        if script.is_stopped() {
+            self.lane.stop();
+        }
+    }
+
+    /// Whether a script wants to wait before the next request; asked once for each.
+    fn is_paused(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(script) = &self.lane.script else { return false };
+        let pause = match &mut self.pause {
+            Some(pause) => pause,
+            None => match script.delay() {
+                Ok(None) => return false,
+                Ok(Some(length)) => self.pause.insert(Box::pin(sleep(length))),
+                Err(why) => {
+                    self.lane.break_off(why);
+                    return true;
+                }
+            },
+        };
+        pause.as_mut().poll(cx).is_pending()
     }
 
     /// Goes on until nothing moves: one write for all that is to be sent, one read for all that has come.
@@ -183,7 +229,7 @@ impl Serving<'_> {
             if let Some(ended) = self.give_up_overdue(now_ns) {
                 return Poll::Ready(ended);
             }
-            self.take(now_ns);
+            self.take(cx, now_ns);
             if let Err(error) = self.write(cx) {
                 return Poll::Ready(Ended::Failed(Failure::Reset, error.to_string()));
             }
@@ -209,14 +255,18 @@ impl Serving<'_> {
     }
 
     /// Takes requests as long as there are some and the connection has room.
-    fn take(&mut self, now_ns: u64) {
+    fn take(&mut self, cx: &mut Context<'_>, now_ns: u64) {
         if self.single {
             return;
         }
         let mut room = self.client.room();
         while room > 0 {
+            if self.is_paused(cx) {
+                return self.lane.leave(self.number);
+            }
             let Some((ticket, request)) = self.lane.take(self.number, now_ns) else { break };
-            self.send(ticket, request);
+            self.pause = None;
+            self.send(ticket, request, now_ns);
             room = self.client.room();
             if self.lane.others_are_free() {
                 break;
@@ -279,6 +329,7 @@ impl Serving<'_> {
                         self.look(answer.status, answer.body_bytes);
                     }
                     self.lane.answered(answer, now_ns);
+                    self.tell_script();
                 }
                 Told::Reset(ticket) => {
                     self.lane.failed(ticket, Failure::Reset, "the stream was reset", now_ns);
@@ -287,6 +338,17 @@ impl Serving<'_> {
         }
         self.told = all;
         answered
+    }
+
+    /// Hands the script an answer.
+    fn tell_script(&mut self) {
+        let Some(script) = &self.lane.script else { return };
+        let Some(answered) = self.client.http1().and_then(Http1::take_answer) else { return };
+        if let Err(why) = script.answered(&answered) {
+            self.lane.break_off(why);
+        } else if script.is_stopped() {
+            self.lane.stop();
+        }
     }
 
     /// Notes what the server says of itself.

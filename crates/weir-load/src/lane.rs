@@ -19,7 +19,8 @@ use crate::clock::{Alarm, Clock};
 use crate::figures::Figures;
 use crate::request::Prepared;
 use crate::result::ServerSeen;
-use crate::schedule::{Due, Schedule};
+use crate::schedule::{Due, Pace, Schedule};
+use crate::script::ThreadScript;
 use crate::setup::{LanePlan, Setup};
 
 /// Connections of a lane that are being opened at once: more only fill the server's queue.
@@ -57,6 +58,10 @@ pub(crate) struct Lane {
     pub(crate) untried: Cell<u32>,
     pub(crate) seen: RefCell<Option<ServerSeen>>,
     pub(crate) http2: Cell<Option<bool>>,
+    /// What decides on the requests; without one, the plan has them.
+    pub(crate) script: Option<Rc<ThreadScript>>,
+    /// Why the run cannot go on.
+    broken: RefCell<Option<String>>,
     alarm: Alarm,
     state: RefCell<State>,
 }
@@ -124,6 +129,7 @@ pub(crate) struct Parts {
     pub(crate) connections: u32,
     pub(crate) changed: Rc<Notify>,
     pub(crate) schedule: Schedule,
+    pub(crate) script: Option<Rc<ThreadScript>>,
 }
 
 impl Lane {
@@ -155,6 +161,8 @@ impl Lane {
             untried: Cell::new(parts.connections),
             seen: RefCell::new(None),
             http2: Cell::new(None),
+            script: parts.script,
+            broken: RefCell::new(None),
             alarm: Alarm::new()?,
             state: RefCell::new(state),
         })
@@ -213,7 +221,7 @@ impl Lane {
             let waited_ns = now_ns.saturating_sub(state.schedule.backlog_at_ns(n));
             waiting.times.corrected.record_many_ns(waited_ns, stride.min(unsent - n));
         }
-        state.schedule.pace = crate::schedule::Pace::Stopped;
+        state.schedule.pace = Pace::Stopped;
         state.measuring = false;
         waiting
     }
@@ -267,6 +275,35 @@ impl Lane {
             state.figures.lag.record_ns(now_ns.saturating_sub(free_ns.max(due.at_ns)));
         }
         Some((state.open(connection, due, now_ns), due.request))
+    }
+
+    /// One more request that leaves together with another: it was due when that one was.
+    pub(crate) fn take_along(&self, first: Ticket, now_ns: u64) -> Option<Ticket> {
+        let state = &mut *self.state.borrow_mut();
+        let Pending { connection, due_ns, .. } = *state.pending.get(first as usize)?;
+        state.schedule.skip();
+        Some(state.open(connection, Due { request: 0, at_ns: due_ns }, now_ns))
+    }
+
+    /// Nothing more is sent: the script has said so.
+    pub(crate) fn stop(&self) {
+        let state = &mut *self.state.borrow_mut();
+        state.schedule.exhaust();
+        if state.in_progress == 0 {
+            self.changed.notify_one();
+        }
+    }
+
+    /// The run cannot go on.
+    pub(crate) fn break_off(&self, why: String) {
+        self.state.borrow_mut().schedule.exhaust();
+        self.broken.borrow_mut().get_or_insert(why);
+        self.changed.notify_one();
+    }
+
+    /// Why the run cannot go on, if so.
+    pub(crate) fn broken(&self) -> Option<String> {
+        self.broken.borrow().clone()
     }
 
     /// Whether other connections are free too, so that one should not take all there is.

@@ -42,6 +42,8 @@ pub mod url;
 
 pub mod request;
 
+pub mod script;
+
 pub mod replay;
 
 pub mod result;

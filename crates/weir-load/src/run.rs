@@ -371,7 +371,7 @@ impl Gathered {
     }
 
     fn bottleneck(&self) -> Bottleneck {
-        judge(&self.thread_loads, &self.figures.lag, self.figures.times.latency())
+        judge(self.seconds, &self.thread_loads, &self.figures.lag, self.figures.times.latency())
     }
 
     /// Why a step did not hold; nothing when it did.

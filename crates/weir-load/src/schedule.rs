@@ -175,6 +175,19 @@ impl Schedule {
         }
     }
 
+    /// Nothing is left to be sent.
+    pub(crate) fn exhaust(&mut self) {
+        self.budget = Some(Arc::default());
+    }
+
+    /// A request went out along with another and was not taken by itself.
+    pub(crate) fn skip(&mut self) {
+        self.spend();
+        if let Pace::Rate(pacer) = &mut self.pace {
+            pacer.taken += 1;
+        }
+    }
+
     /// How many requests are due now and not taken.
     pub(crate) fn backlog(&self, now_ns: u64) -> u64 {
         let until_ns = now_ns.min(self.end_ns);

@@ -8,6 +8,7 @@ use crate::goal::Goal;
 use crate::request::{Prepared, RequestText};
 use crate::result::{Load, Plan, Protocol, Reuse, Target};
 use crate::schedule::Listed;
+use crate::script::Script;
 use crate::url::{ConnectTo, Origin};
 
 /// Threads of the generator.
@@ -68,6 +69,8 @@ pub struct Setup {
     pub ca_file: Option<PathBuf>,
     /// The length of an interval.
     pub interval: Duration,
+    /// What decides on requests instead of `requests` (HTTP/1.1 only).
+    pub script: Option<Arc<Script>>,
 }
 
 /// One request, and how often it is sent compared with the others.
@@ -124,6 +127,7 @@ impl Default for Setup {
             insecure: false,
             ca_file: None,
             interval: Duration::from_secs(1),
+            script: None,
         }
     }
 }
@@ -158,6 +162,9 @@ impl Setup {
         if self.threads > self.connections {
             let (threads, connections) = (self.threads, self.connections);
             return Err(format!("{connections} connections cannot be divided among {threads} threads"));
+        }
+        if self.script.is_some() && self.http != Http::One {
+            return Err("a script's requests are HTTP/1.1".into());
         }
         self.check_load()
     }

@@ -122,6 +122,11 @@ fn cores() -> u32 {
 fn generate(setup: Setup, outputs: &Outputs) -> Result<ExitCode, String> {
     let stop = stop_on_interrupt()?;
     let goal = setup.goal.clone();
+    let script = setup.script.clone();
+    if let Some(script) = &script {
+        setup.check()?;
+        script.start(setup.threads, &setup.connect_to)?;
+    }
     if !outputs.is_json_only() {
         print(&report::opening(outputs.personality, &setup.expected_plan()));
     }
@@ -137,6 +142,9 @@ fn generate(setup: Setup, outputs: &Outputs) -> Result<ExitCode, String> {
     }
     if !outputs.is_json_only() {
         print(&report::summary(outputs.personality, &result, outputs.latency));
+    }
+    if let Some(script) = &script {
+        script.done(&result)?;
     }
     write_reports(&result, outputs)?;
     Ok(verdict(&result, goal.as_ref()))

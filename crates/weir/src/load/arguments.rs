@@ -179,6 +179,7 @@ impl Arguments {
             insecure: self.insecure,
             ca_file: self.cacert,
             interval: self.interval,
+            script: None,
         };
         let OutputArguments { latency, json, hdr, html, quiet } = self.outputs;
         let outputs = Outputs { personality: Personality::Weir, latency, json, hdr, html, quiet };
