@@ -153,6 +153,20 @@ macro_rules! field_names {
 
 impl FieldName {
     const LONGEST: usize = 27;
+
+    /// Whether the field concerns one connection and does not go on (RFC 9110 section 7.6.1, RFC 9113 section 8.2.2).
+    /// Fields that Connection merely names do: a client could strip others' fields with it.
+    pub(crate) const fn is_hop_by_hop(self) -> bool {
+        matches!(
+            self,
+            Self::Connection
+                | Self::KeepAlive
+                | Self::ProxyConnection
+                | Self::TransferEncoding
+                | Self::Upgrade
+                | Self::Http2Settings
+        )
+    }
 }
 
 field_names! {
