@@ -216,7 +216,7 @@ mod tests {
     fn prepared(method: &str) -> Prepared {
         let url = Url::parse("http://h/").unwrap();
         let text = RequestText { method: method.into(), url, headers: Vec::new(), body: Vec::new() };
-        Prepared::new(&text, false)
+        Prepared::new(&text, false, false)
     }
 
     /// What is told about requests 0 to `count` when `input` comes in pieces of `size` bytes and then the end.

@@ -48,6 +48,8 @@ pub mod replay;
 
 pub mod result;
 
+pub mod sample;
+
 pub mod histogram;
 
 pub mod report;

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
+use crate::sample::Sample;
 
 /// One run, or one ramp of several steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +35,9 @@ pub struct RunResult {
     pub steps: Vec<Step>,
     /// The highest rate of a step that held the goal, in requests a second.
     pub best_rate: Option<f64>,
+    /// Each request, where they were kept; they are not in the file.
+    #[serde(skip)]
+    pub samples: Vec<Sample>,
 }
 
 /// What was asked for.

@@ -54,6 +54,7 @@ pub fn run(
     let mut runner = Runner::start(setup)?;
     runner.wait_until_ready(stop)?;
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let clock_began_ns = u64::try_from(started.as_nanos()).unwrap_or(0).saturating_sub(runner.clock.now_ns());
     let mut run = Run { progress, stop, began_ns: runner.clock.now_ns() };
     let mut result = match runner.setup.load {
         Load::Ramp { from, to, step_seconds } => {
@@ -63,6 +64,9 @@ pub fn run(
         _ => runner.single(&mut run)?,
     };
     result.started_unix_seconds = started.as_secs_f64();
+    for sample in &mut result.samples {
+        sample.began_unix_ns += clock_began_ns;
+    }
     runner.finish();
     Ok(result)
 }
@@ -125,7 +129,7 @@ impl Runner {
             }
         }
         match problem {
-            Some(problem) if established == 0 && !self.setup.is_single_use() => {
+            Some(problem) if established == 0 && !self.setup.is_single_use() && !self.setup.divided => {
                 let names: Vec<String> = self.servers();
                 Err(format!("no connection to {}: {problem}", names.join(", ")))
             }
@@ -445,6 +449,7 @@ impl Gathered {
             intervals: self.intervals,
             steps: Vec::new(),
             best_rate: None,
+            samples: self.figures.samples,
         }
     }
 }

@@ -237,6 +237,15 @@ impl Schedule {
         self.budget.as_ref().is_some_and(|budget| budget.load(Ordering::Relaxed) == 0)
     }
 
+    /// Takes several from the budget, or what is left of it.
+    pub(crate) fn spend_many(&self, requests: u64) {
+        if let Some(budget) = &self.budget {
+            let less = |left: u64| Some(left.saturating_sub(requests));
+            // It always has a next value.
+            budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok();
+        }
+    }
+
     /// Takes one from the budget; false when another thread took the last one.
     pub(crate) fn spend(&self) -> bool {
         let Some(budget) = &self.budget else { return true };

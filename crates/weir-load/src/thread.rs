@@ -146,6 +146,7 @@ impl<'a> Thread<'a> {
                 continue;
             }
             let parts = Parts {
+                thread: u32::try_from(share.number).unwrap_or(u32::MAX),
                 setup: Arc::clone(&share.setup),
                 plan: Arc::clone(plan),
                 clock: share.clock,
@@ -173,7 +174,7 @@ impl<'a> Thread<'a> {
 
     /// Waits until every connection has been tried, where connections stay open.
     async fn ready(&self) -> Ready {
-        if !self.share.setup.is_single_use() {
+        if !self.share.setup.is_single_use() && self.share.setup.opening.is_none() {
             while self.lanes.iter().any(|lane| lane.untried.get() > 0) {
                 self.changed.notified().await;
             }
@@ -307,7 +308,7 @@ fn tls(setup: &Setup, plan: &LanePlan) -> Result<Option<Arc<TlsClient>>, String>
         return Ok(None);
     }
     let alpn: &[&[u8]] = match setup.http {
-        Http::One => &[b"http/1.1"],
+        Http::One | Http::OneDotZero => &[b"http/1.1"],
         Http::Two => &[b"h2"],
         Http::Negotiated => &[b"h2", b"http/1.1"],
     };

@@ -86,6 +86,7 @@ pub(crate) fn closed() -> RunResult {
         intervals: intervals.collect(),
         steps: Vec::new(),
         best_rate: None,
+        samples: Vec::new(),
     }
 }
 

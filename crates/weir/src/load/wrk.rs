@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Parser;
 use weir_load::Setup;
 use weir_load::goal::duration;
+use weir_load::report::Details;
 use weir_load::request::{self, RequestText};
 use weir_load::result::{Load, Personality};
 use weir_load::script::{MAX_SCRIPT_BYTES, Script};
@@ -62,7 +63,7 @@ pub(super) fn task(personality: Personality, words: impl Iterator<Item = OsStrin
     let words = std::iter::once(OsString::from("wrk")).chain(words);
     let options = Options::try_parse_from(words)?;
     if options.version {
-        return Err(Refused::Value(format!("the wrk of weir {}", env!("CARGO_PKG_VERSION"))));
+        return Err(Refused::Version("wrk"));
     }
     let mut words = options.words.into_iter();
     let url = Url::parse(&words.next().ok_or_else(|| "a URL is missing".to_owned())?)?;
@@ -98,8 +99,12 @@ pub(super) fn task(personality: Personality, words: impl Iterator<Item = OsStrin
         script,
         ..Setup::default()
     };
-    let latency = options.latency || options.u_latency;
-    let outputs = Outputs { personality, latency, quiet: true, ..Outputs::default() };
+    let details = Details {
+        latency: options.latency || options.u_latency,
+        uncorrected: options.u_latency,
+        ..Details::default()
+    };
+    let outputs = Outputs { personality, details, quiet: true, ..Outputs::default() };
     Ok(Task::Run { setup: Box::new(setup), outputs })
 }
 

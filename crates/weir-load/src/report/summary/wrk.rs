@@ -1,6 +1,6 @@
 //! The summaries of wrk 4 and wrk2.
 
-use super::{Spread, per_second, scaled};
+use super::{Details, Spread, per_second, scaled};
 use crate::histogram::Histogram;
 use crate::report::hgrm::spectrum;
 use crate::report::table::printable;
@@ -21,10 +21,10 @@ pub(super) fn opening(plan: &Plan) -> String {
 }
 
 /// The summary of wrk.
-pub(super) fn wrk(result: &RunResult, latency: bool) -> String {
+pub(super) fn wrk(result: &RunResult, details: Details) -> String {
     let times = &result.times.uncorrected;
     let mut text = thread_stats(result, times);
-    if latency {
+    if details.latency {
         text.push_str("  Latency Distribution\n");
         for percent in [50.0, 75.0, 90.0, 99.0] {
             text.push_str(&format!(
@@ -38,12 +38,12 @@ pub(super) fn wrk(result: &RunResult, latency: bool) -> String {
 }
 
 /// The summary of wrk2.
-pub(super) fn wrk2(result: &RunResult, latency: bool) -> String {
+pub(super) fn wrk2(result: &RunResult, details: Details) -> String {
     let mut text = thread_stats(result, result.times.latency());
-    if latency {
+    if details.latency {
         let uncorrected = "Uncorrected Latency (measured without taking delayed starts into account)";
         distribution(&mut text, "Recorded Latency", result.times.latency());
-        if !result.times.corrected.is_empty() {
+        if details.uncorrected && !result.times.corrected.is_empty() {
             distribution(&mut text, uncorrected, &result.times.uncorrected);
         }
     }
@@ -153,7 +153,8 @@ Running 10s test @ http://127.0.0.1:8000/bytes/60
 Requests/sec:   1000.00
 Transfer/sec:    253.91KB
 ";
-        let text = opening(Personality::Wrk, &result.plan) + &summary(Personality::Wrk, &result, false);
+        let text =
+            opening(Personality::Wrk, &result.plan) + &summary(Personality::Wrk, &result, Details::default());
         assert_eq!(text, expected);
         result.totals.errors.timeout = 2;
         result.totals.errors.tls = 1;
@@ -170,13 +171,14 @@ Transfer/sec:    253.91KB
 Requests/sec:   1000.00
 Transfer/sec:    253.91KB
 ";
-        let text = summary(Personality::Wrk, &result, true);
+        let text = summary(Personality::Wrk, &result, Details { latency: true, ..Details::default() });
         assert!(text.ends_with(expected), "{text}");
     }
 
     #[test]
     fn wrk2_as_it_is() {
-        let text = summary(Personality::Wrk2, &fixture::paced(), true);
+        let both = Details { latency: true, uncorrected: true, ..Details::default() };
+        let text = summary(Personality::Wrk2, &fixture::paced(), both);
         let parts = [
             "  Latency Distribution (HdrHistogram - Recorded Latency)\n 50.000%    1.22ms\n 75.000%    1.25ms\n",
             "\n100.000%  121.24ms\n\n  Detailed Percentile spectrum:\n       Value   Percentile   TotalCount 1/(1-Percentile)\n\n",
@@ -188,7 +190,12 @@ Transfer/sec:    253.91KB
         for part in parts {
             assert!(text.contains(part), "{part:?} is missing in\n{text}");
         }
-        assert!(summary(Personality::Wrk2, &fixture::starved(), false).ends_with("or lower the load.\n"));
+        let recorded = Details { latency: true, ..Details::default() };
+        assert!(!summary(Personality::Wrk2, &fixture::paced(), recorded).contains("Uncorrected"));
+        assert!(
+            summary(Personality::Wrk2, &fixture::starved(), Details::default())
+                .ends_with("or lower the load.\n")
+        );
     }
 
     #[test]
