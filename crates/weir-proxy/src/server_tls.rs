@@ -12,12 +12,13 @@ use weir_net::tls::algorithms::{Algorithms, Version};
 use weir_net::tls::certificate::{Certificate, CertificateStore, ExtraFiles, NamedFiles, load_files};
 use weir_net::tls::client::{ClientOptions, TlsClient};
 use weir_net::tls::crt_list::CrtListLine;
-use weir_net::tls::info::TlsInfo;
+use weir_net::tls::info::{Objections, TlsInfo};
 use weir_net::tls::server::{CertificateSource, LineOptions, ServerOptions, Tickets, TlsServer};
 use weir_net::tls::tickets::TicketKeys;
 use weir_net::tls::verify::{IgnoreErrors, Leniency, Verify};
-use weir_rules::txn::TlsFacts;
+use weir_rules::txn::{TlsFacts, TlsFailure, TlsObjections};
 
+use crate::log::early::EarlyError;
 use crate::state::{ServerState, Shared};
 
 /// TLS of a bind line.
@@ -398,6 +399,20 @@ pub(crate) fn facts(stream: &Stream) -> io::Result<Rc<dyn TlsFacts>> {
     Ok(Rc::new(Facts::new(info)))
 }
 
+/// The same of one that failed, for logs; none when TLS was not begun.
+pub(crate) fn facts_of_failed(stream: &Stream) -> Option<Rc<dyn TlsFacts>> {
+    stream.handshake_info().map(|info| Rc::new(Facts::new(info)) as Rc<dyn TlsFacts>)
+}
+
+/// Why a handshake with a server failed: number, name and text as `bc_err` and its like give them.
+pub(crate) fn server_error(stream: &Stream, error: &io::Error, by_name: bool) -> EarlyError {
+    match stream.handshake_info() {
+        Some(info) if info.is_other_host() && by_name => EarlyError::TlsOtherHost,
+        Some(info) if info.is_other_host() => EarlyError::TlsOtherCertificate,
+        _ => EarlyError::of_tls(Some(error)),
+    }
+}
+
 /// What stays known of a handshake.
 struct Facts {
     version: &'static str,
@@ -410,13 +425,19 @@ struct Facts {
     peer_intermediates: Box<[Box<[u8]>]>,
     own: Option<Arc<weir_net::tls::certificate::Loaded>>,
     verify_error: u32,
+    objections: TlsObjections,
+    failure: Option<TlsFailure>,
 }
+
+/// What OpenSSL calls the cipher of a handshake that has none.
+const NO_CIPHER: &str = "(NONE)";
 
 impl Facts {
     fn new(info: &TlsInfo) -> Self {
+        let Objections { certificate, authorities, depth } = info.objections();
         Self {
             version: info.version(),
-            cipher: info.cipher(),
+            cipher: Some(info.cipher()).filter(|name| !name.is_empty()).unwrap_or(NO_CIPHER),
             group: info.group(),
             sni: info.server_name().map(Into::into),
             alpn: info.alpn().map(Into::into),
@@ -430,6 +451,10 @@ impl Facts {
                 .collect(),
             own: info.local_certificate().map(|certificate| certificate.current()),
             verify_error: info.verify_error(),
+            objections: TlsObjections { certificate, authorities, depth },
+            failure: info
+                .failure()
+                .map(|failure| TlsFailure { number: failure.number(), reason: failure.reason() }),
         }
     }
 }
@@ -473,5 +498,13 @@ impl TlsFacts for Facts {
 
     fn verify_error(&self) -> u32 {
         self.verify_error
+    }
+
+    fn objections(&self) -> TlsObjections {
+        self.objections
+    }
+
+    fn failure(&self) -> Option<TlsFailure> {
+        self.failure
     }
 }

@@ -35,6 +35,30 @@ pub trait TlsFacts {
     fn group(&self) -> Option<&str>;
     /// Verification error of the client's certificate (0 = none), as `ssl_c_verify`.
     fn verify_error(&self) -> u32;
+    /// What was objected to in the peer's certificates, let pass or not.
+    fn objections(&self) -> TlsObjections;
+    /// What the TLS layer found wrong, if anything: the handshake failed then.
+    fn failure(&self) -> Option<TlsFailure>;
+}
+
+/// First objections to the peer's certificates, as OpenSSL numbers them; 0 is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TlsObjections {
+    /// About its own (`ssl_c_err`).
+    pub certificate: u32,
+    /// About those above it (`ssl_c_ca_err`).
+    pub authorities: u32,
+    /// Where that one stands, 1 for the issuer of its own (`ssl_c_ca_err_depth`).
+    pub depth: u32,
+}
+
+/// Why a handshake failed, as OpenSSL has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TlsFailure {
+    /// The packed error (`ssl_fc_err`).
+    pub number: u32,
+    /// Its reason, as in `error:0A000086:SSL routines::certificate verify failed` (`ssl_fc_err_str`).
+    pub reason: &'static str,
 }
 
 /// The client's connection: shared by all requests that come on it.
@@ -318,8 +342,6 @@ pub struct Txn {
     pub client_error: (u8, &'static str, &'static str),
     /// Errors of the server's connection for `bc_err*`.
     pub server_error: (u8, &'static str, &'static str),
-    /// Error of the client's TLS handshake (`ssl_fc_err`), as OpenSSL packs it.
-    pub tls_error: u64,
     /// Buffer that rules render into; empty between them.
     pub(crate) scratch: Vec<u8>,
     /// What expressions changed while they borrowed the transaction.
@@ -396,7 +418,6 @@ impl Txn {
             cache_hit: None,
             client_error: (0, "NONE", "Success"),
             server_error: (0, "NONE", "Success"),
-            tls_error: 0,
             scratch: Vec::new(),
             effects: Effects::default(),
         }

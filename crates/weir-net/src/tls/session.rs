@@ -14,6 +14,7 @@ use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{CommonState, ExtractedSecrets, ProtocolVersion};
 
+use super::failure::Failure as TlsFailure;
 use super::hello::{self, Start};
 use super::info::{self, TlsInfo};
 use super::record::{self, ContentType, MAX_PLAINTEXT_BYTES, Opener, RecordError, Sealer};
@@ -287,6 +288,7 @@ impl Session {
                     return Ok(Handshake::NeedsInput);
                 }
                 Err(error) => {
+                    self.note_failure(&error);
                     self.queue_handshake_alert();
                     self.phase = Phase::Failed;
                     self.incoming.consume(self.incoming.len());
@@ -370,8 +372,25 @@ impl Session {
         count > 0
     }
 
+    fn note_failure(&mut self, error: &io::Error) {
+        let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref()) else { return };
+        match &self.phase {
+            Phase::Server(connection) => self.info.fail(connection, error),
+            Phase::Client(connection) => self.info.fail(connection, error),
+            Phase::Choosing(_) | Phase::Established(_) | Phase::Failed => {}
+        }
+    }
+
     /// The connection begins with something else than a client's hello.
     fn refuse_start(&mut self) -> io::Error {
+        self.info.set_failure(match self.incoming.data() {
+            [b'C', b'O', b'N', b'N', b'E', ..] => TlsFailure::HTTPS_PROXY_REQUEST,
+            [b'G', b'E', b'T', b' ', ..]
+            | [b'P', b'O', b'S', b'T', b' ', ..]
+            | [b'H', b'E', b'A', b'D', b' ', ..]
+            | [b'P', b'U', b'T', b' ', ..] => TlsFailure::HTTP_REQUEST,
+            _ => TlsFailure::WRONG_VERSION_NUMBER,
+        });
         let alert = record::plain_alert(ALERT_FATAL, ALERT_UNEXPECTED_MESSAGE);
         self.outgoing.reserve(alert.len());
         if let Some(room) = self.outgoing.spare().get_mut(..alert.len()) {
