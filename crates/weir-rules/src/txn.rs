@@ -3,6 +3,7 @@
 //! Owns the facts of one request and of the connection it came on; the data plane fills them in and
 //! acts on what the rules changed.  Leaves the process (other proxies, counters, tables) to [`Environment`].
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -39,6 +40,31 @@ pub trait TlsFacts {
     fn objections(&self) -> TlsObjections;
     /// What the TLS layer found wrong, if anything: the handshake failed then.
     fn failure(&self) -> Option<TlsFailure>;
+    /// Name of the certificate we presented, as `show ssl cert` has it.
+    fn own_certificate_name(&self) -> Option<&str>;
+    /// A part of the hello messages, where it was kept.
+    fn hello(&self, part: HelloPart) -> Option<Cow<'_, [u8]>>;
+    /// A secret by its label in key logs (`CLIENT_TRAFFIC_SECRET_0`), where it was kept.
+    fn secret(&self, label: &str) -> Option<&[u8]>;
+}
+
+/// Parts of the hello messages.  All but the random bytes and the session's identifier are the client's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the fields of the messages, RFC 8446 sections 4.1 and 4.2")]
+pub enum HelloPart {
+    ClientRandom,
+    ServerRandom,
+    SessionId,
+    Version,
+    /// As much of the list as `tune.ssl.capture-buffer-size` keeps, like those below.
+    Ciphers,
+    /// The whole list.
+    AllCiphers,
+    Extensions,
+    Groups,
+    PointFormats,
+    SupportedVersions,
+    SignatureAlgorithms,
 }
 
 /// First objections to the peer's certificates, as OpenSSL numbers them; 0 is none.

@@ -124,7 +124,7 @@ static GROUPS: &[(&[&str], &dyn SupportedKxGroup)] = &[
 
 /// The groups used when the configuration names none; a handshake with a hybrid one costs more.
 static DEFAULT_GROUPS: &[&dyn SupportedKxGroup] =
-    &[kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1];
+    &[kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1, p521::SECP521R1];
 
 /// Signatures of handshakes and their names: the standard's and OpenSSL's.
 static SCHEMES: &[(SignatureScheme, &[&str])] = &[
@@ -491,11 +491,12 @@ mod tests {
             assert_eq!(warnings.len(), warned, "{list}");
         };
         check("X25519:P-256", &[NamedGroup::X25519, NamedGroup::secp256r1], 0);
-        check("prime256v1:secp521r1", &[NamedGroup::secp256r1], 1);
+        check("prime256v1:secp521r1", &[NamedGroup::secp256r1, NamedGroup::secp521r1], 0);
+        check("prime256v1:X448", &[NamedGroup::secp256r1], 1);
         check("*X25519MLKEM768/?x25519:X25519", &[NamedGroup::X25519MLKEM768, NamedGroup::X25519], 0);
         assert!(select_groups("P-111", &mut Vec::new()).unwrap_err().contains("X25519:P-256:P-384"));
         let defaults: Vec<_> = DEFAULT_GROUPS.iter().map(|group| group_name(group.name())).collect();
-        assert_eq!(defaults, ["X25519", "secp256r1", "secp384r1"]);
+        assert_eq!(defaults, ["X25519", "secp256r1", "secp384r1", "secp521r1"]);
     }
 
     #[test]

@@ -66,6 +66,11 @@ pub struct Details {
 }
 
 impl Details {
+    /// The version in the client's hello, two bytes.
+    pub fn version(&self) -> Option<&[u8]> {
+        self.client_hello.get(..2)
+    }
+
     /// The client's random bytes.
     pub fn client_random(&self) -> Option<&[u8]> {
         hello::random(&self.client_hello)
@@ -202,6 +207,19 @@ impl TlsInfo {
 
     pub(crate) fn details_mut(&mut self) -> &mut Details {
         self.details.get_or_insert_default()
+    }
+
+    pub(crate) fn keeps_client_hello(&self) -> bool {
+        self.details().is_some_and(|details| !details.client_hello.is_empty())
+    }
+
+    /// Keeps what a server says in its hello, if a record is one.
+    pub(crate) fn keep_server_hello(&mut self, record: &[u8]) {
+        if let Some((random, id)) = hello::read_server_hello(record) {
+            let details = self.details_mut();
+            details.server_random = random;
+            details.session_id = id.into();
+        }
     }
 
     pub(crate) fn is_tls13(&self) -> bool {

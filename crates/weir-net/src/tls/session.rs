@@ -159,8 +159,12 @@ impl Session {
         session
     }
 
-    pub(crate) fn client(connection: UnbufferedClientConnection, max_record_bytes: usize) -> Self {
-        let mut session = Self::new(Phase::Client(Box::new(connection)), max_record_bytes, false);
+    pub(crate) fn client(
+        connection: UnbufferedClientConnection,
+        max_record_bytes: usize,
+        keep_details: bool,
+    ) -> Self {
+        let mut session = Self::new(Phase::Client(Box::new(connection)), max_record_bytes, keep_details);
         session.is_client = true;
         session
     }
@@ -300,7 +304,7 @@ impl Session {
     }
 
     fn handshake_step(&mut self) -> io::Result<Step> {
-        if self.keep_details && self.info.details().is_none_or(|details| details.client_hello.is_empty()) {
+        if self.keep_details && !self.is_client && !self.info.keeps_client_hello() {
             match hello::read_hello(self.incoming.data()) {
                 Start::Incomplete => return Ok(Step::NeedsInput),
                 Start::Hello(hello) => self.info.details_mut().client_hello = hello.into(),
@@ -327,6 +331,9 @@ impl Session {
             }
             Phase::Client(connection) => {
                 let shown = self.incoming.data_mut().get_mut(..self.shown).unwrap_or_default();
+                if self.keep_details {
+                    self.info.keep_server_hello(shown);
+                }
                 take_step(connection.process_tls_records(shown), &mut self.outgoing)
             }
             Phase::Established(_) => return Ok(Step::Again),
@@ -335,12 +342,15 @@ impl Session {
         self.incoming.consume(discard);
         self.shown = self.shown.saturating_sub(discard);
         self.info.collect_notes();
+        if self.keep_details && !self.is_client {
+            self.info.keep_server_hello(self.outgoing.data());
+        }
         if self.keep_details
-            && let Some((random, id)) = hello::read_server_hello(self.outgoing.data())
+            && self.is_client
+            && !self.info.keeps_client_hello()
+            && let Start::Hello(hello) = hello::read_hello(self.outgoing.data())
         {
-            let details = self.info.details_mut();
-            details.server_random = random;
-            details.session_id = id.into();
+            self.info.details_mut().client_hello = hello.into();
         }
         let step = step?;
         let established = match &self.phase {

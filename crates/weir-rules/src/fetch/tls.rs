@@ -247,6 +247,14 @@ pub(crate) static FETCHES: &[Fetch] = &[
     fetch("ssl_fc_alpn", NONE, Type::Str, N::Client, "Protocol negotiated with the client.", alpn),
     fetch("ssl_fc_cipher", NONE, Type::Str, N::Client, "Cipher of the client's connection.", cipher),
     fetch(
+        "ssl_fc_crtname",
+        NONE,
+        Type::Str,
+        N::Client,
+        "Name of the certificate we present, as in show ssl cert.",
+        certificate_name,
+    ),
+    fetch(
         "ssl_fc_curve",
         NONE,
         Type::Str,
@@ -408,6 +416,10 @@ fn cipher<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>>
 
 fn curve<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
     facts(txn, args.variant)?.group().map(|g| Value::text(g.as_bytes()))
+}
+
+fn certificate_name<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
+    facts(txn, args.variant)?.own_certificate_name().map(|name| Value::text(name.as_bytes()))
 }
 
 fn resumed<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
