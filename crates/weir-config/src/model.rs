@@ -41,6 +41,8 @@ pub struct Config {
     pub healthchecks: BTreeMap<String, Checks>,
     /// `crt-store` sections: certificates that `crt @store/name` names.
     pub crt_stores: Vec<CrtStore>,
+    /// What fetches somewhere in it ask of TLS connections.
+    pub tls_wanted: TlsWanted,
 }
 
 impl Config {
@@ -50,6 +52,15 @@ impl Config {
         let named = server.healthcheck.as_ref().and_then(|name| self.healthchecks.get(name));
         named.unwrap_or(&proxy.checks)
     }
+}
+
+/// What has to be kept of TLS handshakes because fetches ask for it: each is memory for every connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TlsWanted {
+    /// The hello messages: random bytes, identifiers of sessions.
+    pub hello: bool,
+    /// Secrets, without `tune.ssl.keylog`.
+    pub secrets: bool,
 }
 
 /// `cache NAME`
@@ -531,6 +542,10 @@ pub struct Tune {
     pub ssl_cachesize: usize,
     pub ssl_lifetime: Duration,
     pub idle_pool_shared: bool,
+    /// Bytes of lists in the client's hello that fetches see.
+    pub ssl_capture_buffer_size: usize,
+    /// Secrets of TLS connections are kept for fetches.
+    pub ssl_keylog: bool,
     /// Longest record's plaintext, always; 0 for no limit.
     pub ssl_hard_maxrecord: usize,
     pub ssl_ctx_cache_size: usize,
@@ -600,6 +615,8 @@ impl Default for Tune {
             ssl_cachesize: 20000,
             ssl_lifetime: Duration::from_secs(300),
             idle_pool_shared: true,
+            ssl_capture_buffer_size: 0,
+            ssl_keylog: false,
             ssl_hard_maxrecord: 0,
             ssl_ctx_cache_size: 1000,
             ssl_maxrecord: 0,

@@ -1,5 +1,6 @@
 //! TLS on both sides: settings from the configuration, handshakes, what rules may know of them.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -12,17 +13,20 @@ use weir_net::tls::algorithms::{Algorithms, Version};
 use weir_net::tls::certificate::{Certificate, CertificateStore, ExtraFiles, NamedFiles, load_files};
 use weir_net::tls::client::{ClientOptions, TlsClient};
 use weir_net::tls::crt_list::CrtListLine;
-use weir_net::tls::info::TlsInfo;
+use weir_net::tls::info::{Details, Objections, TlsInfo};
 use weir_net::tls::server::{CertificateSource, LineOptions, ServerOptions, Tickets, TlsServer};
 use weir_net::tls::tickets::TicketKeys;
 use weir_net::tls::verify::{IgnoreErrors, Leniency, Verify};
-use weir_rules::txn::TlsFacts;
+use weir_rules::txn::{HelloPart, TlsFacts, TlsFailure, TlsObjections};
 
+use crate::log::early::EarlyError;
 use crate::state::{ServerState, Shared};
 
 /// TLS of a bind line.
 pub(crate) struct Acceptor {
     server: Arc<TlsServer>,
+    /// `tune.ssl.capture-buffer-size`
+    capture: usize,
 }
 
 impl Acceptor {
@@ -30,7 +34,7 @@ impl Acceptor {
     pub(crate) fn new(config: &Config, ssl: &SslBind, store: &CertificateStore) -> Result<Self, String> {
         let options = server_options(config, ssl)?;
         let (server, _not_supported) = TlsServer::new(&options, store).map_err(|error| error.to_string())?;
-        Ok(Self { server })
+        Ok(Self { server, capture: config.global.tune.ssl_capture_buffer_size })
     }
 
     /// What it serves with.
@@ -42,7 +46,8 @@ impl Acceptor {
     pub(crate) async fn accept(&self, stream: &mut Stream, received: &[u8]) -> io::Result<Rc<dyn TlsFacts>> {
         stream.start_server_tls(&self.server, received);
         stream.handshake().await?;
-        facts(stream)
+        let info = stream.tls().ok_or(io::ErrorKind::NotConnected)?;
+        Ok(Rc::new(Facts::new(info, self.capture)))
     }
 }
 
@@ -102,7 +107,8 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
         generate_with: signing_authority(ssl)?,
         generated_kept: Some(tune.ssl_ctx_cache_size),
         ocsp_update: ssl.ocsp_update.unwrap_or(config.global.ocsp_update.mode),
-        ..ServerOptions::default()
+        keep_hello: config.tls_wanted.hello || tune.ssl_capture_buffer_size > 0,
+        keep_secrets: config.tls_wanted.secrets || tune.ssl_keylog,
     })
 }
 
@@ -207,7 +213,7 @@ pub(crate) fn prepare_servers(shared: &Shared) -> Result<(), Vec<String>> {
     let store = &shared.certificates.store;
     describe(&shared.config, store).map_err(|error| vec![error])?;
     let errors: Vec<String> = each_server(shared, |ssl, server| {
-        let made = client(ssl, server, store, &shared.config.global)?;
+        let made = client(ssl, server, store, &shared.config)?;
         server.tls.store(Some(made));
         Ok(())
     });
@@ -266,7 +272,7 @@ impl Shared {
             if !concerned(ssl) || server.tls.load().is_none() {
                 return Ok(());
             }
-            let made = client(ssl, server, &self.certificates.store, &self.config.global)?;
+            let made = client(ssl, server, &self.certificates.store, &self.config)?;
             server.tls.store(Some(made));
             server.generation.fetch_add(1, Relaxed);
             Ok(())
@@ -313,7 +319,7 @@ impl Shared {
     pub fn prepare_tls(&self, server: &ServerState) -> Result<(), String> {
         let checks = self.config.checks(&self.config.proxies[server.proxy], &server.config);
         let Some(ssl) = settings_of(server, checks) else { return Ok(()) };
-        server.tls.store(Some(client(ssl, server, &self.certificates.store, &self.config.global)?));
+        server.tls.store(Some(client(ssl, server, &self.certificates.store, &self.config)?));
         Ok(())
     }
 }
@@ -326,7 +332,7 @@ impl Shared {
     pub fn set_tls(&self, server: &ServerState, on: bool) -> Result<(), String> {
         if on && server.tls.load().is_none() {
             let ssl = server.config.ssl.as_ref().unwrap_or(&server.config.ssl_settings);
-            server.tls.store(Some(client(ssl, server, &self.certificates.store, &self.config.global)?));
+            server.tls.store(Some(client(ssl, server, &self.certificates.store, &self.config)?));
         }
         server.tls_switch.store(i8::from(on), Relaxed);
         server.generation.fetch_add(1, Relaxed);
@@ -352,8 +358,9 @@ fn client(
     ssl: &SslServer,
     server: &ServerState,
     store: &CertificateStore,
-    global: &Global,
+    config: &Config,
 ) -> Result<Arc<TlsClient>, String> {
+    let global = &config.global;
     let certificate: Option<Arc<Certificate>> = match &ssl.crt {
         None => None,
         Some(path) => {
@@ -372,6 +379,8 @@ fn client(
         no_resumption: ssl.no_ssl_reuse,
         no_tickets: ssl.words.no_tls_tickets,
         max_record_bytes: max_record(&global.tune),
+        keep_hello: config.tls_wanted.hello,
+        keep_secrets: config.tls_wanted.secrets || global.tune.ssl_keylog,
     };
     TlsClient::with_store(&options, store)
         .map(|(client, _not_supported)| client)
@@ -395,7 +404,21 @@ pub(crate) async fn connect(
 /// What rules may know of a stream's handshake.
 pub(crate) fn facts(stream: &Stream) -> io::Result<Rc<dyn TlsFacts>> {
     let info = stream.tls().ok_or(io::ErrorKind::NotConnected)?;
-    Ok(Rc::new(Facts::new(info)))
+    Ok(Rc::new(Facts::new(info, 0)))
+}
+
+/// The same of one that failed, for logs; none when TLS was not begun.
+pub(crate) fn facts_of_failed(stream: &Stream) -> Option<Rc<dyn TlsFacts>> {
+    stream.handshake_info().map(|info| Rc::new(Facts::new(info, 0)) as Rc<dyn TlsFacts>)
+}
+
+/// Why a handshake with a server failed: number, name and text as `bc_err` and its like give them.
+pub(crate) fn server_error(stream: &Stream, error: &io::Error, by_name: bool) -> EarlyError {
+    match stream.handshake_info() {
+        Some(info) if info.is_other_host() && by_name => EarlyError::TlsOtherHost,
+        Some(info) if info.is_other_host() => EarlyError::TlsOtherCertificate,
+        _ => EarlyError::of_tls(Some(error)),
+    }
 }
 
 /// What stays known of a handshake.
@@ -410,13 +433,23 @@ struct Facts {
     peer_intermediates: Box<[Box<[u8]>]>,
     own: Option<Arc<weir_net::tls::certificate::Loaded>>,
     verify_error: u32,
+    objections: TlsObjections,
+    failure: Option<TlsFailure>,
+    own_name: Option<Arc<Certificate>>,
+    details: Option<Box<Details>>,
+    /// Bytes of the lists in the client's hello that may be seen (`tune.ssl.capture-buffer-size`).
+    capture: usize,
 }
 
+/// What OpenSSL calls the cipher of a handshake that has none.
+const NO_CIPHER: &str = "(NONE)";
+
 impl Facts {
-    fn new(info: &TlsInfo) -> Self {
+    fn new(info: &TlsInfo, capture: usize) -> Self {
+        let Objections { certificate, authorities, depth } = info.objections();
         Self {
             version: info.version(),
-            cipher: info.cipher(),
+            cipher: Some(info.cipher()).filter(|name| !name.is_empty()).unwrap_or(NO_CIPHER),
             group: info.group(),
             sni: info.server_name().map(Into::into),
             alpn: info.alpn().map(Into::into),
@@ -430,7 +463,34 @@ impl Facts {
                 .collect(),
             own: info.local_certificate().map(|certificate| certificate.current()),
             verify_error: info.verify_error(),
+            objections: TlsObjections { certificate, authorities, depth },
+            failure: info
+                .failure()
+                .map(|failure| TlsFailure { number: failure.number(), reason: failure.reason() }),
+            own_name: info.local_certificate().cloned(),
+            details: info.details().cloned().map(Box::new),
+            capture,
         }
+    }
+}
+
+impl Facts {
+    /// One of the lists in the client's hello, as much of it as the buffer holds behind those before it.
+    fn captured(&self, index: usize) -> Option<Cow<'_, [u8]>> {
+        let details = self.details.as_deref()?;
+        let lists = [
+            Cow::Borrowed(details.cipher_suites()),
+            details.extension_types().into(),
+            details.groups().into(),
+            details.point_formats().into(),
+            details.supported_versions().into(),
+            details.signature_algorithms().into(),
+        ];
+        let before: usize = lists.iter().take(index).map(|list| list.len()).sum();
+        let room = self.capture.saturating_sub(before);
+        let list = lists.into_iter().nth(index)?;
+        let seen = list.len().min(room);
+        Some(list.into_owned().drain(..seen).collect::<Vec<_>>().into())
     }
 }
 
@@ -473,5 +533,41 @@ impl TlsFacts for Facts {
 
     fn verify_error(&self) -> u32 {
         self.verify_error
+    }
+
+    fn objections(&self) -> TlsObjections {
+        self.objections
+    }
+
+    fn failure(&self) -> Option<TlsFailure> {
+        self.failure
+    }
+
+    fn own_certificate_name(&self) -> Option<&str> {
+        self.own_name.as_ref().map(|certificate| certificate.name())
+    }
+
+    fn hello(&self, part: HelloPart) -> Option<Cow<'_, [u8]>> {
+        let details = self.details.as_deref()?;
+        let captures = self.capture > 0;
+        match part {
+            HelloPart::ClientRandom => details.client_random().map(Cow::Borrowed),
+            HelloPart::ServerRandom => Some(details.server_random[..].into()),
+            // In TLS 1.3 it is an echo of what the client made up.
+            HelloPart::SessionId if self.version == "TLSv1.3" => None,
+            HelloPart::SessionId => Some((&*details.session_id).into()),
+            HelloPart::Version => details.version().filter(|_| captures).map(Cow::Borrowed),
+            HelloPart::AllCiphers => captures.then(|| details.cipher_suites().into()),
+            HelloPart::Ciphers => self.captured(0),
+            HelloPart::Extensions => self.captured(1),
+            HelloPart::Groups => self.captured(2),
+            HelloPart::PointFormats => self.captured(3),
+            HelloPart::SupportedVersions => self.captured(4),
+            HelloPart::SignatureAlgorithms => self.captured(5),
+        }
+    }
+
+    fn secret(&self, label: &str) -> Option<&[u8]> {
+        self.details.as_deref()?.secret(label)
     }
 }
