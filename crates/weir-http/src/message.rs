@@ -263,12 +263,6 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// An empty section over an arena that already holds bytes (a received head).
-    #[must_use]
-    pub fn with_arena(arena: Vec<u8>) -> Self {
-        Self { arena, list: Vec::with_capacity(16), received: 0 }
-    }
-
     /// Empties the section and its arena; keeps both allocations.
     pub fn clear(&mut self) {
         self.arena.clear();
@@ -322,12 +316,6 @@ impl Fields {
         self.list.push(Field::new(name, value, id));
     }
 
-    /// Appends a field line whose bytes are in the arena already.
-    pub fn push_spans(&mut self, name: Span, value: Span) {
-        let id = FieldName::from_bytes(self.bytes(name));
-        self.list.push(Field::new(name, value, id));
-    }
-
     /// Appends a classified field line whose bytes are in the arena already.
     pub fn push_field(&mut self, field: Field) {
         self.list.push(field);
@@ -362,11 +350,6 @@ impl Fields {
     #[must_use]
     pub fn list(&self) -> &[Field] {
         &self.list
-    }
-
-    /// Makes the value of line `at` another span of the arena.
-    pub fn set_value_span(&mut self, at: usize, value: Span) {
-        self.list[at].value = value;
     }
 
     /// Name of line `at`.

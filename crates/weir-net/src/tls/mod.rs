@@ -40,6 +40,4 @@ pub mod info;
 
 mod path;
 
-pub mod facts;
-
 pub mod failure;
