@@ -1060,6 +1060,8 @@ pub struct Server {
     pub maxconn: usize,
     pub minconn: usize,
     pub maxqueue: usize,
+    /// `maxconn` is of connections, the idle ones too, and not only of requests.
+    pub strict_maxconn: bool,
     pub backup: bool,
     pub disabled: bool,
     pub cookie: Option<Vec<u8>>,
