@@ -4,6 +4,7 @@
 //! inheritance needs no copying and every value has one place where it is read.
 
 pub(crate) mod balance;
+pub(crate) mod bandwidth;
 pub(crate) mod checks;
 pub(crate) mod content;
 pub(crate) mod errors;
