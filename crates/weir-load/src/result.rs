@@ -23,6 +23,9 @@ pub struct RunResult {
     pub elapsed_seconds: f64,
     /// Everything that was counted in that time.
     pub totals: Totals,
+    /// What was counted in the warm-up, for tools that count it with the rest.
+    #[serde(default)]
+    pub warm_up: Totals,
     /// Times of requests and connections in that time.
     pub times: Times,
     /// The generator itself.
