@@ -3,6 +3,8 @@
 //! Owns the names and units of all figures.  Who takes them is `run`; what is made of them is `report`.
 //! Times are seconds in fields that end in `_seconds`, nanoseconds in histograms.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
@@ -41,6 +43,16 @@ pub struct RunResult {
     /// Each request, where they were kept; they are not in the file.
     #[serde(skip)]
     pub samples: Vec<Sample>,
+}
+
+impl RunResult {
+    /// Requests that took longer than allowed, whether they were given up or waited for.
+    #[must_use]
+    pub fn late(&self) -> u64 {
+        let times = &self.times.uncorrected;
+        let in_time = times.count_until(Duration::from_secs_f64(self.plan.timeout_seconds));
+        self.totals.errors.timeout.max(times.count() - in_time)
+    }
 }
 
 /// What was asked for.

@@ -120,12 +120,13 @@ fn totals(text: &mut String, result: &RunResult) {
         time(seconds),
         bytes(totals.received_bytes as f64)
     ));
-    if errors.failed() > 0 {
+    let late = result.late();
+    if errors.failed() + late > 0 {
         text.push_str(&format!(
             "  Socket errors: connect {}, read {}, write 0, timeout {}\n",
             errors.connect + errors.tls,
             errors.reset + errors.protocol,
-            errors.timeout
+            late
         ));
     }
     if totals.answers > totals.good() {
