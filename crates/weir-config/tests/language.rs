@@ -191,13 +191,13 @@ fn tls_defaults_reach_binds_and_servers() {
     let bind = l.binds[0].ssl.as_ref().unwrap();
     assert_eq!(bind.crt, [std::path::Path::new("/certs/a.pem"), std::path::Path::new("/b.pem")]);
     assert_eq!(
-        (bind.min_ver.as_deref(), bind.no_tls_tickets, bind.verify),
+        (bind.words.min_ver.as_deref(), bind.words.no_tls_tickets, bind.verify),
         (Some("TLSv1.2"), true, Some(Verify::Optional))
     );
-    assert_eq!(bind.ca_file.as_deref(), Some(std::path::Path::new("/ca/c.pem")));
+    assert_eq!(bind.words.ca_file.as_deref(), Some(std::path::Path::new("/ca/c.pem")));
     let server = l.servers[0].ssl.as_ref().unwrap();
-    assert_eq!((server.verify, server.ciphersuites.as_deref()), (Some(Verify::None), Some("X")));
-    assert_eq!(server.ca_file.as_deref(), Some(std::path::Path::new("@system-ca")));
+    assert_eq!((server.verify, server.words.ciphersuites.as_deref()), (Some(Verify::None), Some("X")));
+    assert_eq!(server.words.ca_file.as_deref(), Some(std::path::Path::new("@system-ca")));
 }
 
 #[test]

@@ -125,13 +125,6 @@ impl Histogram {
         if self.is_empty() { 0.0 } else { count as f64 / self.count() as f64 }
     }
 
-    /// How many of the times counted do not exceed `time`.
-    #[must_use]
-    pub fn count_until(&self, time: Duration) -> u64 {
-        let ns = u64::try_from(time.as_nanos()).unwrap_or(MAX_NS);
-        self.buckets().take_while(|(value, _)| *value <= ns).map(|(_, count)| count).sum()
-    }
-
     /// The values that were counted, each with its count, the shortest first.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
@@ -231,6 +224,5 @@ mod tests {
         histogram.record_many_ns(1_000_000, 98);
         histogram.record_many_ns(100_000_000, 2);
         assert_eq!(histogram.within_deviation(), 0.98);
-        assert_eq!(histogram.count_until(Duration::from_millis(2)), 98);
     }
 }

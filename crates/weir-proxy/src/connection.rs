@@ -28,7 +28,7 @@ use crate::edge::{Edge, H1Edge};
 use crate::exchange::{self, Exchange, Stop};
 use crate::log::early::{self, EarlyError};
 use crate::reverse::Reversed;
-use crate::server_tls::Acceptor;
+use crate::server_tls::{self, Acceptor};
 use crate::state::{ListenerState, Shared};
 use crate::stick_track;
 use crate::tcp::Switch;
@@ -258,7 +258,9 @@ async fn prepare(
             Some(Ok(facts)) => facts,
             failed => {
                 let error = failed.and_then(Result::err);
-                ended_early(worker, entry, session, EarlyError::of_tls(error.as_ref()));
+                session.tls = server_tls::facts_of_failed(&edge.stream);
+                let error = EarlyError::of_client(error.as_ref(), session.tls.as_deref());
+                ended_early(worker, entry, session, error);
                 return None;
             }
         };

@@ -78,6 +78,11 @@ impl Upload {
         self.done
     }
 
+    /// A number that changes when body bytes move.
+    fn progress(&self, txn: &weir_rules::Txn) -> (u64, usize) {
+        (txn.bytes_in, self.sent_kept)
+    }
+
     /// What follows are plain bytes until the client closes.
     pub(crate) fn start_tunnel(&mut self) {
         self.announced = BodyLength::Tunnel;
@@ -246,9 +251,11 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
     let fields = x.worker.fields.borrow_mut().take();
     let mut response = Response { fields, ..Response::default() };
     arm_for_upload(x);
+    let mut moved_ms = now_ms();
     let mut informed = false;
     loop {
         poll_fn(|cx| {
+            let before = x.upload.progress(&x.txn);
             // The client may wait for it: with 100, before it sends the body that this waits for.
             if informed && x.client.poll_flush(cx).map_err(Fault::Client)?.is_ready() {
                 informed = false;
@@ -268,6 +275,10 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
             };
             if x.upload.done && !was_done {
                 arm_for_response(x);
+            } else if x.upload.progress(&x.txn) != before {
+                // Patience is with a client that sends nothing, not with a long body.
+                moved_ms = now_ms();
+                arm_for_upload(x);
             }
             if let Poll::Ready(received) = server.poll_response(cx, &mut response) {
                 return Poll::Ready(received.map_err(Fault::Server));
@@ -275,9 +286,16 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
             if abort && !upload_pending && x.client.poll_gone(cx).is_ready() {
                 return Poll::Ready(Err(Fault::Aborted));
             }
-            if x.deadline.poll_expired(cx).is_ready() {
+            while x.deadline.poll_expired(cx).is_ready() {
                 let client = upload_pending && !x.upload.done && server.poll_writable(cx).is_ready();
-                return Poll::Ready(Err(if client { Fault::ClientTimeout } else { Fault::ServerTimeout }));
+                if client {
+                    return Poll::Ready(Err(Fault::ClientTimeout));
+                }
+                // The deadline may have been the client's, and it is the server that takes nothing.
+                match server_time_left(x, moved_ms) {
+                    Some(left) => x.deadline.arm(left),
+                    None => return Poll::Ready(Err(Fault::ServerTimeout)),
+                }
             }
             Poll::Pending
         })
@@ -300,6 +318,17 @@ fn arm_for_upload(x: &Exchange) {
         Some(time) if !x.upload.done => x.deadline.set_after(time),
         _ => arm_for_response(x),
     }
+}
+
+/// What is left of the server's time while it takes nothing of a body, nothing moved since `moved_ms`; `None` when it is
+/// over.
+fn server_time_left(x: &Exchange, moved_ms: u64) -> Option<Option<Duration>> {
+    if x.upload.done {
+        return None;
+    }
+    let Some(time) = patience(x, false)[1] else { return Some(None) };
+    let left = time.saturating_sub(Duration::from_millis(now_ms().saturating_sub(moved_ms)));
+    (!left.is_zero()).then_some(Some(left))
 }
 
 fn arm_for_response(x: &Exchange) {

@@ -1,8 +1,8 @@
 //! TLS for clients and to servers.
 //!
 //! Configuration: `server` and `client` with `algorithms`, `certificate`, `crt_list`, `sni`, `verify`, `ocsp`,
-//! `generate`,
-//! `trust_files` and `tickets`. Connections: `hello`, `session` and `record`. What is known afterwards: `info` and `facts`.
+//! `generate`, `p521`, `trust_files` and `tickets`. Connections: `hello`, `session` and `record`. What is known afterwards:
+//! `info`, `facts` and `failure`.
 
 pub mod server;
 
@@ -17,6 +17,8 @@ pub mod crt_list;
 pub mod ocsp;
 
 mod generate;
+
+mod p521;
 
 mod signing;
 
@@ -35,6 +37,7 @@ pub(crate) mod session;
 mod record;
 
 pub mod info;
+
 mod path;
 
-pub mod facts;
+pub mod failure;

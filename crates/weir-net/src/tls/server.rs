@@ -625,12 +625,20 @@ impl Configuration {
                     context.update(root.subject_public_key_info.as_ref());
                 }
                 revocations.iter().for_each(|list| context.update(list.as_ref()));
+                let chosen = line.algorithms.curves.is_some();
+                let groups = || provider.kx_groups.iter().map(|group| group.name()).collect();
+                let terms = Terms {
+                    leniency: line.leniency.clone(),
+                    names_sent,
+                    schemes: client_schemes,
+                    groups: chosen.then(groups),
+                };
                 verify::client_verifier(
                     &provider,
                     line.verify == Verify::Required,
                     authorities,
                     revocations,
-                    Terms { leniency: line.leniency.clone(), names_sent, schemes: client_schemes },
+                    terms,
                 )?
             }
         };

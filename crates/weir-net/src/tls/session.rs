@@ -14,6 +14,7 @@ use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{CommonState, ExtractedSecrets, ProtocolVersion};
 
+use super::failure::Failure as TlsFailure;
 use super::hello::{self, Start};
 use super::info::{self, TlsInfo};
 use super::record::{self, ContentType, MAX_PLAINTEXT_BYTES, Opener, RecordError, Sealer};
@@ -158,8 +159,12 @@ impl Session {
         session
     }
 
-    pub(crate) fn client(connection: UnbufferedClientConnection, max_record_bytes: usize) -> Self {
-        let mut session = Self::new(Phase::Client(Box::new(connection)), max_record_bytes, false);
+    pub(crate) fn client(
+        connection: UnbufferedClientConnection,
+        max_record_bytes: usize,
+        keep_details: bool,
+    ) -> Self {
+        let mut session = Self::new(Phase::Client(Box::new(connection)), max_record_bytes, keep_details);
         session.is_client = true;
         session
     }
@@ -287,6 +292,7 @@ impl Session {
                     return Ok(Handshake::NeedsInput);
                 }
                 Err(error) => {
+                    self.note_failure(&error);
                     self.queue_handshake_alert();
                     self.phase = Phase::Failed;
                     self.incoming.consume(self.incoming.len());
@@ -298,7 +304,7 @@ impl Session {
     }
 
     fn handshake_step(&mut self) -> io::Result<Step> {
-        if self.keep_details && self.info.details().is_none_or(|details| details.client_hello.is_empty()) {
+        if self.keep_details && !self.is_client && !self.info.keeps_client_hello() {
             match hello::read_hello(self.incoming.data()) {
                 Start::Incomplete => return Ok(Step::NeedsInput),
                 Start::Hello(hello) => self.info.details_mut().client_hello = hello.into(),
@@ -325,6 +331,9 @@ impl Session {
             }
             Phase::Client(connection) => {
                 let shown = self.incoming.data_mut().get_mut(..self.shown).unwrap_or_default();
+                if self.keep_details {
+                    self.info.keep_server_hello(shown);
+                }
                 take_step(connection.process_tls_records(shown), &mut self.outgoing)
             }
             Phase::Established(_) => return Ok(Step::Again),
@@ -333,12 +342,15 @@ impl Session {
         self.incoming.consume(discard);
         self.shown = self.shown.saturating_sub(discard);
         self.info.collect_notes();
+        if self.keep_details && !self.is_client {
+            self.info.keep_server_hello(self.outgoing.data());
+        }
         if self.keep_details
-            && let Some((random, id)) = hello::read_server_hello(self.outgoing.data())
+            && self.is_client
+            && !self.info.keeps_client_hello()
+            && let Start::Hello(hello) = hello::read_hello(self.outgoing.data())
         {
-            let details = self.info.details_mut();
-            details.server_random = random;
-            details.session_id = id.into();
+            self.info.details_mut().client_hello = hello.into();
         }
         let step = step?;
         let established = match &self.phase {
@@ -370,8 +382,25 @@ impl Session {
         count > 0
     }
 
+    fn note_failure(&mut self, error: &io::Error) {
+        let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref()) else { return };
+        match &self.phase {
+            Phase::Server(connection) => self.info.fail(connection, error),
+            Phase::Client(connection) => self.info.fail(connection, error),
+            Phase::Choosing(_) | Phase::Established(_) | Phase::Failed => {}
+        }
+    }
+
     /// The connection begins with something else than a client's hello.
     fn refuse_start(&mut self) -> io::Error {
+        self.info.set_failure(match self.incoming.data() {
+            [b'C', b'O', b'N', b'N', b'E', ..] => TlsFailure::HTTPS_PROXY_REQUEST,
+            [b'G', b'E', b'T', b' ', ..]
+            | [b'P', b'O', b'S', b'T', b' ', ..]
+            | [b'H', b'E', b'A', b'D', b' ', ..]
+            | [b'P', b'U', b'T', b' ', ..] => TlsFailure::HTTP_REQUEST,
+            _ => TlsFailure::WRONG_VERSION_NUMBER,
+        });
         let alert = record::plain_alert(ALERT_FATAL, ALERT_UNEXPECTED_MESSAGE);
         self.outgoing.reserve(alert.len());
         if let Some(room) = self.outgoing.spare().get_mut(..alert.len()) {
