@@ -16,7 +16,8 @@ use crate::clock::Clock;
 use crate::figures::Figures;
 use crate::ramp::Ramp;
 use crate::result::{
-    Bottleneck, Generator, Interval, Load, Phase, Progress, Protocol, RunResult, ServerSeen, Step, ThreadLoad,
+    Bottleneck, Generator, Interval, Load, Phase, Progress, Protocol, RunResult, ServerSeen, Step,
+    ThreadLoad, Totals,
 };
 use crate::setup::{LanePlan, Setup, expected};
 use crate::thread::{self, Command, IntervalReport, Part, PartReport, Report, Share};
@@ -185,7 +186,9 @@ impl Runner {
         }
         gathered.flush(run);
         // Connections are mostly opened before the measuring begins, and belong to it.
-        let warm_up = std::mem::take(&mut gathered.warm_up).connections_only();
+        let warm_up = std::mem::take(&mut gathered.warm_up);
+        gathered.warm_up_totals = warm_up.totals.clone();
+        let warm_up = warm_up.connections_only();
         gathered.figures.add(&warm_up);
         Ok(gathered)
     }
@@ -260,8 +263,9 @@ struct Gathered {
     open: BTreeMap<(bool, usize), (usize, IntervalReport)>,
     intervals: Vec<Interval>,
     figures: Figures,
-    /// Of the warm-up.
+    /// Of the warm-up, while the part lasts.
     warm_up: Figures,
+    warm_up_totals: Totals,
     ended: usize,
     seconds: f64,
     user_seconds: f64,
@@ -282,6 +286,7 @@ impl Gathered {
             intervals: Vec::new(),
             figures: Figures::default(),
             warm_up: Figures::default(),
+            warm_up_totals: Totals::default(),
             ended: 0,
             seconds: 0.0,
             user_seconds: 0.0,
@@ -437,6 +442,7 @@ impl Gathered {
             plan: setup.plan(protocol),
             elapsed_seconds: self.seconds,
             totals: self.figures.totals,
+            warm_up: self.warm_up_totals,
             times: self.figures.times,
             generator: Generator {
                 user_seconds: self.user_seconds,

@@ -58,6 +58,8 @@ pub struct Setup {
     pub reuse: Reuse,
     /// How long an answer, and opening a connection, may take.
     pub timeout: Duration,
+    /// An answer that takes longer is waited for nevertheless, as wrk does.
+    pub is_patient: bool,
     /// The start of everything that is drawn by lot.
     pub seed: u64,
     /// What a step of a ramp has to hold, and the run as a whole.
@@ -148,6 +150,7 @@ impl Default for Setup {
             warm_up: Duration::ZERO,
             reuse: Reuse::KeepAlive,
             timeout: Duration::from_secs(30),
+            is_patient: false,
             seed: 1,
             goal: None,
             connect_to: Vec::new(),

@@ -216,7 +216,9 @@ impl<'a> Thread<'a> {
             let event = times.next(now_ns);
             match event {
                 Event::Sweep => {
-                    self.lanes.iter().for_each(|lane| lane.sweep(now_ns));
+                    if !self.share.setup.is_patient {
+                        self.lanes.iter().for_each(|lane| lane.sweep(now_ns));
+                    }
                     // Another thread may have sent the last request.
                     if !warm_up && self.is_done() {
                         break;

@@ -404,3 +404,18 @@ fn a_ramp_finds_what_a_server_can_do() {
     assert!(result.steps.iter().all(|step| step.held == step.reason.is_none()));
     assert_eq!(result.totals.answers, result.steps.iter().map(|step| step.totals.answers).sum::<u64>());
 }
+
+#[test]
+fn late_answers_may_be_waited_for() {
+    let server = Server::start(|_, _, _| ok());
+    let timeout = Duration::from_millis(1);
+    let setup = Setup { is_patient: true, timeout, connections: 1, threads: 1, ..counted(&server, 3) };
+    server.freeze();
+    let thawing = Arc::clone(&server);
+    let mut tell = |_: &_| thawing.thaw();
+    let setup = Setup { interval: Duration::from_millis(20), ..setup };
+    let result = weir_load::run(setup, &mut tell, &AtomicBool::new(false)).unwrap();
+    check_sums(&result);
+    assert_eq!((result.totals.answers, result.totals.errors.timeout), (3, 0));
+    assert!(result.late() >= 1);
+}

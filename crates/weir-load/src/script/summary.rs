@@ -13,7 +13,7 @@ pub(super) fn arguments(lua: &Lua, result: &RunResult) -> mlua::Result<(Table, D
     found.set("read", errors.reset + errors.protocol)?;
     found.set("write", 0)?;
     found.set("status", errors.bad_status)?;
-    found.set("timeout", errors.timeout)?;
+    found.set("timeout", result.late())?;
     let summary = lua.create_table()?;
     summary.set("duration", (result.elapsed_seconds * 1e6).round())?;
     summary.set("requests", totals.answers)?;

@@ -42,8 +42,8 @@ struct Options {
     /// Requests a second of each client.
     #[arg(long)]
     rps: Option<f64>,
-    /// Add or override a header to the requests.
-    #[arg(short = 'H', long = "header", value_parser = request::header)]
+    /// Add or override a header to the requests; also :method, :authority and :path.
+    #[arg(short = 'H', long = "header", value_parser = header)]
     headers: Vec<(String, String)>,
     /// Post FILE to server.
     #[arg(short = 'd', long, value_name = "FILE")]
@@ -71,6 +71,13 @@ struct Options {
     window_bits: Option<u32>,
     #[arg(short = 'W', long, value_name = "N", hide = true)]
     connection_window_bits: Option<u32>,
+    /// The largest frame and the tables of header fields, which are of the usual size.
+    #[arg(short = 'f', long, value_name = "N", hide = true)]
+    max_frame_size: Option<String>,
+    #[arg(long, value_name = "N", hide = true)]
+    header_table_size: Option<String>,
+    #[arg(long, value_name = "N", hide = true)]
+    encoder_header_table_size: Option<String>,
     /// How long a connection may be open.
     #[arg(short = 'T', long, value_parser = duration)]
     connection_active_timeout: Option<Duration>,
@@ -189,12 +196,35 @@ fn requests(options: &Options) -> Result<Vec<Weighted>, String> {
     let first = options.base_uri.as_deref().or_else(|| options.urls.first().map(String::as_str));
     let first = first.or_else(|| text.lines().next());
     let url = Url::parse(first.ok_or("a URI is missing")?)?;
-    let base = RequestText { method: method.into(), url, headers: options.headers.clone(), body };
+    let (pseudo, headers) = options.headers.iter().cloned().partition(|(name, _)| name.starts_with(':'));
+    let base = RequestText { method: method.into(), url, headers, body };
     let mut requests = listed(&text, &base)?;
     for weighted in &mut requests {
         weighted.request.url.origin = base.url.origin.clone();
+        overridden(&mut weighted.request, &pseudo)?;
     }
     Ok(requests)
+}
+
+/// Puts the values of pseudo-fields in their places.
+fn overridden(request: &mut RequestText, pseudo: &[(String, String)]) -> Result<(), String> {
+    for (name, value) in pseudo {
+        match name.as_str() {
+            ":method" => request.method = request::method(value)?,
+            ":path" if value.starts_with('/') => request.url.path.clone_from(value),
+            ":authority" => request.headers.push(("Host".into(), value.clone())),
+            _ => return Err(format!("'{name}: {value}': expected :method, :authority or a :path from /")),
+        }
+    }
+    Ok(())
+}
+
+/// Reads `Name: value`, where the name may begin with a colon.
+fn header(text: &str) -> Result<(String, String), String> {
+    match text.strip_prefix(':') {
+        Some(rest) => request::header(rest).map(|(name, value)| (format!(":{name}"), value)),
+        None => request::header(text),
+    }
 }
 
 fn connect_to(text: &str) -> Result<ConnectTo, String> {
@@ -227,6 +257,10 @@ mod tests {
         assert_eq!(slow.opening, Some(Opening { connections: 2, period: Duration::from_millis(300) }));
         assert_eq!((slow.connection_life, slow.keep_samples), (Some(Duration::from_secs(5)), true));
         assert_eq!(slow.requests[0].request.url.to_string(), "http://b:82/x");
+        let other = setup("-H :method:PUT -H :path:/q -H :authority:a -H b:c -f 16K http://h/").unwrap();
+        let request = &other.requests[0].request;
+        assert_eq!((request.method.as_str(), request.url.to_string()), ("PUT", "http://h/q".into()));
+        assert_eq!(request.headers, [("b", "c"), ("Host", "a")].map(|(n, v)| (n.into(), v.into())));
         let timed = setup("-D 5 --warm-up-time=1s --rps 10 -c4 http://h/").unwrap();
         assert_eq!((timed.count, timed.duration), (None, Some(Duration::from_secs(5))));
         assert_eq!((timed.load, timed.warm_up), (Load::Rate { per_second: 40.0 }, Duration::from_secs(1)));
@@ -246,6 +280,8 @@ mod tests {
         check("-n 4 -c 2 -r 1 --rate-period 0 http://h/", "--rate-period:");
         check("-D 1 --log-file l http://h/", "one by one");
         check("-n 5", "missing");
+        check("-H :scheme:ftp http://h/", "expected :method");
+        check("-H :path:x http://h/", "expected :method");
         check("-p spdy http://h/", "expected h2");
         check("-i /does/not/exist", "No such file");
     }

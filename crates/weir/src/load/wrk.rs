@@ -21,6 +21,9 @@ use super::{Outputs, Refused, Task};
 /// How long wrk2 runs before it counts latencies; a shorter run is measured from the beginning.
 const CALIBRATION: Duration = Duration::from_secs(10);
 
+/// How often the rate of a thread is taken.
+const RECORD_INTERVAL: Duration = Duration::from_millis(100);
+
 #[derive(Debug, Parser)]
 #[command(name = "wrk", disable_version_flag = true)]
 struct Options {
@@ -94,6 +97,8 @@ pub(super) fn task(personality: Personality, words: impl Iterator<Item = OsStrin
         duration: Some(options.duration - warm_up),
         warm_up,
         timeout: options.timeout,
+        is_patient: true,
+        interval: RECORD_INTERVAL,
         // Neither of them looks at certificates.
         insecure: true,
         script,
