@@ -278,7 +278,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("ca-sign-pass", "<passphrase>", "Passphrase of the signing key", How::NotYet),
+    entry(
+        "ca-sign-pass",
+        "<passphrase>",
+        "Passphrase of the signing key",
+        How::Bind(|d, a| {
+            d.ssl.ca_sign_pass = Some(a.text("a passphrase")?);
+            Ok(())
+        }),
+    ),
     entry(
         "ca-verify-file",
         "<file>",

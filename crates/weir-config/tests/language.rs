@@ -201,6 +201,31 @@ fn tls_defaults_reach_binds_and_servers() {
 }
 
 #[test]
+fn what_is_kept_of_tls_handshakes() {
+    let check = |global: &str, rule: &str, wanted: (bool, bool), tune: (usize, bool)| {
+        let text = format!("global\n {global}\nlisten l\n mode http\n http-request {rule}\n");
+        let config = config(&text);
+        assert_eq!((config.tls_wanted.hello, config.tls_wanted.secrets), wanted, "{rule}");
+        let found = &config.global.tune;
+        assert_eq!((found.ssl_capture_buffer_size, found.ssl_keylog), tune, "{global}");
+    };
+    check("tune.ssl.keylog on", "allow", (false, false), (0, true));
+    check("tune.ssl.capture-buffer-size 96", "allow", (false, false), (96, false));
+    check("nbthread 1", "set-header X %[ssl_fc_session_id,hex]", (true, false), (0, false));
+    check("nbthread 1", "set-header X %[ssl_fc_client_random,hex]", (true, false), (0, false));
+    check("nbthread 1", "set-var(txn.a) ssl_fc_session_key", (false, true), (0, false));
+}
+
+#[test]
+fn passphrases_of_keys() {
+    let config = config(
+        "global\n ssl-passphrase-cmd /bin/p a 'b c'\nfrontend f\n bind :1 ssl crt a ca-sign-file c ca-sign-pass x\n",
+    );
+    assert_eq!(config.global.ssl_passphrase_cmd, ["/bin/p", "a", "b c"]);
+    assert_eq!(config.proxies[0].binds[0].ssl.as_ref().unwrap().ca_sign_pass.as_deref(), Some("x"));
+}
+
+#[test]
 fn global_logs_replace_log_global() {
     let text = "global\n log 127.0.0.1:514 local0\n log stdout local1 notice\ndefaults\n log global\n\
                 backend b\n log 127.0.0.1:9 local2\n";

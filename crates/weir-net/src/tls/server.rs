@@ -92,6 +92,8 @@ pub struct ServerOptions {
     pub early_record: Option<(usize, u64)>,
     /// The authority that signs certificates for names that there is none for (`generate-certificates`).
     pub generate_with: Option<PathBuf>,
+    /// What opens that one's key, when it is encrypted (`ca-sign-pass`).
+    pub generate_pass: Option<String>,
     /// How many of those are kept; the default when none.
     pub generated_kept: Option<usize>,
     /// Fetch OCSP responses of certificates whose line does not say it (`ocsp-update.mode`).
@@ -223,7 +225,8 @@ impl TlsServer {
         }
         let table = Arc::new(ArcSwap::from_pointee(SniTable::new(entries, options.strict_sni)));
         let kept = options.generated_kept.unwrap_or(DEFAULT_GENERATED_KEPT);
-        let generate = |file: &PathBuf| Generator::load(file, kept).map(Arc::new);
+        let generate =
+            |file: &PathBuf| Generator::load(file, options.generate_pass.as_deref(), kept).map(Arc::new);
         let generator = options.generate_with.as_ref().map(generate).transpose()?;
         let configurations = lines
             .iter()
