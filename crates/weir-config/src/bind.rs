@@ -239,7 +239,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("allow-0rtt", "", "Accepts early data", How::NotYet),
+    entry(
+        "allow-0rtt",
+        "",
+        "Accepts early data",
+        How::Bind(|d, _| {
+            d.ssl.allow_0rtt = true;
+            Ok(())
+        }),
+    ),
     entry(
         "alpn",
         "<protocols>",

@@ -976,6 +976,7 @@ pub struct SslBind {
     pub ca_sign_file: Option<PathBuf>,
     pub ca_sign_pass: Option<String>,
     pub ocsp_update: Option<bool>,
+    pub allow_0rtt: bool,
     /// The frontend's own certificates (`ssl-f-use`), as lines of a crt-list.
     pub frontend_list: Option<Arc<FrontendList>>,
 }

@@ -446,7 +446,8 @@ fn what_is_wrong_is_said() {
     check("backend b\n option spop-check", "'option spop-check' is not implemented yet");
     check("frontend f\n ssl-f-use alpn h2", "the line names no certificate");
     check("frontend f\n ssl-f-use crt a.pem weight 3", "unknown word 'weight'");
-    check("frontend f\n crt a.pem allow-0rtt", "'ssl-f-use allow-0rtt' is not implemented yet");
+    check("frontend f\n crt a.pem sctl a", "'ssl-f-use sctl' is not implemented yet");
+    check("backend b\n server s :1 allow-0rtt", "'allow-0rtt' is not implemented yet");
     check("global\n ocsp-update.httpproxy unix@/x", "the address or name of an HTTP proxy is expected");
     check("global\n ocsp-update.mindelay 0", "not a number from 1");
     check("frontend f\n bind :1 ssl crt a ocsp-update maybe", "'maybe'");

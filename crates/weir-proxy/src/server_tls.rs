@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
 
 use weir_config::model::{self, Config, Global, SslBind, SslServer, TlsWords, Tune};
 use weir_net::Stream;
@@ -14,6 +15,7 @@ use weir_net::tls::algorithms::{Algorithms, Version};
 use weir_net::tls::certificate::{Certificate, CertificateStore, ExtraFiles, NamedFiles, load_files};
 use weir_net::tls::client::{ClientOptions, TlsClient};
 use weir_net::tls::crt_list::CrtListLine;
+use weir_net::tls::early::EarlyHandshake;
 use weir_net::tls::encrypted_key::AskPassphrase;
 use weir_net::tls::info::{Details, Objections, TlsInfo};
 use weir_net::tls::server::{CertificateSource, LineOptions, ServerOptions, Tickets, TlsServer};
@@ -48,9 +50,19 @@ impl Acceptor {
     }
 
     /// Shakes hands with a client of which `received` was read already.
-    pub(crate) async fn accept(&self, stream: &mut Stream, received: &[u8]) -> io::Result<Rc<dyn TlsFacts>> {
+    ///
+    /// With `early` the first early data is enough: the handshake goes on while the connection is used.
+    pub(crate) async fn accept(
+        &self,
+        stream: &mut Stream,
+        received: &[u8],
+        early: bool,
+    ) -> io::Result<Rc<dyn TlsFacts>> {
         stream.start_server_tls(&self.server, received);
-        stream.handshake().await?;
+        match early {
+            true => stream.handshake_or_early().await?,
+            false => stream.handshake().await?,
+        }
         let info = stream.tls().ok_or(io::ErrorKind::NotConnected)?;
         Ok(Rc::new(Facts::new(info, self.capture)))
     }
@@ -100,6 +112,7 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
                 authorities: ignored("ca-ignore-err", ssl.ca_ignore_err.as_deref())?,
             },
             no_ca_names: ssl.no_ca_names,
+            allow_early_data: ssl.allow_0rtt,
         },
         strict_sni: ssl.strict_sni,
         prefer_client_ciphers: ssl.prefer_client_ciphers,
@@ -110,6 +123,8 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
         early_record: Some((tune.ssl_maxrecord, tune.idletimer.as_millis() as u64))
             .filter(|(bytes, _)| *bytes > 0),
         generate_with: signing_authority(ssl)?,
+        // As much as a request's head may have.
+        max_early_data_bytes: u32::try_from(tune.bufsize.saturating_sub(tune.maxrewrite)).unwrap_or(u32::MAX),
         generate_pass: ssl.ca_sign_pass.clone(),
         generated_kept: Some(tune.ssl_ctx_cache_size),
         ocsp_update: ssl.ocsp_update.unwrap_or(config.global.ocsp_update.mode),
@@ -476,6 +491,7 @@ struct Facts {
     failure: Option<TlsFailure>,
     own_name: Option<Arc<Certificate>>,
     details: Option<Box<Details>>,
+    early: Option<Arc<EarlyHandshake>>,
     /// Bytes of the lists in the client's hello that may be seen (`tune.ssl.capture-buffer-size`).
     capture: usize,
 }
@@ -508,6 +524,7 @@ impl Facts {
                 .map(|failure| TlsFailure { number: failure.number(), reason: failure.reason() }),
             own_name: info.local_certificate().cloned(),
             details: info.details().cloned().map(Box::new),
+            early: info.early().cloned(),
             capture,
         }
     }
@@ -580,6 +597,18 @@ impl TlsFacts for Facts {
 
     fn failure(&self) -> Option<TlsFailure> {
         self.failure
+    }
+
+    fn has_early(&self) -> bool {
+        self.early.as_ref().is_some_and(|early| early.is_pending())
+    }
+
+    fn received_early(&self) -> bool {
+        self.early.is_some()
+    }
+
+    fn poll_complete(&self, cx: &mut Context<'_>) -> Poll<bool> {
+        self.early.as_ref().map_or(Poll::Ready(true), |early| early.poll_complete(cx))
     }
 
     fn own_certificate_name(&self) -> Option<&str> {
