@@ -411,6 +411,8 @@ pub struct Global {
     /// `ssl-load-extra-files`; all kinds without.
     pub ssl_load_extra_files: Option<Vec<String>>,
     pub ssl_skip_self_issued_ca: bool,
+    /// Program and arguments that tell passphrases of keys.
+    pub ssl_passphrase_cmd: Vec<String>,
     pub mworker_max_reloads: Option<u32>,
     pub thread_groups: u32,
     pub thread_hard_limit: Option<usize>,
@@ -972,7 +974,9 @@ pub struct SslBind {
     pub no_ca_names: bool,
     pub generate_certificates: bool,
     pub ca_sign_file: Option<PathBuf>,
+    pub ca_sign_pass: Option<String>,
     pub ocsp_update: Option<bool>,
+    pub allow_0rtt: bool,
     /// The frontend's own certificates (`ssl-f-use`), as lines of a crt-list.
     pub frontend_list: Option<Arc<FrontendList>>,
 }

@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use weir_http::{Request, Response};
 
@@ -40,6 +41,12 @@ pub trait TlsFacts {
     fn objections(&self) -> TlsObjections;
     /// What the TLS layer found wrong, if anything: the handshake failed then.
     fn failure(&self) -> Option<TlsFailure>;
+    /// Early data came, and the client has not completed the handshake yet (`ssl_fc_has_early`).
+    fn has_early(&self) -> bool;
+    /// Early data came, however long ago (`ssl_fc_early_rcvd`).
+    fn received_early(&self) -> bool;
+    /// Ready at the end of a handshake that early data came with: false when it failed.
+    fn poll_complete(&self, cx: &mut Context<'_>) -> Poll<bool>;
     /// Name of the certificate we presented, as `show ssl cert` has it.
     fn own_certificate_name(&self) -> Option<&str>;
     /// A part of the hello messages, where it was kept.
