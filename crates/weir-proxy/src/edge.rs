@@ -5,6 +5,7 @@
 
 pub(crate) mod h1;
 pub(crate) mod h2;
+pub(crate) mod idle_ping;
 
 use std::io;
 use std::task::{Context, Poll};
