@@ -6,6 +6,7 @@
 pub(crate) mod h1;
 pub(crate) mod h2;
 mod output_limit;
+pub(crate) mod idle_ping;
 
 use std::io;
 use std::task::{Context, Poll};
