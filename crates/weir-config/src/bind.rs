@@ -239,7 +239,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("allow-0rtt", "", "Accepts early data", How::NotYet),
+    entry(
+        "allow-0rtt",
+        "",
+        "Accepts early data",
+        How::Bind(|d, _| {
+            d.ssl.allow_0rtt = true;
+            Ok(())
+        }),
+    ),
     entry(
         "alpn",
         "<protocols>",
@@ -278,7 +286,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("ca-sign-pass", "<passphrase>", "Passphrase of the signing key", How::NotYet),
+    entry(
+        "ca-sign-pass",
+        "<passphrase>",
+        "Passphrase of the signing key",
+        How::Bind(|d, a| {
+            d.ssl.ca_sign_pass = Some(a.text("a passphrase")?);
+            Ok(())
+        }),
+    ),
     entry(
         "ca-verify-file",
         "<file>",

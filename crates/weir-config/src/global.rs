@@ -1423,7 +1423,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     ),
     entry("shm-stats-file-max-objects", "<number>", "Size of the shared statistics file", How::NotYet),
-    entry("ssl-passphrase-cmd", "<cmd> <args>...", "Program that tells passphrases of keys", How::NotYet),
+    entry(
+        "ssl-passphrase-cmd",
+        "<cmd> <args>...",
+        "Program that tells passphrases of keys",
+        How::Global(|d, a| {
+            a.need("a program")?;
+            d.global.ssl_passphrase_cmd = a.words.iter().map(|word| word.as_str().into_owned()).collect();
+            Ok(())
+        }),
+    ),
     entry(
         "stats calculate-max-counters",
         "[on|off]",

@@ -4,6 +4,7 @@
 //! inheritance needs no copying and every value has one place where it is read.
 
 pub(crate) mod balance;
+pub(crate) mod bandwidth;
 pub(crate) mod checks;
 pub(crate) mod content;
 pub(crate) mod errors;
@@ -371,7 +372,7 @@ fn parse_mode(word: &Word) -> Parsed<Mode> {
 }
 
 /// Words of `ssl-f-use` lines that stand alone, and those with a value.
-const CERTIFICATE_FLAGS: &[&str] = &["no-alpn", "no-ca-names"];
+const CERTIFICATE_FLAGS: &[&str] = &["allow-0rtt", "no-alpn", "no-ca-names"];
 const CERTIFICATE_WORDS: &[&str] = &[
     "alpn",
     "ca-file",
@@ -399,7 +400,7 @@ fn frontend_certificate(d: &mut ProxyDraft<'_>, a: &mut Args<'_>, mut file: Opti
     let mut words = Vec::new();
     while let Some(word) = a.next() {
         let keyword = word.as_str();
-        if matches!(&*keyword, "allow-0rtt" | "ktls" | "sctl") {
+        if matches!(&*keyword, "ktls" | "sctl") {
             return Err(keywords::not_yet(word, &format!("ssl-f-use {keyword}")));
         }
         if CERTIFICATE_FLAGS.contains(&&*keyword) {

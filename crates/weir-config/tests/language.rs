@@ -60,6 +60,57 @@ fn a_frontend_and_its_backend() {
 }
 
 #[test]
+fn bandwidth_is_limited_by_filters_that_rules_turn_on() {
+    const STREAM: &str = "default-limit 1m default-period 1s";
+    let check = |lines: &str, expected: &str| {
+        let text = format!(
+            "defaults\n mode http\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n\
+             listen l\n bind 127.0.0.1:1\n server s 127.0.0.1:2\n{lines}\n\
+             backend t\n stick-table type ip size 10 store bytes_out_rate(1s)\n"
+        );
+        let said = said(&text);
+        match expected {
+            "" => assert_eq!(said, "", "{lines}"),
+            _ => assert!(said.contains(expected), "{lines}\n{said}"),
+        }
+    };
+    let with = |rest: &str| format!(" filter bwlim-out f {STREAM}\n {rest}");
+    check(&with("http-request set-bandwidth-limit f"), "");
+    check(&with("http-request set-bandwidth-limit f limit 10k period 100ms if TRUE"), "");
+    check(&with("http-response set-bandwidth-limit f period int(5) limit var(txn.l)"), "");
+    check(&with("tcp-request content set-bandwidth-limit f"), "");
+    check(&with("tcp-response content set-bandwidth-limit f"), "");
+    check(&with("tcp-request connection set-bandwidth-limit f"), "it can stand in tcp-request content");
+    check(&with("http-request set-bandwidth-limit g"), "unable to find the bandwidth limitation filter 'g'");
+    check(&with("http-request set-bandwidth-limit"), "needs a bandwidth limitation filter");
+    check(&with("http-request set-bandwidth-limit f limit 0"), "'0' is no limit");
+    check(&with("http-request set-bandwidth-limit f limit 1x"), "'1x' is no limit");
+    check(&with("http-request set-bandwidth-limit f twice"), "unexpected 'twice'");
+    check(
+        &with("filter bwlim-in f default-limit 1 default-period 1"),
+        "two bandwidth limitation filters 'f'",
+    );
+    check(" filter bwlim-in f default-limit 1 default-period 1 min-size 2896", "");
+    check(" filter bwlim-in f default-limit 1", "neither a stream's nor shared");
+    check(" filter bwlim-in f", "neither a stream's nor shared");
+    check(" filter bwlim-in", "the filter's name");
+    check(" filter bwlim-in f default-limit 0 default-period 1s", "above zero");
+    check(
+        " filter bwlim-in f default-limit 1 default-period 1 key src limit 1",
+        "neither a stream's nor shared",
+    );
+    let shared = " filter bwlim-out f limit 10m key src table t\n http-request set-bandwidth-limit f";
+    check(shared, "");
+    check(&format!("{shared} limit 1"), "its limit and period cannot be changed");
+    check(" filter bwlim-in f limit 10m key src table t", "does not store 'bytes_in_rate'");
+    check(" filter bwlim-out f limit 10m key src table u", "unable to find stick-table 'u'");
+    check(" filter bwlim-out f limit 10m key src", "unable to find stick-table 'l'");
+    check(" filter bwlim-out f limit 10m key", "'key' expects an expression");
+    let defaults = "defaults d\n mode http\n http-request set-bandwidth-limit f\n";
+    assert!(said(defaults).contains("cannot stand in a defaults section"));
+}
+
+#[test]
 fn filters_stand_in_their_order() {
     let listen = |lines: &str| {
         format!(
@@ -105,7 +156,6 @@ fn filters_stand_in_their_order() {
     check(" filter trace max-fwd x\n", "is not a number");
     check(" filter compression x\n", "takes no more arguments");
     check(" filter cache none\n", "none");
-    check(" filter bwlim-in x\n", "not implemented yet");
     check(" filter trace\n filter compression\n filter-sequence response compression,trace\n", "");
     check(" filter-sequence request compression\n", "of which there is no filter line");
     check(" filter-sequence upwards trace\n", "direction");
@@ -198,6 +248,31 @@ fn tls_defaults_reach_binds_and_servers() {
     let server = l.servers[0].ssl.as_ref().unwrap();
     assert_eq!((server.verify, server.words.ciphersuites.as_deref()), (Some(Verify::None), Some("X")));
     assert_eq!(server.words.ca_file.as_deref(), Some(std::path::Path::new("@system-ca")));
+}
+
+#[test]
+fn what_is_kept_of_tls_handshakes() {
+    let check = |global: &str, rule: &str, wanted: (bool, bool), tune: (usize, bool)| {
+        let text = format!("global\n {global}\nlisten l\n mode http\n http-request {rule}\n");
+        let config = config(&text);
+        assert_eq!((config.tls_wanted.hello, config.tls_wanted.secrets), wanted, "{rule}");
+        let found = &config.global.tune;
+        assert_eq!((found.ssl_capture_buffer_size, found.ssl_keylog), tune, "{global}");
+    };
+    check("tune.ssl.keylog on", "allow", (false, false), (0, true));
+    check("tune.ssl.capture-buffer-size 96", "allow", (false, false), (96, false));
+    check("nbthread 1", "set-header X %[ssl_fc_session_id,hex]", (true, false), (0, false));
+    check("nbthread 1", "set-header X %[ssl_fc_client_random,hex]", (true, false), (0, false));
+    check("nbthread 1", "set-var(txn.a) ssl_fc_session_key", (false, true), (0, false));
+}
+
+#[test]
+fn passphrases_of_keys() {
+    let config = config(
+        "global\n ssl-passphrase-cmd /bin/p a 'b c'\nfrontend f\n bind :1 ssl crt a ca-sign-file c ca-sign-pass x\n",
+    );
+    assert_eq!(config.global.ssl_passphrase_cmd, ["/bin/p", "a", "b c"]);
+    assert_eq!(config.proxies[0].binds[0].ssl.as_ref().unwrap().ca_sign_pass.as_deref(), Some("x"));
 }
 
 #[test]
@@ -421,7 +496,8 @@ fn what_is_wrong_is_said() {
     check("backend b\n option spop-check", "'option spop-check' is not implemented yet");
     check("frontend f\n ssl-f-use alpn h2", "the line names no certificate");
     check("frontend f\n ssl-f-use crt a.pem weight 3", "unknown word 'weight'");
-    check("frontend f\n crt a.pem allow-0rtt", "'ssl-f-use allow-0rtt' is not implemented yet");
+    check("frontend f\n crt a.pem sctl a", "'ssl-f-use sctl' is not implemented yet");
+    check("backend b\n server s :1 allow-0rtt", "'allow-0rtt' is not implemented yet");
     check("global\n ocsp-update.httpproxy unix@/x", "the address or name of an HTTP proxy is expected");
     check("global\n ocsp-update.mindelay 0", "not a number from 1");
     check("frontend f\n bind :1 ssl crt a ocsp-update maybe", "'maybe'");

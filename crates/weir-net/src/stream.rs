@@ -128,6 +128,11 @@ impl Stream {
     ///
     /// The last message may stay here to travel with the first data: `poll_flush` sends it now.
     pub fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_handshake_until(cx, false)
+    }
+
+    /// The same, but the first early data is enough, if the bind line takes any.
+    fn poll_handshake_until(&mut self, cx: &mut Context<'_>, early_data: bool) -> Poll<io::Result<()>> {
         let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(())) };
         if tls.is_established() {
             return Poll::Ready(Ok(()));
@@ -140,7 +145,12 @@ impl Stream {
                     }
                     return Poll::Ready(Ok(()));
                 }
-                Ok(Handshake::NeedsInput) => ready!(self.socket.poll_send(cx, tls))?,
+                Ok(Handshake::NeedsInput) => {
+                    ready!(self.socket.poll_send(cx, tls))?;
+                    if early_data && tls.has_early_data() {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
                 Err(error) => {
                     // The alert is sent as far as the socket takes it: the connection is over anyway.
                     let _sent = self.socket.poll_send(cx, tls)?;
@@ -156,9 +166,12 @@ impl Stream {
         }
     }
 
-    /// What is known about the TLS connection; none in clear and before the handshake is complete.
+    /// What is known about the TLS connection; none in clear, and none before the handshake is complete or there is
+    /// early data.
     pub fn tls(&self) -> Option<&TlsInfo> {
-        self.tls.as_ref().filter(|tls| tls.is_established()).map(|tls| &tls.info)
+        let known =
+            |tls: &&Box<Session>| tls.is_established() || (tls.info.early().is_some() && !tls.has_failed());
+        self.tls.as_ref().filter(known).map(|tls| &tls.info)
     }
 
     /// What is known about a TLS handshake that may have failed.
@@ -183,7 +196,7 @@ impl Stream {
         if self.tls.is_none() {
             return self.socket.poll_read(cx, buf, max);
         }
-        ready!(self.poll_handshake(cx))?;
+        ready!(self.poll_handshake_until(cx, true))?;
         let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(0)) };
         loop {
             let count = tls.decrypt(buf, max);
@@ -248,7 +261,13 @@ impl Stream {
     }
 
     fn poll_write_tls(&mut self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        ready!(self.poll_handshake(cx))?;
+        let had_input = self.has_tls_input();
+        let complete = self.poll_handshake(cx);
+        if !had_input && self.has_tls_input() {
+            // Who waits for the socket to read from would wait for what was read here.
+            cx.waker().wake_by_ref();
+        }
+        ready!(complete)?;
         let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(0)) };
         if tls.output_is_pending() {
             ready!(self.socket.poll_send(cx, tls))?;
@@ -258,6 +277,10 @@ impl Stream {
         // What the socket does not take now goes with the next write or flush.
         let _sent = self.socket.poll_send(cx, tls)?;
         Poll::Ready(Ok(count))
+    }
+
+    fn has_tls_input(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.has_input())
     }
 
     /// Finishes sending what earlier writes accepted.
@@ -324,6 +347,12 @@ impl Stream {
     /// Goes through the TLS handshake as `poll_handshake` does.
     pub async fn handshake(&mut self) -> io::Result<()> {
         std::future::poll_fn(|cx| self.poll_handshake(cx)).await
+    }
+
+    /// Goes through the TLS handshake, or to the client's first early data: what is read then, and all that follows
+    /// from it, may be a copy that somebody sends again, until the handshake is complete.
+    pub async fn handshake_or_early(&mut self) -> io::Result<()> {
+        std::future::poll_fn(|cx| self.poll_handshake_until(cx, true)).await
     }
 
     /// Flushes as `poll_flush` does.

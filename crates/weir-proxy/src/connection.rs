@@ -253,7 +253,9 @@ async fn prepare(
         worker.shared.tls_rate.hit(now_ms());
         worker.shared.total_tls.fetch_add(1, Relaxed);
         let received = edge.take_input();
-        let handshake = acceptor.accept(&mut edge.stream, &received);
+        // RFC 8446 appendix E.5: only with a protocol that says what early data means, as RFC 8470 does for HTTP.
+        let takes_early = front.mode == Mode::Http;
+        let handshake = acceptor.accept(&mut edge.stream, &received, takes_early);
         let facts = match with_deadline(&mut deadline, handshake).await {
             Some(Ok(facts)) => facts,
             failed => {

@@ -1,11 +1,13 @@
 //! TLS on both sides: settings from the configuration, handshakes, what rules may know of them.
 
 use std::borrow::Cow;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
 
 use weir_config::model::{self, Config, Global, SslBind, SslServer, TlsWords, Tune};
 use weir_net::Stream;
@@ -13,6 +15,8 @@ use weir_net::tls::algorithms::{Algorithms, Version};
 use weir_net::tls::certificate::{Certificate, CertificateStore, ExtraFiles, NamedFiles, load_files};
 use weir_net::tls::client::{ClientOptions, TlsClient};
 use weir_net::tls::crt_list::CrtListLine;
+use weir_net::tls::early::EarlyHandshake;
+use weir_net::tls::encrypted_key::AskPassphrase;
 use weir_net::tls::info::{Details, Objections, TlsInfo};
 use weir_net::tls::server::{CertificateSource, LineOptions, ServerOptions, Tickets, TlsServer};
 use weir_net::tls::tickets::TicketKeys;
@@ -21,6 +25,9 @@ use weir_rules::txn::{HelloPart, TlsFacts, TlsFailure, TlsObjections};
 
 use crate::log::early::EarlyError;
 use crate::state::{ServerState, Shared};
+
+/// The longest passphrase, as in OpenSSL (PEM_BUFSIZE).
+const LONGEST_PASSPHRASE_BYTES: usize = 1024;
 
 /// TLS of a bind line.
 pub(crate) struct Acceptor {
@@ -43,9 +50,19 @@ impl Acceptor {
     }
 
     /// Shakes hands with a client of which `received` was read already.
-    pub(crate) async fn accept(&self, stream: &mut Stream, received: &[u8]) -> io::Result<Rc<dyn TlsFacts>> {
+    ///
+    /// With `early` the first early data is enough: the handshake goes on while the connection is used.
+    pub(crate) async fn accept(
+        &self,
+        stream: &mut Stream,
+        received: &[u8],
+        early: bool,
+    ) -> io::Result<Rc<dyn TlsFacts>> {
         stream.start_server_tls(&self.server, received);
-        stream.handshake().await?;
+        match early {
+            true => stream.handshake_or_early().await?,
+            false => stream.handshake().await?,
+        }
         let info = stream.tls().ok_or(io::ErrorKind::NotConnected)?;
         Ok(Rc::new(Facts::new(info, self.capture)))
     }
@@ -95,6 +112,7 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
                 authorities: ignored("ca-ignore-err", ssl.ca_ignore_err.as_deref())?,
             },
             no_ca_names: ssl.no_ca_names,
+            allow_early_data: ssl.allow_0rtt,
         },
         strict_sni: ssl.strict_sni,
         prefer_client_ciphers: ssl.prefer_client_ciphers,
@@ -105,6 +123,9 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
         early_record: Some((tune.ssl_maxrecord, tune.idletimer.as_millis() as u64))
             .filter(|(bytes, _)| *bytes > 0),
         generate_with: signing_authority(ssl)?,
+        // As much as a request's head may have.
+        max_early_data_bytes: u32::try_from(tune.bufsize.saturating_sub(tune.maxrewrite)).unwrap_or(u32::MAX),
+        generate_pass: ssl.ca_sign_pass.clone(),
         generated_kept: Some(tune.ssl_ctx_cache_size),
         ocsp_update: ssl.ocsp_update.unwrap_or(config.global.ocsp_update.mode),
         keep_hello: config.tls_wanted.hello || tune.ssl_capture_buffer_size > 0,
@@ -163,6 +184,9 @@ fn ignored(keyword: &str, list: Option<&str>) -> Result<IgnoreErrors, String> {
 /// # Errors
 /// The first file that cannot be used.
 pub(crate) fn describe(config: &Config, store: &CertificateStore) -> Result<(), String> {
+    if let [program, arguments @ ..] = config.global.ssl_passphrase_cmd.as_slice() {
+        store.passphrases.ask_with(passphrase_by(program.clone(), arguments.to_vec()));
+    }
     if let Some(folder) = &config.global.issuers_chain_path {
         store.load_chains(folder).map_err(|error| error.to_string())?;
     }
@@ -170,7 +194,7 @@ pub(crate) fn describe(config: &Config, store: &CertificateStore) -> Result<(), 
         for load in &section.loads {
             let named =
                 NamedFiles { key: load.key.clone(), ocsp: load.ocsp.clone(), issuer: load.issuer.clone() };
-            let loaded = load_files(&load.crt, extra_files(&config.global), &named, store.chains())
+            let loaded = load_files(&load.crt, extra_files(&config.global), &named, store)
                 .map_err(|error| error.to_string())?;
             let name = if section.name.is_empty() && load.alias.is_none() {
                 load.crt.to_string_lossy().into_owned()
@@ -182,6 +206,36 @@ pub(crate) fn describe(config: &Config, store: &CertificateStore) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// `ssl-passphrase-cmd`: the program is told the file and says the passphrase on its standard output.
+fn passphrase_by(program: String, arguments: Vec<String>) -> AskPassphrase {
+    Box::new(move |file| {
+        let at = |reason: String| format!("ssl-passphrase-cmd '{program}': {reason}");
+        let mut child = Command::new(&program)
+            .arg(file)
+            .args(&arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| at(error.to_string()))?;
+        let mut output = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            let longest = LONGEST_PASSPHRASE_BYTES as u64 + 3;
+            stdout.take(longest).read_to_end(&mut output).map_err(|error| at(error.to_string()))?;
+        }
+        let status = child.wait().map_err(|error| at(error.to_string()))?;
+        if !status.success() {
+            return Err(at(format!("it failed ({status})")));
+        }
+        let passphrase = output.strip_suffix(b"\n").unwrap_or(&output);
+        let passphrase = passphrase.strip_suffix(b"\r").unwrap_or(passphrase);
+        match passphrase.len() {
+            0 => Err(at("it said nothing".to_owned())),
+            1..=LONGEST_PASSPHRASE_BYTES => Ok(passphrase.to_vec()),
+            _ => Err(at(format!("the passphrase is longer than {LONGEST_PASSPHRASE_BYTES} bytes"))),
+        }
+    })
 }
 
 fn ticket_keys(path: &Path) -> Result<TicketKeys, String> {
@@ -437,6 +491,7 @@ struct Facts {
     failure: Option<TlsFailure>,
     own_name: Option<Arc<Certificate>>,
     details: Option<Box<Details>>,
+    early: Option<Arc<EarlyHandshake>>,
     /// Bytes of the lists in the client's hello that may be seen (`tune.ssl.capture-buffer-size`).
     capture: usize,
 }
@@ -469,6 +524,7 @@ impl Facts {
                 .map(|failure| TlsFailure { number: failure.number(), reason: failure.reason() }),
             own_name: info.local_certificate().cloned(),
             details: info.details().cloned().map(Box::new),
+            early: info.early().cloned(),
             capture,
         }
     }
@@ -543,6 +599,18 @@ impl TlsFacts for Facts {
         self.failure
     }
 
+    fn has_early(&self) -> bool {
+        self.early.as_ref().is_some_and(|early| early.is_pending())
+    }
+
+    fn received_early(&self) -> bool {
+        self.early.is_some()
+    }
+
+    fn poll_complete(&self, cx: &mut Context<'_>) -> Poll<bool> {
+        self.early.as_ref().map_or(Poll::Ready(true), |early| early.poll_complete(cx))
+    }
+
     fn own_certificate_name(&self) -> Option<&str> {
         self.own_name.as_ref().map(|certificate| certificate.name())
     }
@@ -569,5 +637,34 @@ impl TlsFacts for Facts {
 
     fn secret(&self, label: &str) -> Option<&[u8]> {
         self.details.as_deref()?.secret(label)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_tell_passphrases() {
+        let check = |script: &str, expected: Result<&str, &str>| {
+            let ask = passphrase_by("/bin/sh".to_owned(), vec!["key.pem".to_owned()]);
+            // The file is the first argument, so that here it is the script.
+            let file = std::env::temp_dir().join(format!("weir-passphrase-{}", std::process::id()));
+            std::fs::write(&file, script).unwrap();
+            let told = ask(&file).map(|passphrase| String::from_utf8(passphrase).unwrap());
+            std::fs::remove_file(&file).unwrap();
+            match expected {
+                Ok(passphrase) => assert_eq!(told.as_deref(), Ok(passphrase), "{script}"),
+                Err(reason) => assert!(told.unwrap_err().contains(reason), "{script}"),
+            }
+        };
+        check("echo \"for $1\"", Ok("for key.pem"));
+        check("printf 'a\\n\\n'", Ok("a\n"));
+        check("printf 'a\\r\\n'", Ok("a"));
+        check("echo", Err("it said nothing"));
+        check("echo x; exit 3", Err("it failed"));
+        check("head -c 1025 /dev/zero", Err("longer than 1024 bytes"));
+        let missing = passphrase_by("/nonexistent".to_owned(), Vec::new());
+        assert!(missing(Path::new("x")).unwrap_err().contains("/nonexistent"));
     }
 }

@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use weir_http::{Request, Response};
 
@@ -40,6 +41,12 @@ pub trait TlsFacts {
     fn objections(&self) -> TlsObjections;
     /// What the TLS layer found wrong, if anything: the handshake failed then.
     fn failure(&self) -> Option<TlsFailure>;
+    /// Early data came, and the client has not completed the handshake yet (`ssl_fc_has_early`).
+    fn has_early(&self) -> bool;
+    /// Early data came, however long ago (`ssl_fc_early_rcvd`).
+    fn received_early(&self) -> bool;
+    /// Ready at the end of a handshake that early data came with: false when it failed.
+    fn poll_complete(&self, cx: &mut Context<'_>) -> Poll<bool>;
     /// Name of the certificate we presented, as `show ssl cert` has it.
     fn own_certificate_name(&self) -> Option<&str>;
     /// A part of the hello messages, where it was kept.
@@ -215,6 +222,19 @@ pub struct Tracked {
     pub key: Box<[u8]>,
 }
 
+/// What `set-bandwidth-limit` says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BandwidthLimit {
+    /// The proxy whose filter it is.
+    pub proxy: Arc<str>,
+    /// The filter's name.
+    pub filter: Arc<str>,
+    /// Bytes in a period, where it is not the filter's own limit.
+    pub limit_bytes: Option<u64>,
+    /// The period, where it is not the filter's own.
+    pub period_ms: Option<u64>,
+}
+
 /// Times of a transaction in milliseconds; `None` where the stage was not reached (logged as -1).
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Timers {
@@ -358,6 +378,8 @@ pub struct Txn {
     pub server_tos: Option<u8>,
     /// Fields of 103 responses to send before going on (`early-hint`), in order.
     pub early_hints: Vec<NameValue>,
+    /// Filters that limit this stream's bandwidth (`set-bandwidth-limit`), each once.
+    pub bandwidth_limits: Vec<BandwidthLimit>,
     /// Cache to look in (`cache-use`).
     pub cache_use: Option<Box<CacheUse>>,
     /// Cache to store in (`cache-store`).
@@ -439,6 +461,7 @@ impl Txn {
             server_mark: None,
             server_tos: None,
             early_hints: Vec::new(),
+            bandwidth_limits: Vec::new(),
             cache_use: None,
             cache_store: None,
             cache_hit: None,

@@ -14,6 +14,7 @@ use rustls::{
 
 use super::algorithms;
 use super::certificate::Certificate;
+use super::early::EarlyHandshake;
 use super::failure::Failure;
 use super::hello;
 use super::path::Objection;
@@ -39,6 +40,7 @@ pub struct TlsInfo {
     peer_certificates: Box<[CertificateDer<'static>]>,
     local_certificate: Option<Arc<Certificate>>,
     details: Option<Box<Details>>,
+    early: Option<Arc<EarlyHandshake>>,
 }
 
 /// What was objected to in the peer's certificates, by OpenSSL's numbers: let pass, or the end of the handshake.
@@ -193,6 +195,15 @@ impl TlsInfo {
     /// Why the handshake failed, unless it only ended.
     pub fn failure(&self) -> Option<Failure> {
         self.failure
+    }
+
+    /// The handshake, when data came before its end.
+    pub fn early(&self) -> Option<&Arc<EarlyHandshake>> {
+        self.early.as_ref()
+    }
+
+    pub(crate) fn set_early(&mut self, handshake: &Arc<EarlyHandshake>) {
+        self.early = Some(Arc::clone(handshake));
     }
 
     /// Whether the handshake failed because the server's certificate is for another host.

@@ -1,7 +1,7 @@
 //! TLS for clients and to servers.
 //!
 //! Configuration: `server` and `client` with `algorithms`, `certificate`, `crt_list`, `sni`, `verify`, `ocsp`,
-//! `generate`, `p521`, `trust_files` and `tickets`. Connections: `hello`, `session` and `record`. What is known afterwards:
+//! `encrypted_key`, `generate`, `p521`, `trust_files` and `tickets`. Connections: `hello`, `session`, `early` and `record`. What is known afterwards:
 //! `info`, `facts` and `failure`.
 
 pub mod server;
@@ -15,6 +15,8 @@ pub mod certificate;
 pub mod crt_list;
 
 pub mod ocsp;
+
+pub mod encrypted_key;
 
 mod generate;
 
@@ -33,6 +35,8 @@ pub mod tickets;
 mod hello;
 
 pub(crate) mod session;
+
+pub mod early;
 
 mod record;
 

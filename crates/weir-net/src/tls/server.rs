@@ -92,10 +92,14 @@ pub struct ServerOptions {
     pub early_record: Option<(usize, u64)>,
     /// The authority that signs certificates for names that there is none for (`generate-certificates`).
     pub generate_with: Option<PathBuf>,
+    /// What opens that one's key, when it is encrypted (`ca-sign-pass`).
+    pub generate_pass: Option<String>,
     /// How many of those are kept; the default when none.
     pub generated_kept: Option<usize>,
     /// Fetch OCSP responses of certificates whose line does not say it (`ocsp-update.mode`).
     pub ocsp_update: bool,
+    /// Most early data of a connection, where a line allows any.
+    pub max_early_data_bytes: u32,
     /// Keep the hello messages with the connection's facts (`tune.ssl.capture-buffer-size`, randoms, session id).
     pub keep_hello: bool,
     /// Keep the secrets with the connection's facts (`tune.ssl.keylog`).
@@ -121,6 +125,8 @@ pub struct LineOptions {
     pub leniency: Leniency,
     /// Send no names of authorities (`no-ca-names`).
     pub no_ca_names: bool,
+    /// Take data before the end of the handshake (`allow-0rtt`).
+    pub allow_early_data: bool,
 }
 
 impl LineOptions {
@@ -223,7 +229,8 @@ impl TlsServer {
         }
         let table = Arc::new(ArcSwap::from_pointee(SniTable::new(entries, options.strict_sni)));
         let kept = options.generated_kept.unwrap_or(DEFAULT_GENERATED_KEPT);
-        let generate = |file: &PathBuf| Generator::load(file, kept).map(Arc::new);
+        let generate =
+            |file: &PathBuf| Generator::load(file, options.generate_pass.as_deref(), kept).map(Arc::new);
         let generator = options.generate_with.as_ref().map(generate).transpose()?;
         let configurations = lines
             .iter()
@@ -566,7 +573,7 @@ fn line_options(line: &CrtListLine, bind: &ServerOptions) -> Result<LineWords, S
                 "off" => found.ocsp_update = Some(false),
                 other => return Err(format!("'ocsp-update {other}': expected on or off")),
             },
-            "allow-0rtt" => return Err("'allow-0rtt' is not implemented yet".to_owned()),
+            "allow-0rtt" => own.allow_early_data = true,
             other => return Err(format!("'{other}' is not an option of a crt-list line")),
         }
     }
@@ -664,6 +671,12 @@ impl Configuration {
             config.session_storage = sessions(options);
             config.ticketer = ticketer(options, context.finish().as_ref())?;
             config.send_tls13_tickets = TICKETS_A_HANDSHAKE;
+            if line.allow_early_data {
+                // RFC 8446 section 8.1: a session that is kept here is used once, so that early data cannot come
+                // again. A ticket that holds the session itself could.
+                config.ticketer = Arc::new(NoTickets);
+                config.max_early_data_size = options.max_early_data_bytes;
+            }
         }
         // The record layer of this crate takes the keys over after the handshake.
         config.enable_secret_extraction = true;

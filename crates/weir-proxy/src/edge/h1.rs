@@ -289,6 +289,16 @@ impl H1Edge {
         }
     }
 
+    /// Drops what has come of a body that nobody reads; its bytes.
+    pub(crate) fn discard_body(&mut self) -> u64 {
+        let mut discarded = 0;
+        // What is wrong with it does not matter any more: the connection ends then.
+        while self.data > 0 || (!self.received_end && self.decode().unwrap_or(false)) {
+            discarded += self.with_data(|data| (data.len(), data.len() as u64));
+        }
+        discarded
+    }
+
     /// All of the received body was taken.
     pub(crate) fn is_body_received(&self) -> bool {
         self.received_end && self.data == 0

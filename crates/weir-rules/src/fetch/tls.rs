@@ -263,6 +263,14 @@ pub(crate) static FETCHES: &[Fetch] = &[
         curve,
     ),
     fetch(
+        "ssl_fc_early_rcvd",
+        NONE,
+        Type::Bool,
+        N::Client,
+        "Whether early data came over this connection.",
+        received_early,
+    ),
+    fetch(
         "ssl_fc_err",
         NONE,
         Type::Int,
@@ -291,7 +299,7 @@ pub(crate) static FETCHES: &[Fetch] = &[
         NONE,
         Type::Bool,
         N::Client,
-        "Whether early data was used: it is not accepted, so never.",
+        "Whether the request came in early data and the handshake is not complete yet.",
         has_early,
     ),
     fetch("ssl_fc_has_sni", NONE, Type::Bool, N::Client, "Whether the client sent a server name.", has_sni),
@@ -439,8 +447,12 @@ fn has_sni<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>
     Some(Value::Bool(facts(txn, args.variant).is_some_and(|f| f.sni().is_some())))
 }
 
-fn has_early<'a>(_: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
-    Some(Value::Bool(false))
+fn has_early<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
+    Some(Value::Bool(facts(txn, args.variant).is_some_and(|f| f.has_early())))
+}
+
+fn received_early<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
+    Some(Value::Bool(facts(txn, args.variant).is_some_and(|f| f.received_early())))
 }
 
 fn failure<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
