@@ -3,6 +3,7 @@
 //! No clocks, threads or sockets: the time and the servers' current loads are arguments.  What
 //! threads share (counters, connections in flight, snapshots) is the caller's.
 
+mod bandwidth;
 mod hash;
 mod health;
 mod pick;
@@ -12,6 +13,7 @@ mod schedule;
 mod server;
 mod table;
 
+pub use bandwidth::{Bandwidth, Passage};
 pub use hash::{HashFunction, HashMethod, HashType, UriKey, domain_only, source_key, url_param};
 pub use health::{CheckResult, CheckSettings, Health, InitState, Observer, OnError};
 pub use pick::{Affinity, Algorithm, Choice, Load, Pick, Picker, ServerView, Settings, WEIGHT_SCALE};

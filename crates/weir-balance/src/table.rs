@@ -207,6 +207,12 @@ impl TableSettings {
         self.find(kind, 0).is_some()
     }
 
+    /// The period of a rate that is stored, milliseconds.
+    #[must_use]
+    pub fn period_ms(&self, kind: DataType) -> Option<u64> {
+        self.find(kind, 0).map(|(_, period_ms)| period_ms)
+    }
+
     /// Stored types with their elements and periods, in order.
     pub fn stored(&self) -> impl Iterator<Item = (DataType, usize, u64)> + '_ {
         self.stored.iter().map(|stored| (stored.kind, stored.count, stored.period_ms))

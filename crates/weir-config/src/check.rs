@@ -7,8 +7,8 @@ use weir_rules::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Pos};
 
 use crate::model::{
-    BackendTarget, Balance, BindAddr, Config, EmailAlert, LogAddress, LogTarget, Mode, Proto, Proxy, Server,
-    ServerAddr, Verify,
+    BackendTarget, Balance, BandwidthScope, BindAddr, Config, EmailAlert, Filter, LogAddress, LogTarget,
+    Mode, Proto, Proxy, Server, ServerAddr, Verify,
 };
 use crate::proxy::NO_PROXY;
 
@@ -297,6 +297,9 @@ impl Checker<'_> {
                     .then(|| format!("unable to find the cache '{name}'")),
                 Target::Resolvers(name) => (name != "default" && !self.config.resolvers.contains_key(name))
                     .then(|| format!("unable to find resolvers '{name}'")),
+                Target::BandwidthFilter { proxy, name, changed } => {
+                    unfit_bandwidth_filter(&by_name, proxy, name, *changed)
+                }
             };
             problems.extend(missing.map(|message| Diagnostic::error(reference.pos, message)));
         }
@@ -712,6 +715,29 @@ fn missing_server(by_name: &HashMap<&str, Vec<&Proxy>>, backend: &str, server: &
     let Some(list) = by_name.get(backend) else { return Some(format!("unable to find proxy '{backend}'")) };
     let found = list.iter().any(|proxy| proxy.servers.iter().any(|s| *s.name == *server));
     (!found).then(|| format!("unable to find server '{server}' in proxy '{backend}'"))
+}
+
+/// What keeps a `set-bandwidth-limit` rule from its filter.
+fn unfit_bandwidth_filter(
+    by_name: &HashMap<&str, Vec<&Proxy>>,
+    proxy: &str,
+    name: &str,
+    changed: bool,
+) -> Option<String> {
+    if proxy == NO_PROXY {
+        return Some(
+            "'set-bandwidth-limit' cannot stand in a defaults section, which has no filters".to_owned(),
+        );
+    }
+    let mut filters =
+        by_name.get(proxy)?.iter().flat_map(|proxy| &proxy.filters).filter_map(Filter::bandwidth);
+    match filters.find(|filter| &*filter.name == name) {
+        None => Some(format!("unable to find the bandwidth limitation filter '{name}' in proxy '{proxy}'")),
+        Some(filter) if changed && matches!(filter.scope, BandwidthScope::Shared { .. }) => {
+            Some(format!("filter '{name}' is shared: its limit and period cannot be changed by a rule"))
+        }
+        Some(_) => None,
+    }
 }
 
 /// Word for a proxy's kind.

@@ -1079,6 +1079,8 @@ pub struct Server {
     pub maxconn: usize,
     pub minconn: usize,
     pub maxqueue: usize,
+    /// `maxconn` is of connections, the idle ones too, and not only of requests.
+    pub strict_maxconn: bool,
     pub backup: bool,
     pub disabled: bool,
     pub cookie: Option<Vec<u8>>,
@@ -1517,18 +1519,33 @@ pub enum Filter {
     Trace(TraceFilter),
     /// `filter cache NAME`
     Cache(String),
+    /// `filter bwlim-in NAME` and `filter bwlim-out NAME`
+    Bandwidth(Arc<BandwidthFilter>),
 }
 
 impl Filter {
     /// The word after `filter`, as `filter-sequence` says it.
     #[must_use]
-    pub const fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
             Self::Compression => "compression",
             Self::CompressRequests => "comp-req",
             Self::CompressResponses => "comp-res",
             Self::Trace(_) => "trace",
             Self::Cache(_) => "cache",
+            Self::Bandwidth(filter) => match filter.upload {
+                true => "bwlim-in",
+                false => "bwlim-out",
+            },
+        }
+    }
+
+    /// The filter, when it limits bandwidth.
+    #[must_use]
+    pub fn bandwidth(&self) -> Option<&BandwidthFilter> {
+        match self {
+            Self::Bandwidth(filter) => Some(filter),
+            _ => None,
         }
     }
 
@@ -1537,6 +1554,48 @@ impl Filter {
     pub const fn compresses(&self) -> bool {
         matches!(self, Self::Compression | Self::CompressRequests | Self::CompressResponses)
     }
+}
+
+/// A filter that limits bandwidth, for the streams whose rules turn it on.
+#[derive(Debug)]
+pub struct BandwidthFilter {
+    /// Its name, for `set-bandwidth-limit`; no other one of its proxy has it.
+    pub name: Box<str>,
+    /// `bwlim-in`: what the client sends.
+    pub upload: bool,
+    /// Whose limit it is.
+    pub scope: BandwidthScope,
+    /// `min-size`: 0 for none.
+    pub min_bytes: u64,
+}
+
+impl PartialEq for BandwidthFilter {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for BandwidthFilter {}
+
+/// Who has a limit, and what it is where the rule does not say another.
+#[derive(Debug)]
+pub enum BandwidthScope {
+    /// Each stream has its own.
+    Stream {
+        /// `default-limit`
+        bytes: u64,
+        /// `default-period`
+        period: Duration,
+    },
+    /// All streams that have the same entry of a stick table; its byte rate has the period.
+    Shared {
+        /// `limit`
+        bytes: u64,
+        /// `key`
+        key: Arc<Expr>,
+        /// Name of the table.
+        table: String,
+    },
 }
 
 /// `filter trace`

@@ -4,6 +4,7 @@
 //! inheritance needs no copying and every value has one place where it is read.
 
 pub(crate) mod balance;
+pub(crate) mod bandwidth;
 pub(crate) mod checks;
 pub(crate) mod content;
 pub(crate) mod errors;
@@ -25,7 +26,7 @@ use weir_rules::{Condition, Diagnostic, LogFormat, Place, Pos, Scope, Shared, Wo
 use crate::address;
 use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
-use crate::keywords::{self, Found, How, Keyword, Places, keyword};
+use crate::keywords::{self, Found, How, Keyword, Places, keyword as entry};
 use crate::model::{
     BackendTarget, BindAddr, FrontendList, Global, KeepAliveProbes, Mode, Proxy, RetryOn, Server, ServerAddr,
     StateOrigin, UseBackend, UseServer,
@@ -664,16 +665,6 @@ fn monitor_fail(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
         None => return fail(a.pos(), "'monitor fail' requires a condition: 'if' or 'unless'"),
     }
     Ok(())
-}
-
-const fn entry(
-    name: &'static str,
-    places: Places,
-    arguments: &'static str,
-    doc: &'static str,
-    how: How,
-) -> Keyword {
-    keyword(name, places, arguments, doc, how)
 }
 
 const LISTENING: Places = Places::FRONTEND.or(Places::LISTEN);

@@ -97,6 +97,7 @@ impl ServerDraft {
             maxconn: 0,
             minconn: 0,
             maxqueue: 0,
+            strict_maxconn: false,
             backup: false,
             disabled: false,
             cookie: None,
@@ -1205,7 +1206,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("strict-maxconn", "", "Idle connections count for maxconn", How::NotYet),
+    entry(
+        "strict-maxconn",
+        "",
+        "Idle connections count for maxconn",
+        How::Server(|d, _| {
+            d.server.strict_maxconn = true;
+            Ok(())
+        }),
+    ),
     entry(
         "socks4",
         "<addr>",

@@ -60,6 +60,57 @@ fn a_frontend_and_its_backend() {
 }
 
 #[test]
+fn bandwidth_is_limited_by_filters_that_rules_turn_on() {
+    const STREAM: &str = "default-limit 1m default-period 1s";
+    let check = |lines: &str, expected: &str| {
+        let text = format!(
+            "defaults\n mode http\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n\
+             listen l\n bind 127.0.0.1:1\n server s 127.0.0.1:2\n{lines}\n\
+             backend t\n stick-table type ip size 10 store bytes_out_rate(1s)\n"
+        );
+        let said = said(&text);
+        match expected {
+            "" => assert_eq!(said, "", "{lines}"),
+            _ => assert!(said.contains(expected), "{lines}\n{said}"),
+        }
+    };
+    let with = |rest: &str| format!(" filter bwlim-out f {STREAM}\n {rest}");
+    check(&with("http-request set-bandwidth-limit f"), "");
+    check(&with("http-request set-bandwidth-limit f limit 10k period 100ms if TRUE"), "");
+    check(&with("http-response set-bandwidth-limit f period int(5) limit var(txn.l)"), "");
+    check(&with("tcp-request content set-bandwidth-limit f"), "");
+    check(&with("tcp-response content set-bandwidth-limit f"), "");
+    check(&with("tcp-request connection set-bandwidth-limit f"), "it can stand in tcp-request content");
+    check(&with("http-request set-bandwidth-limit g"), "unable to find the bandwidth limitation filter 'g'");
+    check(&with("http-request set-bandwidth-limit"), "needs a bandwidth limitation filter");
+    check(&with("http-request set-bandwidth-limit f limit 0"), "'0' is no limit");
+    check(&with("http-request set-bandwidth-limit f limit 1x"), "'1x' is no limit");
+    check(&with("http-request set-bandwidth-limit f twice"), "unexpected 'twice'");
+    check(
+        &with("filter bwlim-in f default-limit 1 default-period 1"),
+        "two bandwidth limitation filters 'f'",
+    );
+    check(" filter bwlim-in f default-limit 1 default-period 1 min-size 2896", "");
+    check(" filter bwlim-in f default-limit 1", "neither a stream's nor shared");
+    check(" filter bwlim-in f", "neither a stream's nor shared");
+    check(" filter bwlim-in", "the filter's name");
+    check(" filter bwlim-in f default-limit 0 default-period 1s", "above zero");
+    check(
+        " filter bwlim-in f default-limit 1 default-period 1 key src limit 1",
+        "neither a stream's nor shared",
+    );
+    let shared = " filter bwlim-out f limit 10m key src table t\n http-request set-bandwidth-limit f";
+    check(shared, "");
+    check(&format!("{shared} limit 1"), "its limit and period cannot be changed");
+    check(" filter bwlim-in f limit 10m key src table t", "does not store 'bytes_in_rate'");
+    check(" filter bwlim-out f limit 10m key src table u", "unable to find stick-table 'u'");
+    check(" filter bwlim-out f limit 10m key src", "unable to find stick-table 'l'");
+    check(" filter bwlim-out f limit 10m key", "'key' expects an expression");
+    let defaults = "defaults d\n mode http\n http-request set-bandwidth-limit f\n";
+    assert!(said(defaults).contains("cannot stand in a defaults section"));
+}
+
+#[test]
 fn filters_stand_in_their_order() {
     let listen = |lines: &str| {
         format!(
@@ -105,7 +156,6 @@ fn filters_stand_in_their_order() {
     check(" filter trace max-fwd x\n", "is not a number");
     check(" filter compression x\n", "takes no more arguments");
     check(" filter cache none\n", "none");
-    check(" filter bwlim-in x\n", "not implemented yet");
     check(" filter trace\n filter compression\n filter-sequence response compression,trace\n", "");
     check(" filter-sequence request compression\n", "of which there is no filter line");
     check(" filter-sequence upwards trace\n", "direction");

@@ -153,6 +153,20 @@ macro_rules! field_names {
 
 impl FieldName {
     const LONGEST: usize = 27;
+
+    /// Whether the field concerns one connection and does not go on (RFC 9110 section 7.6.1, RFC 9113 section 8.2.2).
+    /// Fields that Connection merely names do: a client could strip others' fields with it.
+    pub(crate) const fn is_hop_by_hop(self) -> bool {
+        matches!(
+            self,
+            Self::Connection
+                | Self::KeepAlive
+                | Self::ProxyConnection
+                | Self::TransferEncoding
+                | Self::Upgrade
+                | Self::Http2Settings
+        )
+    }
 }
 
 field_names! {
@@ -249,12 +263,6 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// An empty section over an arena that already holds bytes (a received head).
-    #[must_use]
-    pub fn with_arena(arena: Vec<u8>) -> Self {
-        Self { arena, list: Vec::with_capacity(16), received: 0 }
-    }
-
     /// Empties the section and its arena; keeps both allocations.
     pub fn clear(&mut self) {
         self.arena.clear();
@@ -308,12 +316,6 @@ impl Fields {
         self.list.push(Field::new(name, value, id));
     }
 
-    /// Appends a field line whose bytes are in the arena already.
-    pub fn push_spans(&mut self, name: Span, value: Span) {
-        let id = FieldName::from_bytes(self.bytes(name));
-        self.list.push(Field::new(name, value, id));
-    }
-
     /// Appends a classified field line whose bytes are in the arena already.
     pub fn push_field(&mut self, field: Field) {
         self.list.push(field);
@@ -348,11 +350,6 @@ impl Fields {
     #[must_use]
     pub fn list(&self) -> &[Field] {
         &self.list
-    }
-
-    /// Makes the value of line `at` another span of the arena.
-    pub fn set_value_span(&mut self, at: usize, value: Span) {
-        self.list[at].value = value;
     }
 
     /// Name of line `at`.

@@ -122,6 +122,14 @@ impl Client {
         matches!(self, Self::Http2(_))
     }
 
+    /// HTTP/1, for what a script sends and sees.
+    pub(crate) fn http1(&mut self) -> Option<&mut Http1> {
+        match self {
+            Self::Http1(client) => Some(client),
+            Self::Http2(_) => None,
+        }
+    }
+
     /// What the last answer said in the field `server`.
     pub(crate) fn software(&self) -> String {
         match self {

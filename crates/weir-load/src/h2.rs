@@ -200,7 +200,7 @@ mod tests {
     fn prepared(body: &[u8]) -> Prepared {
         let url = Url::parse("http://h/x").unwrap();
         let method = if body.is_empty() { "GET" } else { "POST" }.into();
-        Prepared::new(&RequestText { method, url, headers: Vec::new(), body: body.into() }, false)
+        Prepared::new(&RequestText { method, url, headers: Vec::new(), body: body.into() }, false, false)
     }
 
     /// Moves bytes both ways until nothing moves any more; the server answers what is complete.

@@ -26,7 +26,7 @@ use crate::exchange::{Exchange, Stop};
 use crate::forward::{self, Fault};
 use crate::log::early::EarlyError;
 use crate::pick::{self, Held};
-use crate::pool::{Asker, ConnectionFacts, IdleH1, PoolKey, SharedH2, reopen};
+use crate::pool::{Asker, ConnectionFacts, IdleH1, OpenPlace, PoolKey, SharedH2, reopen};
 use crate::state::ServerState;
 use crate::takeover::{self, Found};
 use crate::worker::Worker;
@@ -61,6 +61,9 @@ pub(crate) struct FailedHandshake {
     facts: Option<Rc<dyn TlsFacts>>,
     error: EarlyError,
 }
+
+/// Most idle connections that one request closes for its own; others may take the place each time.
+const MAX_CLOSED_FOR_PLACE: usize = 4;
 
 /// Sends the request to a server and receives the response's head, trying again as the backend says.
 pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Response), Stop> {
@@ -395,6 +398,10 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
             return Ok(established(x, edge, facts, tls, held, true, started));
         }
     }
+    let open_place = match server.config.strict_maxconn {
+        true => Some(Box::pin(place(&x.worker, &server)).await.ok_or(ConnectError::Resources)?),
+        false => None,
+    };
     server.count(x.worker.thread, Counter::ConnectAttempts, 1);
     x.worker.make_room();
     let set = x.txn.set_other_timeouts[0].map(|ms| Duration::from_millis(u64::from(ms)));
@@ -434,6 +441,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         local: opened.local,
         remote: opened.remote,
         key,
+        place: open_place,
     });
     // In TCP mode whatever was negotiated is spoken by the ends.
     let edge = match opened.h2 && !x.tunnel {
@@ -446,6 +454,20 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         }
     };
     Ok(established(x, edge, facts, opened.tls, held, false, started))
+}
+
+/// Manual, server keyword `strict-maxconn`: the place of one more connection to the server, which an idle one that does
+/// not fit may have to make.
+async fn place(worker: &Worker, server: &Arc<ServerState>) -> Option<Arc<OpenPlace>> {
+    for _ in 0..MAX_CLOSED_FOR_PLACE {
+        if let Some(place) = OpenPlace::take(server) {
+            return Some(place);
+        }
+        if !worker.pool.close_idle_of(server, worker.thread) && !takeover::close_one(worker, server).await {
+            break;
+        }
+    }
+    OpenPlace::take(server)
 }
 
 /// Notes the connection in the transaction.
@@ -738,8 +760,20 @@ pub(crate) fn multiplex(
 
 /// After the exchange: keeps the connection for the next request, or closes it.
 pub(crate) fn done(x: &Exchange, connection: ServerConnection) {
-    let ServerConnection { edge, mut facts, tls, held, reused } = connection;
+    let ServerConnection { edge, facts, tls, held, reused } = connection;
+    keep(x, edge, facts, tls, reused);
+    // Now: who comes next finds the connection idle or closed.
     drop(held);
+}
+
+/// Keeps a connection for the next request, if it can have one.
+fn keep(
+    x: &Exchange,
+    edge: Edge,
+    mut facts: Box<ConnectionFacts>,
+    tls: Option<Rc<dyn TlsFacts>>,
+    reused: bool,
+) {
     facts.requests += 1;
     facts.proven |= reused;
     let config = &facts.server.config;

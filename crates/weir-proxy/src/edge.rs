@@ -5,6 +5,7 @@
 
 pub(crate) mod h1;
 pub(crate) mod h2;
+mod output_limit;
 
 use std::io;
 use std::task::{Context, Poll};

@@ -5,9 +5,11 @@
 //! such a file, a variant of [`Step`] (it is configured) and one of [`Filter`] (it works on a body).
 
 mod compress;
+mod limit;
 mod trace;
 
 use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 
 use smallvec::SmallVec;
 use weir_compress::Ending;
@@ -46,6 +48,7 @@ enum Step {
     /// client accepts.
     Offload,
     Trace(Rc<trace::Settings>),
+    Limit(Rc<limit::Settings>),
 }
 
 /// A filter at work on one body.
@@ -53,6 +56,7 @@ enum Step {
 enum Filter {
     Compress(compress::Body),
     Trace(Box<trace::Body>),
+    Limit(Box<limit::Body>),
 }
 
 impl Plan {
@@ -82,6 +86,7 @@ impl Step {
             (Self::Compress, Direction::Response) => settings.compresses_responses(),
             (Self::Offload, _) => settings.offload && settings.compresses_responses(),
             (Self::Trace(_), _) => true,
+            (Self::Limit(settings), direction) => settings.limits(direction),
         }
     }
 }
@@ -98,6 +103,9 @@ fn steps(proxy: &model::Proxy, direction: Direction) -> Vec<Step> {
         (model::Filter::CompressResponses, Direction::Request) => vec![Step::Offload],
         (model::Filter::CompressResponses, Direction::Response) => vec![Step::Compress],
         (model::Filter::Trace(trace), _) => vec![Step::Trace(Rc::new(trace::Settings::new(trace, proxy)))],
+        (model::Filter::Bandwidth(filter), _) => {
+            vec![Step::Limit(Rc::new(limit::Settings::new(filter, proxy)))]
+        }
         (model::Filter::CompressRequests | model::Filter::Cache(_), _) => Vec::new(),
     };
     match &proxy.filter_sequence[direction as usize] {
@@ -123,6 +131,7 @@ pub(crate) fn request(x: &mut Exchange) {
             Step::Offload => compress::offload(x),
             Step::Compress => compress::request(x, &plan.compression),
             Step::Trace(settings) => trace::head(x, settings, Direction::Request),
+            Step::Limit(_) => {}
         }
     }
 }
@@ -141,6 +150,7 @@ pub(crate) fn request_body(x: &Exchange) -> Option<Box<Chain>> {
             Step::Trace(settings) => {
                 filters.push(Filter::Trace(trace::Body::new(x, settings, Direction::Request)));
             }
+            Step::Limit(settings) => filters.push(Filter::Limit(limit::Body::new(x, settings))),
         }
     }
     Chain::of(filters)
@@ -162,11 +172,57 @@ pub(crate) fn response(x: &mut Exchange, body: &mut BodyLength, until_close: boo
                 trace::head(x, settings, Direction::Response);
                 filters.push(Filter::Trace(trace::Body::new(x, settings, Direction::Response)));
             }
+            Step::Limit(settings) => filters.push(Filter::Limit(limit::Body::new(x, settings))),
         }
     }
-    if !matches!(body, BodyLength::None | BodyLength::Tunnel) {
+    if *body == BodyLength::Tunnel {
+        filters.retain(|filter| matches!(filter, Filter::Limit(_)));
+    }
+    if *body != BodyLength::None {
         x.filters = Chain::of(filters);
     }
+    limit_upload(x);
+}
+
+/// Rules on the response may limit what is left of the request's body.
+fn limit_upload(x: &mut Exchange) {
+    if x.txn.bandwidth_limits.is_empty() || x.upload.is_done() {
+        return;
+    }
+    x.upload.filters = match x.upload.filters.take() {
+        None if x.tunnel => tunnel(x, Direction::Request),
+        None => request_body(x),
+        Some(mut chain) => {
+            chain.limits().for_each(|limit| limit.follow_rules(x));
+            Some(chain)
+        }
+    };
+}
+
+/// Limits both ways of a connection in TCP mode.
+pub(crate) fn limit_tunnel(x: &mut Exchange) {
+    x.filters = tunnel(x, Direction::Response);
+    limit_upload(x);
+}
+
+/// The limits of bytes without heads: of a connection in TCP mode, or after the protocol has changed.
+pub(crate) fn tunnel(x: &Exchange, direction: Direction) -> Option<Box<Chain>> {
+    if x.txn.bandwidth_limits.is_empty() {
+        return None;
+    }
+    let plan = match &x.plan {
+        Some(plan) => Rc::clone(plan),
+        None => x.worker.filters(x.front, x.back)?,
+    };
+    let steps = match direction {
+        Direction::Request => &plan.request,
+        Direction::Response => &plan.response,
+    };
+    let limit = |step: &Step| match step {
+        Step::Limit(settings) => Some(Filter::Limit(limit::Body::new(x, settings))),
+        _ => None,
+    };
+    Chain::of(steps.iter().filter_map(limit).collect())
 }
 
 /// Whose traffic it is, for the counters.
@@ -191,9 +247,47 @@ pub(crate) struct Chain {
     finished: bool,
 }
 
+/// What a chain can do now.
+pub(crate) enum Ready {
+    /// Take as many bytes.
+    Room(usize),
+    /// Pass on what it held back.
+    Release,
+}
+
 impl Chain {
+    /// Nothing where no filter has anything to do.
     fn of(filters: SmallVec<[Filter; 1]>) -> Option<Box<Self>> {
-        (!filters.is_empty()).then(|| Box::new(Self { filters, waiting: Vec::new(), finished: false }))
+        let idle = |filter: &Filter| matches!(filter, Filter::Limit(limit) if !limit.is_on());
+        let needed = !filters.iter().all(idle);
+        needed.then(|| Box::new(Self { filters, waiting: Vec::new(), finished: false }))
+    }
+
+    fn limits(&mut self) -> impl DoubleEndedIterator<Item = &mut limit::Body> {
+        self.filters.iter_mut().filter_map(|filter| match filter {
+            Filter::Limit(limit) => Some(&mut **limit),
+            _ => None,
+        })
+    }
+
+    /// Ready when it can take or give something: limits make it wait.
+    pub(crate) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Ready> {
+        if let Some(holder) = self.limits().rfind(|limit| limit.holds()) {
+            ready!(holder.poll_turn(cx));
+            return Poll::Ready(Ready::Release);
+        }
+        let mut room = GATHER_BYTES;
+        for filter in &mut self.filters {
+            // What stands behind another filter cannot tell how much of its input may pass.
+            let Filter::Limit(limit) = filter else { break };
+            room = room.min(ready!(limit.poll_room(cx)));
+        }
+        Poll::Ready(Ready::Room(room))
+    }
+
+    /// A limit holds bytes back: nobody is late.
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.filters.iter().any(|filter| matches!(filter, Filter::Limit(limit) if limit.waits()))
     }
 
     /// Passes a piece through all filters and hands the result to the edge.
@@ -205,17 +299,40 @@ impl Chain {
         to: &mut Edge,
     ) -> Result<(), EdgeError> {
         self.finished = ending == Ending::Finish;
+        self.give(owner, to, |filters, out| pass(filters, owner, piece, ending, out))
+    }
+
+    /// Passes on what the last limit that holds something lets go.
+    pub(crate) fn release(&mut self, owner: Owner<'_>, to: &mut Edge) -> Result<(), EdgeError> {
+        let holds = |filter: &Filter| matches!(filter, Filter::Limit(limit) if limit.holds());
+        let Some(at) = self.filters.iter().rposition(holds) else { return Ok(()) };
+        self.give(owner, to, |filters, out| {
+            let (before, rest) = filters.split_at_mut(at + 1);
+            if let Some(Filter::Limit(limit)) = before.last_mut() {
+                limit.release(|part, ending| pass(rest, owner, part, ending, out));
+            }
+        })
+    }
+
+    /// Hands to the edge what `make` makes of the filters; what it does not take waits.
+    fn give(
+        &mut self,
+        owner: Owner<'_>,
+        to: &mut Edge,
+        make: impl FnOnce(&mut [Filter], &mut Vec<u8>),
+    ) -> Result<(), EdgeError> {
         let mut out = owner.worker.pieces.take();
-        pass(&mut self.filters, owner, piece, ending, &mut out);
+        make(&mut self.filters, &mut out);
         let sent = if out.is_empty() { 0 } else { to.send_data(&out)? };
         self.waiting.extend_from_slice(&out[sent..]);
         owner.worker.pieces.give(out);
         Ok(())
     }
 
-    /// Passes a whole body that is there already.
+    /// Passes a whole body that is there already; what is made here is not limited.
     pub(crate) fn whole(mut self, owner: Owner<'_>, body: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
+        self.filters.retain(|filter| !matches!(filter, Filter::Limit(_)));
         pass(&mut self.filters, owner, body, Ending::Finish, &mut out);
         out
     }
@@ -235,7 +352,7 @@ impl Chain {
 
     /// The last piece has passed.
     pub(crate) fn is_finished(&self) -> bool {
-        self.finished
+        self.finished && !self.filters.iter().any(|filter| matches!(filter, Filter::Limit(l) if l.holds()))
     }
 }
 
@@ -254,6 +371,9 @@ fn pass(filters: &mut [Filter], owner: Owner<'_>, piece: &[u8], ending: Ending, 
             owner.worker.pieces.give(encoded);
         }
         Filter::Trace(body) => {
+            body.forward(piece, ending, |part, ending| pass(rest, owner, part, ending, out));
+        }
+        Filter::Limit(body) => {
             body.forward(piece, ending, |part, ending| pass(rest, owner, part, ending, out));
         }
     }
@@ -307,6 +427,7 @@ mod tests {
                 Step::Compress => "compress",
                 Step::Offload => "offload",
                 Step::Trace(settings) => settings.label(),
+                Step::Limit(settings) => settings.name(),
             })
             .collect()
     }
@@ -342,6 +463,9 @@ mod tests {
         let apart = format!("{gzip} compression algo-req gzip\n filter comp-req\n filter trace\n");
         check(&apart, "", &["compress", "TRACE/f"], &["TRACE/f"]);
         check(&format!("{apart} filter comp-res\n"), "", &["compress", "TRACE/f"], &["TRACE/f", "compress"]);
+        let limits = " filter bwlim-in i default-limit 1 default-period 1\n filter compression\n \
+                      filter bwlim-out o default-limit 1 default-period 1\n";
+        check(&format!("{gzip}{limits}"), "", &["i"], &["compress", "o"]);
         let turned = format!("{gzip}{around} filter-sequence response compression,trace\n");
         check(&turned, "", &["a/f", "z/f"], &["compress", "a/f", "z/f"]);
         check(

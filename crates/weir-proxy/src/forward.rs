@@ -13,7 +13,7 @@ use crate::connect::{self, ServerConnection};
 use crate::counters::Counter;
 use crate::edge::{Body, BodyLength, Edge, EdgeError};
 use crate::exchange::{Exchange, Stop};
-use crate::filter::{Chain, GATHER_BYTES, Owner};
+use crate::filter::{Chain, GATHER_BYTES, Owner, Ready};
 use crate::state::ServerState;
 use crate::{cache, filter, finish};
 
@@ -76,6 +76,16 @@ impl Upload {
     /// All of the body was handed over.
     pub(crate) fn is_done(&self) -> bool {
         self.done
+    }
+
+    /// A limit holds it back.
+    fn is_held_back(&self) -> bool {
+        self.filters.as_ref().is_some_and(|filters| filters.is_held_back())
+    }
+
+    /// A number that changes when body bytes move.
+    fn progress(&self, txn: &weir_rules::Txn) -> (u64, usize) {
+        (txn.bytes_in, self.sent_kept)
     }
 
     /// What follows are plain bytes until the client closes.
@@ -151,8 +161,19 @@ fn poll_filtered_upload(
             finish_upload(x, server, trailers)?;
             break;
         }
+        let room = match filters.poll_ready(cx) {
+            Poll::Ready(Ready::Room(room)) => room,
+            Poll::Ready(Ready::Release) => {
+                filters.release(Owner::of(x), server).map_err(Fault::Server)?;
+                continue;
+            }
+            Poll::Pending => {
+                let _sent_later = server.poll_flush(cx).map_err(Fault::Server)?;
+                return Poll::Pending;
+            }
+        };
         let mut piece = x.worker.pieces.take();
-        let gathered = gather_upload(x, &mut piece, cx);
+        let gathered = gather_upload(x, &mut piece, room, cx);
         let passed = match gathered {
             Ok(Ending::Flush) if piece.is_empty() => Ok(false),
             Ok(ending) => {
@@ -169,13 +190,18 @@ fn poll_filtered_upload(
     server.poll_flush(cx).map_err(Fault::Server)
 }
 
-/// Gathers what there is of the request's body into `piece`.
-fn gather_upload(x: &mut Exchange, piece: &mut Vec<u8>, cx: &mut Context<'_>) -> Result<Ending, Fault> {
+/// Gathers what there is of the request's body into `piece`, at most so many bytes.
+fn gather_upload(
+    x: &mut Exchange,
+    piece: &mut Vec<u8>,
+    most: usize,
+    cx: &mut Context<'_>,
+) -> Result<Ending, Fault> {
     let limit = x.worker.config().global.tune.bufsize;
     loop {
-        let room = GATHER_BYTES - piece.len();
+        let room = most - piece.len();
         if room == 0 {
-            return Ok(Ending::Open);
+            return Ok(ending_of_full(most));
         }
         let (upload, txn) = (&mut x.upload, &mut x.txn);
         if let Some(kept) = txn.request_body.get(upload.sent_kept..).filter(|kept| !kept.is_empty()) {
@@ -205,6 +231,11 @@ fn gather_upload(x: &mut Exchange, piece: &mut Vec<u8>, cx: &mut Context<'_>) ->
             Poll::Pending => return Ok(Ending::Flush),
         }
     }
+}
+
+/// What follows a piece that is as long as it may be: more at once, or only after a while where a limit made it short.
+fn ending_of_full(most: usize) -> Ending {
+    if most == GATHER_BYTES { Ending::Open } else { Ending::Flush }
 }
 
 /// Moves the bytes the client's edge has.
@@ -246,9 +277,11 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
     let fields = x.worker.fields.borrow_mut().take();
     let mut response = Response { fields, ..Response::default() };
     arm_for_upload(x);
+    let mut moved_ms = now_ms();
     let mut informed = false;
     loop {
         poll_fn(|cx| {
+            let before = x.upload.progress(&x.txn);
             // The client may wait for it: with 100, before it sends the body that this waits for.
             if informed && x.client.poll_flush(cx).map_err(Fault::Client)?.is_ready() {
                 informed = false;
@@ -268,6 +301,10 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
             };
             if x.upload.done && !was_done {
                 arm_for_response(x);
+            } else if x.upload.progress(&x.txn) != before || x.upload.is_held_back() {
+                // Patience is with a client that sends nothing, not with a long body.
+                moved_ms = now_ms();
+                arm_for_upload(x);
             }
             if let Poll::Ready(received) = server.poll_response(cx, &mut response) {
                 return Poll::Ready(received.map_err(Fault::Server));
@@ -275,9 +312,16 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
             if abort && !upload_pending && x.client.poll_gone(cx).is_ready() {
                 return Poll::Ready(Err(Fault::Aborted));
             }
-            if x.deadline.poll_expired(cx).is_ready() {
+            while x.deadline.poll_expired(cx).is_ready() {
                 let client = upload_pending && !x.upload.done && server.poll_writable(cx).is_ready();
-                return Poll::Ready(Err(if client { Fault::ClientTimeout } else { Fault::ServerTimeout }));
+                if client {
+                    return Poll::Ready(Err(Fault::ClientTimeout));
+                }
+                // The deadline may have been the client's, and it is the server that takes nothing.
+                match server_time_left(x, moved_ms) {
+                    Some(left) => x.deadline.arm(left),
+                    None => return Poll::Ready(Err(Fault::ServerTimeout)),
+                }
             }
             Poll::Pending
         })
@@ -300,6 +344,17 @@ fn arm_for_upload(x: &Exchange) {
         Some(time) if !x.upload.done => x.deadline.set_after(time),
         _ => arm_for_response(x),
     }
+}
+
+/// What is left of the server's time while it takes nothing of a body, nothing moved since `moved_ms`; `None` when it is
+/// over.
+fn server_time_left(x: &Exchange, moved_ms: u64) -> Option<Option<Duration>> {
+    if x.upload.done {
+        return None;
+    }
+    let Some(time) = patience(x, false)[1] else { return Some(None) };
+    let left = time.saturating_sub(Duration::from_millis(now_ms().saturating_sub(moved_ms)));
+    (!left.is_zero()).then_some(Some(left))
 }
 
 fn arm_for_response(x: &Exchange) {
@@ -385,9 +440,12 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge, state: &ServerState) -> 
         if download_done.is_ready() && (!tunnel || x.upload.done) {
             return Poll::Ready(Ok(()));
         }
-        if before != (download.moved, x.txn.bytes_in) {
+        let held_back =
+            x.upload.is_held_back() || filters.as_ref().is_some_and(|filters| filters.is_held_back());
+        if before != (download.moved, x.txn.bytes_in) || held_back {
             let now = now_ms();
-            if activity.note(before.1 != x.txn.bytes_in, before.0 != download.moved, now) {
+            let (up, down) = (before.1 != x.txn.bytes_in, before.0 != download.moved);
+            if activity.note(up || held_back, down || held_back, now) {
                 arm_for_download(x, &download);
             }
             if continuously && now.saturating_sub(counted_ms) >= COUNT_INTERVAL_MS {
@@ -570,8 +628,20 @@ impl Download {
                 self.end(x, server)?;
                 break;
             }
+            let room = match filters.poll_ready(cx) {
+                Poll::Ready(Ready::Room(room)) => room,
+                Poll::Ready(Ready::Release) => {
+                    let owner = Owner { worker: &x.worker, front: x.front, back: x.back };
+                    filters.release(owner, &mut x.client).map_err(Fault::Client)?;
+                    continue;
+                }
+                Poll::Pending => {
+                    let _sent_later = x.client.poll_flush(cx).map_err(Fault::Client)?;
+                    return Ok(Poll::Pending);
+                }
+            };
             let mut piece = x.worker.pieces.take();
-            let gathered = self.gather(x, server, &mut piece, cx);
+            let gathered = self.gather(x, server, &mut piece, room, cx);
             cache::body(&mut x.storing, &piece);
             let passed = match gathered {
                 Ok(Ending::Flush) if piece.is_empty() => Ok(false),
@@ -590,18 +660,19 @@ impl Download {
         last_flush(x, cx)
     }
 
-    /// Gathers what there is of the response's body into `piece`.
+    /// Gathers what there is of the response's body into `piece`, at most so many bytes.
     fn gather(
         &mut self,
         x: &mut Exchange,
         server: &mut Edge,
         piece: &mut Vec<u8>,
+        most: usize,
         cx: &mut Context<'_>,
     ) -> Result<Ending, Fault> {
         loop {
-            let room = GATHER_BYTES - piece.len();
+            let room = most - piece.len();
             if room == 0 {
-                return Ok(Ending::Open);
+                return Ok(ending_of_full(most));
             }
             if let Some(kept) = x.txn.response_body.get(self.sent_kept..).filter(|kept| !kept.is_empty()) {
                 let kept = &kept[..kept.len().min(room)];

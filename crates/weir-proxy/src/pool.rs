@@ -60,6 +60,28 @@ pub(crate) struct ConnectionFacts {
     pub(crate) remote: Option<std::net::SocketAddr>,
     /// The key it is found under.
     pub(crate) key: PoolKey,
+    /// Its place among the connections to a server with `strict-maxconn`.
+    pub(crate) place: Option<Arc<OpenPlace>>,
+}
+
+/// A connection to a server with `strict-maxconn`, counted until this is dropped.
+pub(crate) struct OpenPlace(Arc<ServerState>);
+
+impl OpenPlace {
+    /// One more, unless there are `maxconn` connections already.
+    pub(crate) fn take(server: &Arc<ServerState>) -> Option<Arc<Self>> {
+        let limit = match server.maxconn.load(Relaxed) {
+            0 => i64::MAX,
+            limit => i64::try_from(limit).unwrap_or(i64::MAX),
+        };
+        server.open.enter_below(limit).then(|| Arc::new(Self(Arc::clone(server))))
+    }
+}
+
+impl Drop for OpenPlace {
+    fn drop(&mut self) {
+        self.0.open.leave();
+    }
 }
 
 /// A multiplexed connection that may take more requests.
@@ -185,6 +207,19 @@ impl Pool {
         if let Some(idle) = pools.values_mut().find(|idle| !idle.is_empty()) {
             self.leaves(&idle.remove(0), thread);
         }
+    }
+
+    /// Closes an idle connection to a server, whoever may use it; false when there is none.
+    pub(crate) fn close_idle_of(&self, server: &ServerState, thread: usize) -> bool {
+        let wanted = |key: &PoolKey| key.server == (server.proxy, server.index);
+        let mut pools = self.h1.borrow_mut();
+        if let Some((_, idle)) = pools.iter_mut().find(|(key, idle)| wanted(key) && !idle.is_empty()) {
+            self.leaves(&idle.remove(0), thread);
+            return true;
+        }
+        let keys: Vec<PoolKey> = self.h2.borrow().keys().filter(|key| wanted(key)).cloned().collect();
+        let anybody = Asker { client: 0, first_request: false, reuse: HttpReuse::Always };
+        keys.iter().any(|key| self.remove_h2(key, anybody, thread).is_some())
     }
 
     /// A multiplexed connection with room for another stream.

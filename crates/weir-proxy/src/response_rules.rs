@@ -10,6 +10,7 @@ use crate::connect::ServerConnection;
 use crate::counters::{Counter, Counters};
 use crate::edge::{Body, BodyLength, Edge};
 use crate::exchange::{Exchange, Stop};
+use crate::filter::Direction;
 use crate::state::ServerState;
 use crate::{cache, cookie, filter, request_rules, response_inspection, stick_rules, stick_track};
 
@@ -233,6 +234,7 @@ fn send_head(x: &mut Exchange, server: &mut ServerConnection, body: BodyLength) 
             server.start_tunnel();
         }
         x.upload.start_tunnel();
+        x.upload.filters = filter::tunnel(x, Direction::Request);
     }
     Ok(())
 }

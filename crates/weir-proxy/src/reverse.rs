@@ -70,6 +70,8 @@ pub(crate) async fn attach(
             generation: server.generation.load(Relaxed),
             identity: Identity::named(to.name.as_deref()).hash(),
         },
+        // It was not opened from here.
+        place: None,
     });
     let connection = SharedH2 { shared, tls: session.tls.clone(), facts };
     connect::multiplex(worker, connection, stream, input, true);

@@ -337,6 +337,8 @@ pub mod admin {
 pub struct ServerState {
     /// Requests being served now.
     pub served: Level,
+    /// Connections to it now, counted for `strict-maxconn` only.
+    pub open: Level,
     /// Most requests at once, 0 = no limit; changed by `set maxconn server`.
     pub maxconn: AtomicUsize,
     /// When the slow start in progress began, milliseconds; [`NEVER`] without one.
@@ -482,6 +484,7 @@ impl ServerState {
             health: AtomicU8::new(health as u8),
             standing,
             served: Level::default(),
+            open: Level::default(),
             queue: Arc::default(),
             counters: Counters::new(threads),
             times: Times::default(),

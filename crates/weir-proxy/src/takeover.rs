@@ -19,16 +19,23 @@ use crate::buffer::Buffer;
 use crate::connect;
 use crate::edge::H1Edge;
 use crate::edge::h2::H2Shared;
-use crate::pool::{Asker, ConnectionFacts, IdleH1, PoolKey, SharedH2};
+use crate::pool::{Asker, ConnectionFacts, IdleH1, OpenPlace, PoolKey, SharedH2};
 use crate::server_tls;
 use crate::state::ServerState;
 use crate::worker::Worker;
 
 /// One thread asks another for an idle connection.
-struct Request {
-    key: PoolKey,
-    asker: Asker,
-    answer: oneshot::Sender<Option<Taken>>,
+enum Request {
+    Take {
+        key: PoolKey,
+        asker: Asker,
+        answer: oneshot::Sender<Option<Taken>>,
+    },
+    /// To close one, whomever it fits; the answer says whether there was one.
+    Close {
+        server: Arc<ServerState>,
+        answer: oneshot::Sender<bool>,
+    },
 }
 
 /// A connection on its way from one thread to another.
@@ -42,6 +49,7 @@ struct Taken {
     proven: bool,
     local: Option<SocketAddr>,
     remote: Option<SocketAddr>,
+    place: Option<Arc<OpenPlace>>,
 }
 
 /// A connection that was taken over.
@@ -79,21 +87,30 @@ pub(crate) async fn serve(worker: Rc<Worker>) {
     };
     let Some(mut inbox) = inbox else { return };
     while let Some(request) = inbox.recv().await {
-        let Request { key, asker, .. } = &request;
-        let taken = match worker.pool.take_h1(key, *asker, worker.thread) {
-            Some(IdleH1 { edge, facts, .. }) => detach(edge.into_parts().0, None, *facts),
-            None => worker.pool.remove_h2(key, *asker, worker.thread).and_then(
-                |(SharedH2 { facts, .. }, stream, core)| detach(stream, Some(Box::new(core)), *facts),
-            ),
-        };
         // Who asked may have gone: then the connection closes with the answer.
-        let _answered = request.answer.send(taken);
+        let _answered = match request {
+            Request::Take { key, asker, answer } => answer.send(give(&worker, &key, asker)).is_ok(),
+            Request::Close { server, answer } => {
+                answer.send(worker.pool.close_idle_of(&server, worker.thread)).is_ok()
+            }
+        };
+    }
+}
+
+/// An idle connection of this thread that fits.
+fn give(worker: &Worker, key: &PoolKey, asker: Asker) -> Option<Taken> {
+    match worker.pool.take_h1(key, asker, worker.thread) {
+        Some(IdleH1 { edge, facts, .. }) => detach(edge.into_parts().0, None, *facts),
+        None => {
+            let (SharedH2 { facts, .. }, stream, core) = worker.pool.remove_h2(key, asker, worker.thread)?;
+            detach(stream, Some(Box::new(core)), *facts)
+        }
     }
 }
 
 fn detach(stream: Stream, h2: Option<Box<h2::Connection>>, facts: ConnectionFacts) -> Option<Taken> {
-    let ConnectionFacts { server, requests, owner, proven, local, remote, .. } = facts;
-    Some(Taken { stream: stream.detach().ok()?, h2, server, requests, owner, proven, local, remote })
+    let ConnectionFacts { server, requests, owner, proven, local, remote, place, .. } = facts;
+    Some(Taken { stream: stream.detach().ok()?, h2, server, requests, owner, proven, local, remote, place })
 }
 
 /// An idle connection of another thread that fits, when one has any for this server.
@@ -108,13 +125,9 @@ pub(crate) async fn take(
     if few || !worker.config().global.tune.idle_pool_shared {
         return None;
     }
-    let counts = server.idle_by_thread.iter().zip(&server.shared_by_thread);
-    for (thread, (idle, shared)) in counts.enumerate() {
-        if thread == worker.thread || idle.load(Relaxed) + shared.load(Relaxed) == 0 {
-            continue;
-        }
+    for thread in others_with_idle(worker, server) {
         let (answer, answered) = oneshot::channel();
-        let request = Request { key: key.clone(), asker, answer };
+        let request = Request::Take { key: key.clone(), asker, answer };
         if worker.shared.exchangers.to[thread].send(request).is_err() {
             continue;
         }
@@ -125,6 +138,27 @@ pub(crate) async fn take(
         }
     }
     None
+}
+
+/// Lets another thread close an idle connection to a server; false when none had one.
+pub(crate) async fn close_one(worker: &Worker, server: &Arc<ServerState>) -> bool {
+    for thread in others_with_idle(worker, server) {
+        let (answer, answered) = oneshot::channel();
+        let request = Request::Close { server: Arc::clone(server), answer };
+        if worker.shared.exchangers.to[thread].send(request).is_ok() && answered.await.unwrap_or(false) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The other threads that have idle connections to a server.
+fn others_with_idle(worker: &Worker, server: &ServerState) -> impl Iterator<Item = usize> {
+    let counts = server.idle_by_thread.iter().zip(&server.shared_by_thread);
+    let with_some = counts.enumerate().filter(|(thread, (idle, shared))| {
+        *thread != worker.thread && idle.load(Relaxed) + shared.load(Relaxed) > 0
+    });
+    with_some.map(|(thread, _)| thread)
 }
 
 fn attach(worker: &Rc<Worker>, taken: Taken, key: &PoolKey) -> Option<Found> {
@@ -139,6 +173,7 @@ fn attach(worker: &Rc<Worker>, taken: Taken, key: &PoolKey) -> Option<Found> {
         local: taken.local,
         remote: taken.remote,
         key: key.clone(),
+        place: taken.place,
     });
     Some(match taken.h2 {
         Some(core) => {

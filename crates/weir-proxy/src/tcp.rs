@@ -13,7 +13,8 @@ use weir_rules::{Flow, action};
 use crate::connection::Client;
 use crate::edge::{Edge, H1Edge};
 use crate::exchange::{Exchange, Stop};
-use crate::{connect, finish, forward, response_inspection, response_rules, route};
+use crate::filter::Direction;
+use crate::{connect, filter, finish, forward, response_inspection, response_rules, route};
 
 /// A connection that goes on in HTTP, with the exchange that has looked at its first bytes.
 pub(crate) struct Switch {
@@ -67,7 +68,9 @@ async fn stages(x: &mut Exchange) -> Result<Verdict, Stop> {
     // What rules looked at is still in the edge's buffer: it must not go to the server twice.
     x.txn.request_body.clear();
     x.txn.request_body_complete = false;
+    x.upload.filters = filter::tunnel(x, Direction::Request);
     response_inspection::inspect(x, &mut server.edge).await?;
+    filter::limit_tunnel(x);
     let back = Rc::clone(x.worker.proxy(x.back));
     response_rules::stick(x, &server.held.server, &back);
     x.answered = true;

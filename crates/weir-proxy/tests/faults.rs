@@ -26,6 +26,8 @@ enum Do {
     Say(Vec<u8>),
     /// Sends byte by byte.
     Spell(Vec<u8>),
+    /// Sends chunks of one byte, a little apart, for so long, and the last one.
+    Trickle(Duration),
     /// Sends as much as goes.
     Pour(usize),
     /// Receives until these bytes came.
@@ -48,6 +50,15 @@ fn say(bytes: &[u8]) -> Do {
     Do::Say(bytes.to_vec())
 }
 
+fn trickle(stream: &mut TcpStream, time: Duration) -> std::io::Result<()> {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        stream.write_all(b"1\r\nx\r\n")?;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    stream.write_all(b"0\r\n\r\n")
+}
+
 /// Plays a script; what was received. A peer that went away earlier ends it.
 fn play(mut stream: TcpStream, script: &[Do]) -> Vec<u8> {
     stream.set_nodelay(true).unwrap();
@@ -58,6 +69,7 @@ fn play(mut stream: TcpStream, script: &[Do]) -> Vec<u8> {
         let done = match step {
             Do::Say(bytes) => stream.write_all(bytes),
             Spell(bytes) => bytes.iter().try_for_each(|byte| stream.write_all(&[*byte])),
+            Do::Trickle(time) => trickle(&mut stream, *time),
             Pour(bytes) => (0..bytes / 65_536).try_for_each(|_| stream.write_all(&[b'x'; 65_536])),
             Hear(end) => {
                 let (mut byte, heard) = ([0], received.len());
@@ -378,6 +390,18 @@ fn slow_clients_and_halves() {
     );
     assert_eq!(bench.logged(), "200 --");
     bench.settles();
+}
+
+#[test]
+fn an_upload_may_take_longer_than_the_clients_timeout() {
+    patiently("200 --", |time_ms| {
+        const POST: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let script = [Hear(b"0\r\n\r\n"), say(OK), Drain];
+        let bench = Bench::before(&script, &format!(" timeout client {time_ms}ms"));
+        let time = Duration::from_millis(u64::from(3 * time_ms));
+        bench.client(&[say(POST), Do::Trickle(time), Hear(b"hello"), Close]);
+        bench.logged()
+    });
 }
 
 #[test]

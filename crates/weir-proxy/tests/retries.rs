@@ -145,3 +145,49 @@ fn waiting_for_a_slot() {
     running.shared.set_maint(&state.server("live").unwrap());
     assert_eq!(status(send(running.address, "s")), 503);
 }
+
+/// An origin that answers every request on a connection.
+fn lasting_origin() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut bytes = [0; 1024];
+                while stream.read(&mut bytes).is_ok_and(|n| n > 0)
+                    && stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_ok()
+                {
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn a_strict_limit_counts_idle_connections() {
+    // Status of the requests of two clients in turn, and most connections to the server at once.
+    let check = |threads: usize, lines: &str, expected: ([u16; 2], i64)| {
+        let running = harness::start(&format!(
+            "global\n nbthread {threads}\ndefaults\n mode http\n timeout connect 5s\n timeout server 5s\n \
+             timeout client 5s\nlisten l\n bind 127.0.0.1:0\n{lines}\n server s {} maxconn 1 strict-maxconn",
+            lasting_origin()
+        ));
+        let ask = || {
+            let mut client = TcpStream::connect(running.address).unwrap();
+            client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            let mut answer = [0; 12];
+            client.read_exact(&mut answer).unwrap();
+            (std::str::from_utf8(&answer[9..]).unwrap().parse().unwrap(), client)
+        };
+        let (first, second) = (ask(), ask());
+        let server = running.shared.proxies[0].server("s").unwrap();
+        assert_eq!(([first.0, second.0], server.open.max()), expected, "{threads} {lines}");
+    };
+    // What the first client's request left idle does not fit the second one's: it is closed.
+    check(1, " http-reuse safe", ([200, 200], 1));
+    check(3, " http-reuse safe", ([200, 200], 1));
+    check(1, " http-reuse always", ([200, 200], 1));
+    // Nobody may close what belongs to another client.
+    check(1, " http-reuse never", ([200, 503], 1));
+}

@@ -15,6 +15,7 @@ use crate::vars::{Effects, VarName};
 use crate::{Condition, Diagnostic, LogFormat, Pos, Scope, Txn, Word, manual, reply};
 
 mod answer;
+mod bandwidth;
 mod connection;
 mod flow;
 mod header;
@@ -215,6 +216,7 @@ pub(crate) fn table() -> impl Iterator<Item = &'static ActionEntry> {
         map::ACTIONS,
         stick::ACTIONS,
         connection::ACTIONS,
+        bandwidth::ACTIONS,
     ]
     .into_iter()
     .flatten()

@@ -126,6 +126,15 @@ pub enum Target {
     Cache(String),
     /// A `resolvers` section.
     Resolvers(String),
+    /// A bandwidth limitation filter.
+    BandwidthFilter {
+        /// The proxy it stands in.
+        proxy: String,
+        /// Its name.
+        name: String,
+        /// The rule has a limit or a period of its own.
+        changed: bool,
+    },
 }
 
 /// What the rules of one section may refer to, and what parsing them found.

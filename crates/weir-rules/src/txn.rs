@@ -222,6 +222,19 @@ pub struct Tracked {
     pub key: Box<[u8]>,
 }
 
+/// What `set-bandwidth-limit` says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BandwidthLimit {
+    /// The proxy whose filter it is.
+    pub proxy: Arc<str>,
+    /// The filter's name.
+    pub filter: Arc<str>,
+    /// Bytes in a period, where it is not the filter's own limit.
+    pub limit_bytes: Option<u64>,
+    /// The period, where it is not the filter's own.
+    pub period_ms: Option<u64>,
+}
+
 /// Times of a transaction in milliseconds; `None` where the stage was not reached (logged as -1).
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Timers {
@@ -365,6 +378,8 @@ pub struct Txn {
     pub server_tos: Option<u8>,
     /// Fields of 103 responses to send before going on (`early-hint`), in order.
     pub early_hints: Vec<NameValue>,
+    /// Filters that limit this stream's bandwidth (`set-bandwidth-limit`), each once.
+    pub bandwidth_limits: Vec<BandwidthLimit>,
     /// Cache to look in (`cache-use`).
     pub cache_use: Option<Box<CacheUse>>,
     /// Cache to store in (`cache-store`).
@@ -446,6 +461,7 @@ impl Txn {
             server_mark: None,
             server_tos: None,
             early_hints: Vec::new(),
+            bandwidth_limits: Vec::new(),
             cache_use: None,
             cache_store: None,
             cache_hit: None,

@@ -1,11 +1,13 @@
 //! What happens with bodies: compression and filters.
 
+use std::sync::Arc;
+
 use weir_rules::Diagnostic;
 
 use crate::args::{self, Args, Parsed, choice, fail};
-use crate::keywords::{self, How, Keyword, Places, keyword};
+use crate::keywords::{self, How, Keyword, Places, keyword as entry};
 use crate::model::{Compression, Filter, TraceFilter};
-use crate::proxy::ProxyDraft;
+use crate::proxy::{ProxyDraft, bandwidth};
 use crate::tree::SectionKind;
 
 /// Algorithms of `compression algo`.
@@ -109,7 +111,21 @@ fn filter(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
             Filter::Cache(name.as_str().into_owned())
         }
         b"trace" => Filter::Trace(trace(a)?),
-        b"spoe" | b"fcgi-app" | b"opentracing" | b"bwlim-in" | b"bwlim-out" => {
+        b"bwlim-in" | b"bwlim-out" => {
+            let upload = *word == "bwlim-in";
+            let filter = bandwidth::filter(d, a, upload)?;
+            if d.proxy
+                .filters
+                .iter()
+                .any(|known| known.bandwidth().is_some_and(|known| known.name == filter.name))
+            {
+                let message =
+                    format!("{} has two bandwidth limitation filters '{}'", d.section(), filter.name);
+                return fail(word.pos, message);
+            }
+            Filter::Bandwidth(Arc::new(filter))
+        }
+        b"spoe" | b"fcgi-app" | b"opentracing" => {
             return Err(keywords::not_yet(word, &format!("filter {}", word.as_str())));
         }
         _ => return Err(vec![Diagnostic::unknown("filter", word, FILTERS.iter().copied())]),
@@ -198,16 +214,6 @@ pub(crate) fn finish(d: &mut ProxyDraft<'_>, found: &mut Vec<Diagnostic>) {
             found.push(Diagnostic::error(d.filter_sequence_pos, message));
         }
     }
-}
-
-const fn entry(
-    name: &'static str,
-    places: Places,
-    arguments: &'static str,
-    doc: &'static str,
-    how: How,
-) -> Keyword {
-    keyword(name, places, arguments, doc, how)
 }
 
 /// Keywords about bodies.

@@ -44,6 +44,4 @@ pub mod info;
 
 mod path;
 
-pub mod facts;
-
 pub mod failure;

@@ -111,8 +111,7 @@ fn start_stream(
     edge.answers_head(request.method == Method::Head);
     edge.asks_for_upgrade(!request.protocol.is_empty());
     if !end {
-        let length = request.fields.first(weir_http::FieldName::ContentLength);
-        edge.set_body_length(length.and_then(|l| std::str::from_utf8(l).ok()?.parse().ok()));
+        edge.set_body_length(&request.fields);
     }
     let x = client.exchange(Edge::H2(edge), request, now_ms());
     let mut running = ClockHeld(Box::pin(async move {

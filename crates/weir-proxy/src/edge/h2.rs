@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use weir_http::h2::{Connection, ErrorCode, Event, StreamId};
-use weir_http::{Fields, Request, Response};
+use weir_http::{FieldName, Fields, Request, Response};
 use weir_net::Stream;
 use weir_net::timers::Deadline;
 
@@ -442,9 +442,10 @@ impl H2Edge {
         self.upgrade = upgrade;
     }
 
-    /// Announces the length of the body that comes, from `content-length`.
-    pub(crate) fn set_body_length(&mut self, length: Option<u64>) {
-        self.length = length;
+    /// Announces the length of the body that comes, from `content-length`, which the core holds it to.
+    pub(crate) fn set_body_length(&mut self, fields: &Fields) {
+        let length = fields.first(FieldName::ContentLength);
+        self.length = length.and_then(|length| std::str::from_utf8(length).ok()?.parse().ok());
     }
 
     pub(super) fn body_length(&self) -> BodyLength {
@@ -490,6 +491,7 @@ impl H2Edge {
     ) -> Poll<Result<(), EdgeError>> {
         if let Some(head) = self.slot(Some(cx), |slot| slot.heads.pop_front()) {
             self.received_end = self.slot(None, |slot| slot.ended) && !self.has_data();
+            self.set_body_length(&head.fields);
             *response = head;
             return Poll::Ready(Ok(()));
         }
