@@ -5,8 +5,8 @@
 
 pub(crate) mod h1;
 pub(crate) mod h2;
-mod output_limit;
 pub(crate) mod idle_ping;
+mod output_limit;
 
 use std::io;
 use std::task::{Context, Poll};
