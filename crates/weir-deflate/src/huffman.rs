@@ -357,8 +357,9 @@ mod tests {
                 prop_assert_eq!(kraft(lengths, limit), 1 << limit);
                 let cost: u64 = frequencies.iter().zip(&*lengths).map(|(&f, &l)| u64::from(f) * u64::from(l)).sum();
                 let best = optimum(&frequencies);
-                // Under a tight limit no code is near the unlimited optimum.
-                prop_assert!(cost >= best && (limit < LIMIT || cost <= best + best / 10 + 64), "{} {}", cost, best);
+                // Under a tight limit no code is near the unlimited optimum. The farthest otherwise are weights just below
+                // 1/2, 1/4, 1/4 and next to nothing: four codes of two bits cost a seventh more than 1, 2, 3 and 3.
+                prop_assert!(cost >= best && (limit < LIMIT || cost <= best + best / 6 + 64), "{} {}", cost, best);
             }
         }
     }

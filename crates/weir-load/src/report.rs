@@ -17,7 +17,7 @@ pub mod units;
 pub use hgrm::hgrm;
 pub use json::{MAX_FILE_BYTES, read, write};
 pub use live::Live;
-pub use page::{MAX_RUNS, by_rate, figure, figures, page, percentiles, sheet};
+pub use page::{MAX_RUNS, by_rate, figure, figures, page, percentile_picture, percentiles, sheet};
 pub use samples::{gnuplot, percentages, request_log};
 pub use summary::{Details, opening, summary};
 pub use table::table;

@@ -111,6 +111,9 @@ pub(super) fn run(given: &[String]) -> Result<ExitCode, String> {
     }
     let page = write_page("latency.html", &report::page(&facts, &ramps, &compared))?;
     println!("Plots: {}", page.display());
+    for (number, level) in (1..).zip(&compared) {
+        write_page(&format!("latency-{number}.svg"), &report::picture(level, &ramps))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -87,6 +87,17 @@ pub fn percentiles(title: &str, runs: &[RunResult]) -> String {
     percentile_plot(title, runs, &names(runs))
 }
 
+/// The same as a picture of its own (SVG), on a logarithmic scale and without what the page shows only when asked to;
+/// empty without samples.
+#[must_use]
+pub fn percentile_picture(title: &str, runs: &[RunResult]) -> String {
+    let runs = &runs[..runs.len().min(MAX_RUNS)];
+    let Some(percentiles) = Percentiles::of(runs, &names(runs)) else { return String::new() };
+    let mut plot = percentiles.log();
+    plot.lines.retain(|line| !line.off);
+    plot.picture(title, WIDE.0, WIDE.1)
+}
+
 /// A part of a page: latency by rate of at most [`MAX_RUNS`] ramps.
 #[must_use]
 pub fn by_rate(runs: &[RunResult]) -> String {
@@ -208,45 +219,68 @@ fn curve_name(run: &str, what: &str, alone: bool) -> String {
     if alone { what.to_owned() } else { format!("{run}, {what}") }
 }
 
-fn percentile_plot(title: &str, runs: &[RunResult], names: &[String]) -> String {
-    let alone = runs.len() == 1;
-    let mut lines = Vec::new();
-    let mut most = 0;
-    let mut spread: (f64, f64, f64) = (f64::INFINITY, 0.0, 0.0);
-    for (number, (run, name)) in runs.iter().zip(names).enumerate() {
-        let times = &run.times;
-        let curves = [(&times.corrected, "corrected", false), (&times.uncorrected, "uncorrected", true)];
-        for (histogram, what, second) in curves {
-            if histogram.is_empty() {
-                continue;
+/// Latency by percentile.
+struct Percentiles {
+    lines: Vec<Line>,
+    x: Axis,
+    /// The least and the most time shown, seconds.
+    range: (f64, f64),
+    /// The most that a longest time is of its median.
+    spread: f64,
+}
+
+impl Percentiles {
+    /// Nothing without samples.
+    fn of(runs: &[RunResult], names: &[String]) -> Option<Self> {
+        let alone = runs.len() == 1;
+        let mut lines = Vec::new();
+        let mut most = 0;
+        let (mut range, mut spread): ((f64, f64), f64) = ((f64::INFINITY, 0.0), 0.0);
+        for (number, (run, name)) in runs.iter().zip(names).enumerate() {
+            let times = &run.times;
+            let curves = [(&times.corrected, "corrected", false), (&times.uncorrected, "uncorrected", true)];
+            for (histogram, what, second) in curves {
+                if histogram.is_empty() {
+                    continue;
+                }
+                most = most.max(histogram.count());
+                range.0 = range.0.min(histogram.min().as_secs_f64().max(seconds(histogram, 1.0)));
+                range.1 = range.1.max(histogram.max().as_secs_f64());
+                spread = spread.max(histogram.max().as_secs_f64() / seconds(histogram, 50.0).max(1e-9));
+                let dashed = second && !times.corrected.is_empty();
+                lines.push(Line {
+                    name: curve_name(name, what, alone),
+                    color: number,
+                    dashed,
+                    off: dashed && runs.len() > 2,
+                    marked: false,
+                    points: percentile_curve(histogram),
+                });
             }
-            most = most.max(histogram.count());
-            spread.0 = spread.0.min(histogram.min().as_secs_f64().max(seconds(histogram, 1.0)));
-            spread.1 = spread.1.max(histogram.max().as_secs_f64());
-            spread.2 = spread.2.max(histogram.max().as_secs_f64() / seconds(histogram, 50.0).max(1e-9));
-            let dashed = second && !times.corrected.is_empty();
-            lines.push(Line {
-                name: curve_name(name, what, alone),
-                color: number,
-                dashed,
-                off: dashed && runs.len() > 2,
-                marked: false,
-                points: percentile_curve(histogram),
-            });
         }
+        let x = Axis::percentiles("Percentile", most);
+        (!lines.is_empty()).then_some(Self { lines, x, range, spread })
     }
-    if lines.is_empty() {
-        return String::new();
+
+    fn plot(&self, y: Axis) -> Plot {
+        let (x, lines) = (self.x.clone(), self.lines.clone());
+        Plot { description: "Latency by percentile".to_owned(), x, y, lines }
     }
-    let with_axis = |y: Axis| Plot {
-        description: "Latency by percentile".to_owned(),
-        x: Axis::percentiles("Percentile", most),
-        y,
-        lines: lines.clone(),
-    };
-    let linear = with_axis(Axis::linear("Latency", Unit::Time, spread.1, 6));
-    let log = with_axis(Axis::log("Latency", Unit::Time, spread.0, spread.1));
-    let (lin_first, log_first) = if spread.2 > LOG_FROM { ("", " checked") } else { (" checked", "") };
+
+    fn linear(&self) -> Plot {
+        self.plot(Axis::linear("Latency", Unit::Time, self.range.1, 6))
+    }
+
+    fn log(&self) -> Plot {
+        self.plot(Axis::log("Latency", Unit::Time, self.range.0, self.range.1))
+    }
+}
+
+fn percentile_plot(title: &str, runs: &[RunResult], names: &[String]) -> String {
+    let Some(percentiles) = Percentiles::of(runs, names) else { return String::new() };
+    let (linear, log) = (percentiles.linear(), percentiles.log());
+    let (lin_first, log_first) =
+        if percentiles.spread > LOG_FROM { ("", " checked") } else { (" checked", "") };
     // Of several such plots on a page each has its own switch.
     let group = escape(title);
     let head = format!(
@@ -602,6 +636,24 @@ mod tests {
             &[],
         );
         check(&[], &["<h1>Load tests: </h1>"], &["<svg"]);
+    }
+
+    #[test]
+    fn pictures_stand_alone() {
+        let runs =
+            ["one", "two", "<three>"].map(|name| RunResult { label: name.to_owned(), ..fixture::paced() });
+        let picture = percentile_picture("a & b", &runs);
+        assert!(picture.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 960 440\">"));
+        assert_eq!((picture.matches("<svg ").count(), picture.matches("</svg>").count()), (2, 2));
+        for text in ["a &amp; b", "one, corrected", "&lt;three&gt;, corrected", "99.9%", ".s2 {"] {
+            assert!(picture.contains(text), "{text} is missing");
+        }
+        // With three runs the page shows these only when asked to.
+        assert!(!picture.contains("uncorrected") && !picture.contains("<three>"));
+        assert_eq!(
+            percentile_picture("nothing", &[RunResult { times: Default::default(), ..fixture::paced() }]),
+            ""
+        );
     }
 
     #[test]

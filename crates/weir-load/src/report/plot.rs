@@ -14,6 +14,12 @@ pub const MAX_POINTS: usize = 1000;
 /// Width of a digit in the page's font at the size of tick labels, in pixels.
 const DIGIT: f64 = 7.6;
 
+/// Pixels for the title and the names above a picture's plot.
+pub const PICTURE_HEAD: u32 = 60;
+
+/// The page's look in one set of colours.
+const PICTURE_STYLE: &str = include_str!("page/picture.css");
+
 /// How values become distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
@@ -358,6 +364,33 @@ impl Plot {
             }
             svg.push('\n');
         }
+    }
+
+    /// A file of its own, in light colours: the title, the lines' names, and the plot, as high as [`PICTURE_HEAD`] more.
+    #[must_use]
+    pub fn picture(&self, title: &str, width: u32, height: u32) -> String {
+        let whole = height + PICTURE_HEAD;
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {whole}\">\n<style>\n{PICTURE_STYLE}</style>\n\
+             <rect width=\"{width}\" height=\"{whole}\" fill=\"#ffffff\"/>\n\
+             <text class=\"title\" x=\"16\" y=\"24\">{}</text>\n",
+            escape(title)
+        );
+        let mut x = 16.0;
+        for line in &self.lines {
+            let (color, end) = (line.color % COLORS, x + 26.0);
+            let dashed = if line.dashed { " dashed" } else { "" };
+            svg.push_str(&format!(
+                "<path class=\"line s{color}{dashed}\" d=\"M{x} 44L{end} 44\"/><text class=\"key\" x=\"{}\" y=\"48\">{}</text>\n",
+                end + 6.0,
+                escape(&line.name)
+            ));
+            x = end + 30.0 + line.name.chars().count() as f64 * DIGIT;
+        }
+        let place = format!("<svg y=\"{PICTURE_HEAD}\" width=\"{width}\" height=\"{height}\" ");
+        svg.push_str(&self.svg(width, height).replacen("<svg ", &place, 1));
+        svg.push_str("</svg>\n");
+        svg
     }
 
     /// The lines' names with their colours, as a list that the script makes switches of.

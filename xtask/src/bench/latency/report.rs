@@ -5,7 +5,7 @@ use crate::bench::generator::Seen;
 use crate::bench::table::Table;
 use weir_load::histogram::Histogram;
 use weir_load::report::units;
-use weir_load::report::{MAX_RUNS, by_rate, percentiles, plot, sheet};
+use weir_load::report::{MAX_RUNS, by_rate, percentile_picture, percentiles, plot, sheet};
 use weir_load::result::{RunResult, Times};
 
 const PERCENTILES: [(&str, f64); 7] = [
@@ -111,6 +111,11 @@ pub(super) fn page(facts: &[String], ramps: &[Ramp], compared: &[Compared]) -> S
         level_table(&level.turns).html(&mut html);
     }
     sheet("Latency of reverse proxies over HTTPS", &html)
+}
+
+/// A level's percentiles as a picture for documents.
+pub(super) fn picture(level: &Compared, ramps: &[Ramp]) -> String {
+    percentile_picture(&title(level), &runs_of(level, ramps))
 }
 
 /// A run for each subject, an empty one where there are no figures: a subject has its colour in all plots.
