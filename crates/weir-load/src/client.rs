@@ -27,6 +27,8 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) head_bytes: u32,
     pub(crate) body_bytes: u64,
+    /// The connection stays open after it.
+    pub(crate) keep_alive: bool,
 }
 
 /// Either version.

@@ -190,7 +190,13 @@ impl Http1 {
             kept.complete.push_back(std::mem::take(&mut kept.current));
         }
         if let Some(awaited) = self.awaited.pop_front() {
-            told.push(Told::Answered(Answer { ticket: awaited.ticket, status, head_bytes, body_bytes }));
+            told.push(Told::Answered(Answer {
+                ticket: awaited.ticket,
+                status,
+                head_bytes,
+                body_bytes,
+                keep_alive,
+            }));
         }
         if !keep_alive {
             self.reading = Reading::Over;

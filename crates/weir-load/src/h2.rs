@@ -179,7 +179,7 @@ impl Http2 {
         if upload.is_some() {
             self.connection.release(stream);
         }
-        told.push(Told::Answered(Answer { ticket, status, head_bytes, body_bytes }));
+        told.push(Told::Answered(Answer { ticket, status, head_bytes, body_bytes, keep_alive: true }));
     }
 }
 

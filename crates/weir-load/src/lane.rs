@@ -438,6 +438,7 @@ impl Lane {
             answer_ns: now_ns.saturating_sub(connected_ns),
             status: answer.map(|answer| answer.status),
             body_bytes: answer.map_or(0, |answer| answer.body_bytes),
+            keep_alive: answer.is_some_and(|answer| answer.keep_alive),
         });
     }
 

@@ -68,6 +68,9 @@ pub fn run(
     for sample in &mut result.samples {
         sample.began_unix_ns += clock_began_ns;
     }
+    if let Some(script) = &runner.setup.script {
+        script.flush();
+    }
     runner.finish();
     Ok(result)
 }

@@ -18,6 +18,8 @@ pub struct Sample {
     pub status: Option<u16>,
     /// Bytes of its body.
     pub body_bytes: u64,
+    /// The connection stayed open after it.
+    pub keep_alive: bool,
 }
 
 impl Sample {

@@ -80,7 +80,13 @@ impl Script {
             }
             self.handles().push(handle);
         }
+        self.flush();
         Ok(())
+    }
+
+    /// Writes what scripts have printed, before the program prints something itself.
+    pub(crate) fn flush(&self) {
+        self.run.flush();
     }
 
     fn begin_thread(&self, handle: &Handle) -> mlua::Result<()> {
@@ -112,6 +118,7 @@ impl Script {
         }
         let arguments = summary::arguments(self.run.lua(), result);
         let done = arguments.and_then(|arguments| self.run.call::<()>("done", arguments));
+        self.flush();
         done.map_err(|error| self.failed(&error))
     }
 

@@ -367,15 +367,15 @@ impl Stream {
         self.set_no_linger();
     }
 
-    /// Makes the eventual close go unnoticed (`silent-drop`): what tells the peer of it goes no further than the next
-    /// router, and a peer behind one goes on waiting.
-    pub fn vanish(&self) {
-        const NEXT_ROUTER: u32 = 1;
+    /// Makes the eventual close go unnoticed (`silent-drop`): what tells the peer of it goes over so many links only,
+    /// and a peer behind more of them goes on waiting.
+    pub fn vanish(&self, ttl: u8) {
+        let ttl = u32::from(ttl);
         if let Socket::Tcp(_) = self.socket {
             let socket = SockRef::from(self);
             // A socket has one of both options.
-            let v6 = socket.set_unicast_hops_v6(NEXT_ROUTER);
-            let _set = socket.set_ttl_v4(NEXT_ROUTER).or(v6);
+            let v6 = socket.set_unicast_hops_v6(ttl);
+            let _set = socket.set_ttl_v4(ttl).or(v6);
             self.set_no_linger();
         }
     }

@@ -294,6 +294,31 @@ fn servers_are_verified() {
 }
 
 #[test]
+fn a_self_signed_certificate_may_be_its_own_authority() {
+    let world = World::new();
+    for name in ["server.pem", "other.pem"] {
+        let mut params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        world.write(name, &format!("{}{}", certificate.pem(), key.serialize_pem()));
+    }
+    let server = world.server(&world.server_options(&["server.pem"]));
+    let check = |ca: &str, name: &str, expected: bool| {
+        let client = client(&ClientOptions { ca_file: Some(world.path(ca)), ..world.trusting() });
+        run(async {
+            let (mut near, mut far) = pair(&server, &client, Some(name));
+            let shaken = shake(&mut near, &mut far).await;
+            assert_eq!(shaken.is_ok(), expected, "{ca} {name}: {shaken:?}");
+        });
+    };
+    check("server.pem", "a.example", true);
+    check("server.pem", "b.example", false);
+    check("other.pem", "a.example", false);
+    check("ca.pem", "a.example", false);
+}
+
+#[test]
 fn clients_are_verified() {
     let world = World::new();
     let other = World::new();

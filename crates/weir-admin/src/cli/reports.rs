@@ -136,7 +136,8 @@ fn server_state(proxy: &Proxy, server: &ServerState, now: Now, text: &mut String
     let agent = server.standing.agent_target();
     let report = server.check.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let machine = server.standing();
-    let running = u32::from(machine.op() != OpState::Stopped);
+    let unchecked = u32::from(machine.op() != OpState::Stopped);
+    let health = machine.health.map_or(unchecked, |health| health.counter());
     let shown = |addr: Option<IpAddr>| addr.map_or_else(|| "-".to_owned(), |addr| addr.to_string());
     let check = server.standing.check_target();
     // Writing to memory cannot fail.
@@ -154,7 +155,7 @@ fn server_state(proxy: &Proxy, server: &ServerState, now: Now, text: &mut String
         now.seconds_since(server.last_change_ms.load(Relaxed)),
         report.status as u8,
         report.result,
-        machine.health.map_or(running, |health| health.counter()),
+        if machine.admin().is_maint() { 0 } else { health },
         server.check_state(),
         server.agent_state(),
         target.name.as_deref().unwrap_or("-"),

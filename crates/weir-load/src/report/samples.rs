@@ -85,6 +85,7 @@ mod tests {
             answer_ns: (5 - number) * 1_000_000,
             status: (number != 3).then_some(200),
             body_bytes: 60,
+            keep_alive: true,
         };
         let mut result = fixture::closed();
         result.samples = (0..4).map(sample).collect();

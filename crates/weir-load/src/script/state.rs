@@ -39,8 +39,8 @@ impl State {
         let made = prepare(&lua, request).and_then(|entries| {
             let steps = limit(&lua)?;
             let state = Self { lua: lua.clone(), entries, steps };
-            // What a script prints stands between the program's own lines in the order in which it was printed.
-            state.lua.load("io.stdout:setvbuf('no')").exec()?;
+            // What a script prints stands between the program's own lines: see `flush`.
+            state.lua.load("io.stdout:setvbuf('line')").exec()?;
             state
                 .lua
                 .load(source)
@@ -73,6 +73,12 @@ impl State {
     ) -> mlua::Result<R> {
         self.steps.store(0, Ordering::Relaxed);
         function.call(arguments)
+    }
+
+    /// Writes what was printed without the end of a line, of all states: they share their output.
+    pub(super) fn flush(&self) {
+        // A closed output is the script's own wish, or the end of who reads it.
+        self.lua.load("io.stdout:flush()").exec().ok();
     }
 
     /// Whether the script has a function of that name.

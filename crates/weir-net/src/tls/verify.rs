@@ -400,11 +400,19 @@ impl ServerCertVerifier for ServerVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let Some((webpki, own)) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
-        let verified = if path::is_version_1(end_entity) || !own.suits_webpki() {
+        let verified_by_us = || {
             let objections = own.objections(end_entity, intermediates, Purpose::Server, now);
             objections.first().map_or(Ok(ServerCertVerified::assertion()), |objection| Err(objection.error()))
+        };
+        let verified = if path::is_version_1(end_entity) || !own.suits_webpki() {
+            verified_by_us()
         } else {
-            webpki.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+            match webpki.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+                // It takes no authority's certificate for a server's, which a self-signed one mostly is. OpenSSL
+                // does, so HAProxy's `ca-file` may name the server's own certificate.
+                Err(Error::InvalidCertificate(Refusal::Other(_))) => verified_by_us(),
+                other => other,
+            }
         };
         match verified {
             // Names are the last thing it looks at, so the chain is right. HAProxy's rules for names differ:

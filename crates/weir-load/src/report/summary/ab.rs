@@ -83,7 +83,8 @@ fn counts(text: &mut String, result: &RunResult, details: Details) {
         field(text, "Non-2xx responses:", &(totals.answers - totals.statuses[1]).to_string());
     }
     if result.plan.reuse == Reuse::KeepAlive {
-        field(text, "Keep-Alive requests:", &totals.answers.to_string());
+        let kept = result.samples.iter().filter(|sample| sample.keep_alive).count();
+        field(text, "Keep-Alive requests:", &kept.to_string());
     }
     field(text, "Total transferred:", &format!("{} bytes", totals.received_bytes));
     if sends_bodies(&result.plan) {
@@ -185,7 +186,7 @@ Concurrency Level:      10
 Time taken for tests:   10.000 seconds
 Complete requests:      10000
 Failed requests:        0
-Keep-Alive requests:    10000
+Keep-Alive requests:    100
 Total transferred:      2600000 bytes
 HTML transferred:       600000 bytes
 Requests per second:    1000.00 [#/sec] (mean)
@@ -225,6 +226,7 @@ Percentage of the requests served within a certain time (ms)
             answer_ns: number * 1_000_000,
             status: Some(200),
             body_bytes,
+            keep_alive: true,
             ..Sample::default()
         };
         (1..=count).map(sample).collect()
