@@ -261,8 +261,11 @@ impl Stream {
     }
 
     fn poll_write_tls(&mut self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        ready!(self.poll_handshake(cx))?;
+        let shaken = self.poll_handshake(cx)?;
         let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(0)) };
+        if shaken.is_pending() && !tls.may_answer_early() {
+            return Poll::Pending;
+        }
         if tls.output_is_pending() {
             ready!(self.socket.poll_send(cx, tls))?;
         }
@@ -283,6 +286,10 @@ impl Stream {
 
     /// Tells the peer that nothing more will be sent, after what was accepted before.
     pub fn poll_shutdown_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // An answer to early data: closing now could take it away from a client that still has to send its last message.
+        if self.tls.as_ref().is_some_and(|tls| tls.may_answer_early()) {
+            ready!(self.poll_handshake(cx))?;
+        }
         if let Some(tls) = &mut self.tls {
             tls.queue_close();
             ready!(self.socket.poll_send(cx, tls))?;

@@ -144,21 +144,34 @@ fn early_data_is_read_before_the_handshake_is_complete() {
         far.read(&mut read, 5).await.unwrap();
         far.read(&mut read, 100).await.unwrap();
         assert_eq!(read, b"early data");
-        // Nothing is sent to somebody who may only have seen the data before.
-        let mut cx = Context::from_waker(Waker::noop());
-        assert!(far.poll_write(&mut cx, b"answer").is_pending());
-        assert!(handshake.poll_complete(&mut cx).is_pending() && handshake.is_pending());
-        receive(&mut near, &mut client).await;
-        complete(&mut near, &mut client).await;
+        // The answer does not wait either: it is the client that has to prove itself.
         far.write_all(b"answer").await.unwrap();
+        let long = vec![9; 40_000];
+        far.write_all(&long).await.unwrap();
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(handshake.poll_complete(&mut cx).is_pending() && handshake.is_pending());
+        // The end of the connection does, so that the answer is not lost with it.
+        assert!(far.poll_shutdown_write(&mut cx).is_pending());
+        use std::io::{Read as _, Write as _};
+        let mut answer = vec![0; 6 + long.len()];
+        let mut filled = 0;
+        while filled < answer.len() {
+            receive(&mut near, &mut client).await;
+            while let Ok(count @ 1..) = client.reader().read(&mut answer[filled..]) {
+                filled += count;
+            }
+        }
+        assert!(answer.starts_with(b"answer") && answer[6..] == long);
+        assert!(client.is_early_data_accepted());
+        near.write_all(&flight(&mut client)).await.unwrap();
+        far.handshake().await.unwrap();
         assert!(!handshake.is_pending());
         assert!(poll_fn(|cx| handshake.poll_complete(cx)).await);
-        assert!(client.is_early_data_accepted());
-        use std::io::{Read as _, Write as _};
-        let mut answer = [0; 6];
+        far.write_all(b"end").await.unwrap();
+        let mut end = [0; 3];
         receive(&mut near, &mut client).await;
-        client.reader().read_exact(&mut answer).unwrap();
-        assert_eq!(&answer, b"answer");
+        client.reader().read_exact(&mut end).unwrap();
+        assert_eq!(&end, b"end");
         client.writer().write_all(b"more").unwrap();
         near.write_all(&flight(&mut client)).await.unwrap();
         read.clear();

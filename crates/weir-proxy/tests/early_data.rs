@@ -6,54 +6,12 @@ mod harness;
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use harness::Running;
-use rcgen::{CertificateParams, KeyPair};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned};
-
-/// Takes any certificate.
-#[derive(Debug)]
-struct Anybody;
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ECDSA_NISTP256_SHA256]
-    }
-}
+use harness::{Running, tls_client};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 /// A server that tells which requests it got, and answers each with 200.
 fn origin() -> (SocketAddr, Receiver<String>) {
@@ -87,12 +45,7 @@ struct World {
 
 impl World {
     fn new(name: &str, rules: &str) -> Self {
-        let file: PathBuf =
-            std::env::temp_dir().join(format!("weir-early-{}-{name}.pem", std::process::id()));
-        let key = KeyPair::generate().unwrap();
-        let certificate =
-            CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
-        std::fs::write(&file, format!("{}{}", certificate.pem(), key.serialize_pem())).unwrap();
+        let file = tls_client::certificate(name);
         let (origin, requests) = origin();
         let running = harness::start(&format!(
             "global\n nbthread 1\ndefaults\n mode http\n timeout connect 5s\n timeout server 5s\n timeout client 20s\n\
@@ -100,11 +53,7 @@ impl World {
             file.display()
         ));
         std::fs::remove_file(&file).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let verifier = Arc::new(Anybody);
-        let mut config =
-            builder.unwrap().dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+        let mut config = tls_client::config();
         config.enable_early_data = true;
         Self { running, requests, config: Arc::new(config) }
     }

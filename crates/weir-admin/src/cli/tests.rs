@@ -95,6 +95,9 @@ fn answers() {
          too_big,truncated,outdated,\none,dns,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,\n\n",
     );
     check("show version;show version", "3.0.11-test\n\n3.0.11-test\n\n");
+    check("dump ssl cert", "'dump ssl cert' expects a filename\n\n");
+    check("dump ssl cert x.pem", "Can't dump the certificate: Not found or the certificate is a bundle!\n\n");
+    check("dump ssl cert *x.pem", "No ongoing transaction!\n\n");
     check("show backend", "# name\nbe\nst\n\n");
     check("show cli level", "admin\n\n");
     check("show cli sockets", "# socket lvl processes\nunix@/tmp/weir-test.sock admin all\n\n");
@@ -159,9 +162,13 @@ fn rights() {
         let said = say(&mut session(&shared, level), line);
         assert_eq!(said == "Permission denied\n\n", denied, "{level:?} {line}: {said}");
     };
-    for line in
-        ["set server be/s1 weight 5", "disable server be/s1", "del server be/s1", "shutdown session 1"]
-    {
+    for line in [
+        "set server be/s1 weight 5",
+        "disable server be/s1",
+        "del server be/s1",
+        "shutdown session 1",
+        "dump ssl cert x",
+    ] {
         check(AdminLevel::User, line, true);
         check(AdminLevel::Operator, line, true);
         check(AdminLevel::Admin, line, false);

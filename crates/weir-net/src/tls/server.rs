@@ -701,6 +701,7 @@ impl Configuration {
                 // again. A ticket that holds the session itself could.
                 config.ticketer = Arc::new(NoTickets);
                 config.max_early_data_size = options.max_early_data_bytes;
+                config.send_half_rtt_data = true;
             }
         }
         // The record layer of this crate takes the keys over after the handshake.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::kernel::KernelConnection;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
-use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
 use rustls::{CommonState, ExtractedSecrets, ProtocolVersion};
 
 use super::early::EarlyData;
@@ -462,7 +462,8 @@ impl Session {
         self.phase = Phase::Established(Box::new(traffic));
         self.early.iter().for_each(|early| early.complete());
         // Only a TLS 1.2 server's last message is one that the peer waits for.
-        self.outgoing_can_wait = tls13 || self.is_client;
+        // What answers early data does not wait either.
+        self.outgoing_can_wait = (tls13 || self.is_client) && self.early.is_none();
         Ok(())
     }
 
@@ -591,8 +592,47 @@ impl Session {
 
     // --- Writing ---
 
+    /// Whether early data may be answered before the handshake is complete: our part of it is queued.
+    pub(crate) fn may_answer_early(&self) -> bool {
+        self.early.is_some() && matches!(self.phase, Phase::Server(_))
+    }
+
+    /// Seals an answer to early data; the keys are rustls' still.
+    fn encrypt_early(&mut self, parts: &[IoSlice<'_>], count: usize) -> io::Result<()> {
+        let Phase::Server(connection) = &mut self.phase else { return Err(Failure::Before.into_io()) };
+        let shown = self.incoming.data_mut().get_mut(..self.shown).unwrap_or_default();
+        let UnbufferedStatus { discard, state, .. } = connection.process_tls_records(shown);
+        let ConnectionState::WriteTraffic(mut traffic) = state.map_err(failed)? else {
+            return Err(invalid("the TLS handshake allows no answer yet"));
+        };
+        let mut plain = Vec::with_capacity(count);
+        for part in parts {
+            plain.extend_from_slice(&part[..part.len().min(count - plain.len())]);
+        }
+        for record in plain.chunks(self.max_record_bytes) {
+            loop {
+                match traffic.encrypt(record, self.outgoing.spare()) {
+                    Ok(sealed) => {
+                        self.outgoing.commit(sealed);
+                        break;
+                    }
+                    Err(EncryptError::InsufficientSize(needed)) => {
+                        self.outgoing.reserve(needed.required_size);
+                    }
+                    Err(error) => return Err(io::Error::other(error)),
+                }
+            }
+        }
+        self.incoming.consume(discard);
+        self.shown = self.shown.saturating_sub(discard);
+        Ok(())
+    }
+
     /// Seals the first `count` bytes of `parts` (at most [`MAX_WRITE_BYTES`]) for sending.
     pub(crate) fn encrypt(&mut self, parts: &[IoSlice<'_>], count: usize) -> io::Result<()> {
+        if self.may_answer_early() {
+            return self.encrypt_early(parts, count);
+        }
         let Phase::Established(traffic) = &mut self.phase else { return Err(Failure::Before.into_io()) };
         if self.sent_close {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -825,8 +865,8 @@ fn take_step<Data>(
             sent.done();
             Ok(Step::Again)
         }
-        Ok(ConnectionState::BlockedHandshake) => Ok(Step::NeedsInput),
-        Ok(ConnectionState::WriteTraffic(_)) => Ok(Step::Again),
+        // Writing may be possible before the client's last message is there.
+        Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => Ok(Step::NeedsInput),
         Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
             Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the peer closed during the TLS handshake"))
         }

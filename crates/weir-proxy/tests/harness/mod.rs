@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod tls_client;
+
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
