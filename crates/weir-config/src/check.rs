@@ -1,5 +1,7 @@
 //! What can only be seen when everything was read: names, modes, missing parts, numbers.
 
+mod servers;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 
@@ -476,6 +478,7 @@ impl Checker<'_> {
         self.log_formats(index);
         self.layer7(index);
         self.protocols(index);
+        self.servers(index);
         self.tls(index);
         let proxy = &self.proxies[index];
         let (pos, name) = (proxy.pos, proxy.name.clone());
