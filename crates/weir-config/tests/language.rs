@@ -98,6 +98,22 @@ fn what_has_no_effect_beside_the_rest_is_said() {
 }
 
 #[test]
+fn peers_log_their_connections() {
+    let check = |lines: &str, expected: &str| {
+        let said =
+            said(&format!("global\n log 127.0.0.1:514 local0\npeers p\n peer a 127.0.0.1:1\n{lines}\n"));
+        match expected {
+            "" => assert!(!said.contains("[ALERT]") && !said.contains("log"), "{lines}\n{said}"),
+            _ => assert!(said.contains(expected), "{lines}\n{said}"),
+        }
+    };
+    check(" log global", "");
+    check(" log 127.0.0.1:514 local0 info\n no log", "");
+    check(" log ring@none local0", "unable to find ring 'none'");
+    check(" log", "'log' expects");
+}
+
+#[test]
 fn bandwidth_is_limited_by_filters_that_rules_turn_on() {
     const STREAM: &str = "default-limit 1m default-period 1s";
     let check = |lines: &str, expected: &str| {
