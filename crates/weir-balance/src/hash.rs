@@ -70,7 +70,7 @@ impl HashFunction {
                 key.iter().fold(5381, |hash: u32, &byte| hash.wrapping_mul(33).wrapping_add(byte.into()))
             }
             Self::Wt6 => wt6(key),
-            Self::Crc32 => crc32(key),
+            Self::Crc32 => crc32fast::hash(key),
             Self::None => number(key),
         }
     }
@@ -100,26 +100,6 @@ fn wt6(key: &[u8]) -> u32 {
         (turn_left, turn_right) = (mix & 31, mix >> 11);
     }
     left ^ right
-}
-
-/// CRC-32 of Ethernet and gzip.
-fn crc32(key: &[u8]) -> u32 {
-    const TABLE: [u32; 256] = {
-        let mut table = [0; 256];
-        let mut byte = 0;
-        while byte < 256 {
-            let mut sum = byte as u32;
-            let mut bit = 0;
-            while bit < 8 {
-                sum = (sum >> 1) ^ (0xedb8_8320 & (sum & 1).wrapping_neg());
-                bit += 1;
-            }
-            table[byte] = sum;
-            byte += 1;
-        }
-        table
-    };
-    !key.iter().fold(u32::MAX, |sum, &byte| TABLE[usize::from(sum as u8 ^ byte)] ^ (sum >> 8))
 }
 
 /// Bob Jenkins' full avalanche of four bytes, then spread by a prime near three quarters of the space.

@@ -157,11 +157,6 @@ impl Health {
         self.counter
     }
 
-    /// Takes a counter over, from a state file or another process.
-    pub fn set_counter(&mut self, counter: u32) {
-        self.counter = counter.min(self.top());
-    }
-
     /// As shown in status: `2/3` is two of three failures left while up, two of three successes while down.
     #[must_use]
     pub fn progress(&self) -> (u32, u32) {

@@ -22,8 +22,6 @@ impl Admin {
     pub const INHERITED_DRAIN: Self = Self(0x10);
     /// In maintenance because its name does not resolve.
     pub const RESOLUTION_MAINT: Self = Self(0x20);
-    /// Its name was set on the command socket; no restriction.
-    pub const FQDN_SET: Self = Self(0x40);
 
     /// In maintenance for any reason.
     #[must_use]
@@ -184,12 +182,6 @@ impl Server {
         matches!(self.op, OpState::Starting | OpState::Running)
             && !self.admin.is_maint()
             && !self.admin.is_drain()
-    }
-
-    /// Takes connections that persistence brings.
-    #[must_use]
-    pub fn is_reachable(&self) -> bool {
-        self.op != OpState::Stopped && !self.admin.is_maint()
     }
 
     fn is_healthy(&self) -> bool {
@@ -394,7 +386,7 @@ mod tests {
         let down = server.set_admin(Admin::FORCED_MAINT, true, 2);
         assert!(down.is_some_and(Transition::is_down));
         assert_eq!(server.status().to_string(), "MAINT");
-        assert!(!server.is_reachable());
+        assert!(!server.is_usable());
         server.set_admin(Admin::RESOLUTION_MAINT, true, 3);
         assert_eq!(server.set_admin(Admin::FORCED_MAINT, false, 4), None);
         assert_eq!(server.status().to_string(), "MAINT (resolution)");
@@ -405,7 +397,7 @@ mod tests {
 
         assert_eq!(server.set_admin(Admin::FORCED_DRAIN, true, 6), None);
         assert_eq!(server.status().to_string(), "DRAIN");
-        assert!(server.is_reachable() && !server.is_usable());
+        assert!(!server.is_usable());
     }
 
     #[test]

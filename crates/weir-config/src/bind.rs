@@ -27,7 +27,8 @@ pub(crate) struct BindDraft<'a> {
     pub(crate) ssl: SslBind,
     pub(crate) ssl_on: bool,
     global: &'a Global,
-    word: Pos,
+    /// The keyword being read.
+    keyword: &'static str,
 }
 
 /// Reads addresses and words: one `Bind` for each address and port.
@@ -141,7 +142,7 @@ impl<'a> BindDraft<'a> {
     fn new(global: &'a Global, pos: Pos) -> Self {
         let mut bind = empty(BindAddr::Fd(-1), pos);
         bind.unix = global.unix_bind.clone();
-        Self { bind, ssl: global.ssl_default_bind.clone(), ssl_on: false, global, word: pos }
+        Self { bind, ssl: global.ssl_default_bind.clone(), ssl_on: false, global, keyword: "" }
     }
 
     fn words(&mut self, args: &mut Args<'_>) -> Parsed {
@@ -151,7 +152,7 @@ impl<'a> BindDraft<'a> {
                 return Err(vec![keywords::unknown(one, Places::BIND, "a bind line")]);
             };
             args.skip(1);
-            self.word = word.pos;
+            self.keyword = keyword.name;
             match keyword.how {
                 How::Bind(parse) => parse(self, args)?,
                 How::NoEffect(_) => {
@@ -239,7 +240,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("allow-0rtt", "", "Accepts early data", How::NotYet),
+    entry(
+        "allow-0rtt",
+        "",
+        "Accepts early data",
+        How::Bind(|d, _| {
+            d.ssl.allow_0rtt = true;
+            Ok(())
+        }),
+    ),
     entry(
         "alpn",
         "<protocols>",
@@ -259,15 +268,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "ca-file",
-        "<file>",
-        "Authorities that client certificates are verified with",
-        How::Bind(|d, a| {
-            d.ssl.ca_file = Some(d.file(a, d.global.ca_base.as_ref())?);
-            Ok(())
-        }),
-    ),
+    entry("ca-file", "<file>", "Authorities that client certificates are verified with", SHARED),
     entry(
         "ca-ignore-err",
         "<errors>",
@@ -286,7 +287,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("ca-sign-pass", "<passphrase>", "Passphrase of the signing key", How::NotYet),
+    entry(
+        "ca-sign-pass",
+        "<passphrase>",
+        "Passphrase of the signing key",
+        How::Bind(|d, a| {
+            d.ssl.ca_sign_pass = Some(a.text("a passphrase")?);
+            Ok(())
+        }),
+    ),
     entry(
         "ca-verify-file",
         "<file>",
@@ -305,42 +314,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "ciphers",
-        "<ciphers>",
-        "Cipher suites up to TLS 1.2",
-        How::Bind(|d, a| {
-            d.ssl.ciphers = Some(a.text("cipher names")?);
-            Ok(())
-        }),
-    ),
-    entry(
-        "ciphersuites",
-        "<suites>",
-        "Cipher suites of TLS 1.3",
-        How::Bind(|d, a| {
-            d.ssl.ciphersuites = Some(a.text("cipher suite names")?);
-            Ok(())
-        }),
-    ),
-    entry(
-        "client-sigalgs",
-        "<sigalgs>",
-        "Signature algorithms of client certificates",
-        How::Bind(|d, a| {
-            d.ssl.client_sigalgs = Some(a.text("signature algorithms")?);
-            Ok(())
-        }),
-    ),
-    entry(
-        "crl-file",
-        "<file>",
-        "Revoked client certificates",
-        How::Bind(|d, a| {
-            d.ssl.crl_file = Some(d.file(a, d.global.ca_base.as_ref())?);
-            Ok(())
-        }),
-    ),
+    entry("ciphers", "<ciphers>", "Cipher suites up to TLS 1.2", SHARED),
+    entry("ciphersuites", "<suites>", "Cipher suites of TLS 1.3", SHARED),
+    entry("client-sigalgs", "<sigalgs>", "Signature algorithms of client certificates", SHARED),
+    entry("crl-file", "<file>", "Revoked client certificates", SHARED),
     entry(
         "crt",
         "<cert>",
@@ -380,15 +357,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "curves",
-        "<curves>",
-        "Key exchange groups",
-        How::Bind(|d, a| {
-            d.ssl.curves = Some(a.text("group names")?);
-            Ok(())
-        }),
-    ),
+    entry("curves", "<curves>", "Key exchange groups", SHARED),
     entry(
         "defer-accept",
         "",
@@ -398,15 +367,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "ecdhe",
-        "<curve>",
-        "One key exchange group",
-        How::Bind(|d, a| {
-            d.ssl.curves = Some(a.text("a group's name")?);
-            Ok(())
-        }),
-    ),
+    entry("ecdhe", "<curve>", "One key exchange group", SHARED),
     entry("ech", "<dir>", "Encrypted client hello", How::NotYet),
     entry(
         "expose-fd",
@@ -420,10 +381,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     ),
     entry("force-sslv3", "", "SSLv3 only", How::Removed("SSLv3 is not supported by the TLS library")),
-    entry("force-tlsv10", "", "TLS 1.0 only", How::Bind(|d, _| force(d, "force-tlsv10"))),
-    entry("force-tlsv11", "", "TLS 1.1 only", How::Bind(|d, _| force(d, "force-tlsv11"))),
-    entry("force-tlsv12", "", "TLS 1.2 only", How::Bind(|d, _| force(d, "force-tlsv12"))),
-    entry("force-tlsv13", "", "TLS 1.3 only", How::Bind(|d, _| force(d, "force-tlsv13"))),
+    entry("force-tlsv10", "", "TLS 1.0 only", SHARED),
+    entry("force-tlsv11", "", "TLS 1.1 only", SHARED),
+    entry("force-tlsv12", "", "TLS 1.2 only", SHARED),
+    entry("force-tlsv13", "", "TLS 1.3 only", SHARED),
     entry(
         "generate-certificates",
         "",
@@ -602,19 +563,11 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "no-tls-tickets",
-        "",
-        "No session tickets",
-        How::Bind(|d, _| {
-            d.ssl.no_tls_tickets = true;
-            Ok(())
-        }),
-    ),
-    entry("no-tlsv10", "", "No TLS 1.0", How::Bind(|d, _| force(d, "no-tlsv10"))),
-    entry("no-tlsv11", "", "No TLS 1.1", How::Bind(|d, _| force(d, "no-tlsv11"))),
-    entry("no-tlsv12", "", "No TLS 1.2", How::Bind(|d, _| force(d, "no-tlsv12"))),
-    entry("no-tlsv13", "", "No TLS 1.3", How::Bind(|d, _| force(d, "no-tlsv13"))),
+    entry("no-tls-tickets", "", "No session tickets", SHARED),
+    entry("no-tlsv10", "", "No TLS 1.0", SHARED),
+    entry("no-tlsv11", "", "No TLS 1.1", SHARED),
+    entry("no-tlsv12", "", "No TLS 1.2", SHARED),
+    entry("no-tlsv13", "", "No TLS 1.3", SHARED),
     entry(
         "npn",
         "<protocols>",
@@ -658,15 +611,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Sockets that share the address: a number, by-thread, by-group",
         How::NoEffect("all threads take connections from one socket"),
     ),
-    entry(
-        "sigalgs",
-        "<sigalgs>",
-        "Signature algorithms accepted",
-        How::Bind(|d, a| {
-            d.ssl.sigalgs = Some(a.text("signature algorithms")?);
-            Ok(())
-        }),
-    ),
+    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", SHARED),
     entry(
         "ssl",
         "",
@@ -676,24 +621,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "ssl-max-ver",
-        "<version>",
-        "Highest TLS version",
-        How::Bind(|d, a| {
-            d.ssl.max_ver = Some(tls::version(a.need("a TLS version")?)?);
-            Ok(())
-        }),
-    ),
-    entry(
-        "ssl-min-ver",
-        "<version>",
-        "Lowest TLS version",
-        How::Bind(|d, a| {
-            d.ssl.min_ver = Some(tls::version(a.need("a TLS version")?)?);
-            Ok(())
-        }),
-    ),
+    entry("ssl-max-ver", "<version>", "Highest TLS version", SHARED),
+    entry("ssl-min-ver", "<version>", "Lowest TLS version", SHARED),
     entry(
         "strict-sni",
         "",
@@ -749,15 +678,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     ),
     entry("process", "<set>", "Threads that serve it, in the old form", How::Removed("use thread")),
-    entry(
-        "tls-tickets",
-        "",
-        "Undoes no-tls-tickets",
-        How::Bind(|d, _| {
-            d.ssl.no_tls_tickets = false;
-            Ok(())
-        }),
-    ),
+    entry("tls-tickets", "", "Undoes no-tls-tickets", SHARED),
     entry(
         "tls-ticket-keys",
         "<file>",
@@ -835,10 +756,11 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     ),
 ];
 
-fn force(draft: &mut BindDraft<'_>, word: &str) -> Parsed {
-    tls::version_option(word, &mut draft.ssl.min_ver, &mut draft.ssl.max_ver);
+/// The words that server lines have too.
+const SHARED: How = How::Bind(|d, a| {
+    tls::read(&mut d.ssl.words, d.keyword, d.global.ca_base.as_ref(), &mut |what| a.need(what))?;
     Ok(())
-}
+});
 
 /// Idle time of a bind's defaults, kept here so that all who make binds agree.
 pub(crate) const DEFAULT_STATS_TIMEOUT: Duration = Duration::from_secs(10);

@@ -686,7 +686,7 @@ impl Checker<'_> {
         }
         for server in &proxy.servers {
             let Some(ssl) = &server.ssl else { continue };
-            if ssl.verify == Some(Verify::Required) && ssl.ca_file.is_none() {
+            if ssl.verify == Some(Verify::Required) && ssl.words.ca_file.is_none() {
                 let message = format!(
                     "server '{}': verify is enabled by default but no CA file is specified",
                     server.name

@@ -12,8 +12,8 @@ use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, How, Keyword, Places, keyword};
 use crate::model::{
-    AcceptFamily, CloseSpread, CpuAffinity, CpuKind, CpuNumbers, CpuPolicy, Cpus, Global, SslBind, UnixBind,
-    Verify,
+    AcceptFamily, CloseSpread, CpuAffinity, CpuKind, CpuNumbers, CpuPolicy, Cpus, Global, SslBind, TlsWords,
+    UnixBind, Verify,
 };
 use crate::proxy::logging;
 use crate::status_set::StatusSet;
@@ -311,23 +311,34 @@ fn unknown_word<T>(word: &Word, known: &[&str]) -> Parsed<T> {
     ])
 }
 
+/// `ssl-default-bind-ciphers` and its like: a word of all bind lines.
+fn ssl_default_bind(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
+    ssl_default(&mut draft.global.ssl_default_bind.words, args, "ssl-default-bind-")
+}
+
+fn ssl_default_server(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
+    ssl_default(&mut draft.global.ssl_default_server.words, args, "ssl-default-server-")
+}
+
+fn ssl_default(words: &mut TlsWords, args: &mut Args<'_>, prefix: &str) -> Parsed {
+    let word = args.keyword.strip_prefix(prefix).unwrap_or_default();
+    tls::read(words, word, None, &mut |_| args.need("an argument"))?;
+    args.end()
+}
+
 /// `ssl-default-bind-options`: the words of bind lines that make sense for all of them.
 fn ssl_bind_options(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
     let ssl: &mut SslBind = &mut draft.global.ssl_default_bind;
     while let Some(word) = args.next() {
         let text = word.as_str();
         match &*text {
-            "ssl-min-ver" => ssl.min_ver = Some(tls::version(args.need("a TLS version")?)?),
-            "ssl-max-ver" => ssl.max_ver = Some(tls::version(args.need("a TLS version")?)?),
-            "no-tls-tickets" => ssl.no_tls_tickets = true,
-            "tls-tickets" => ssl.no_tls_tickets = false,
             "prefer-client-ciphers" => ssl.prefer_client_ciphers = true,
             "strict-sni" => ssl.strict_sni = true,
             "no-strict-sni" => ssl.strict_sni = false,
             "no-ca-names" => ssl.no_ca_names = true,
             "no-alpn" => ssl.no_alpn = true,
             "no-sslv3" => {}
-            _ if tls::version_option(&text, &mut ssl.min_ver, &mut ssl.max_ver) => {}
+            _ if tls::read_option(&mut ssl.words, &text, &mut |what| args.need(what))? => {}
             _ => {
                 return unknown_word(
                     word,
@@ -352,13 +363,9 @@ fn ssl_server_options(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parse
     while let Some(word) = args.next() {
         let text = word.as_str();
         match &*text {
-            "ssl-min-ver" => ssl.min_ver = Some(tls::version(args.need("a TLS version")?)?),
-            "ssl-max-ver" => ssl.max_ver = Some(tls::version(args.need("a TLS version")?)?),
-            "no-tls-tickets" => ssl.no_tls_tickets = true,
-            "tls-tickets" => ssl.no_tls_tickets = false,
             "no-ssl-reuse" => ssl.no_ssl_reuse = true,
             "no-sslv3" | "no-renegotiate" => {}
-            _ if tls::version_option(&text, &mut ssl.min_ver, &mut ssl.max_ver) => {}
+            _ if tls::read_option(&mut ssl.words, &text, &mut |what| args.need(what))? => {}
             _ => {
                 return unknown_word(
                     word,
@@ -943,37 +950,25 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "ssl-default-bind-ciphers",
         "<ciphers>",
         "Cipher suites of bind lines up to TLS 1.2",
-        How::Global(|d, a| {
-            d.global.ssl_default_bind.ciphers = text(a)?;
-            Ok(())
-        }),
+        How::Global(ssl_default_bind),
     ),
     entry(
         "ssl-default-bind-ciphersuites",
         "<suites>",
         "Cipher suites of bind lines with TLS 1.3",
-        How::Global(|d, a| {
-            d.global.ssl_default_bind.ciphersuites = text(a)?;
-            Ok(())
-        }),
+        How::Global(ssl_default_bind),
     ),
     entry(
         "ssl-default-bind-client-sigalgs",
         "<sigalgs>",
         "Signature algorithms of client certificates",
-        How::Global(|d, a| {
-            d.global.ssl_default_bind.client_sigalgs = text(a)?;
-            Ok(())
-        }),
+        How::Global(ssl_default_bind),
     ),
     entry(
         "ssl-default-bind-curves",
         "<curves>",
         "Key exchange groups of bind lines",
-        How::Global(|d, a| {
-            d.global.ssl_default_bind.curves = text(a)?;
-            Ok(())
-        }),
+        How::Global(ssl_default_bind),
     ),
     entry(
         "ssl-default-bind-options",
@@ -985,46 +980,31 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "ssl-default-bind-sigalgs",
         "<sigalgs>",
         "Signature algorithms of bind lines",
-        How::Global(|d, a| {
-            d.global.ssl_default_bind.sigalgs = text(a)?;
-            Ok(())
-        }),
+        How::Global(ssl_default_bind),
     ),
     entry(
         "ssl-default-server-ciphers",
         "<ciphers>",
         "Cipher suites of server lines up to TLS 1.2",
-        How::Global(|d, a| {
-            d.global.ssl_default_server.ciphers = text(a)?;
-            Ok(())
-        }),
+        How::Global(ssl_default_server),
     ),
     entry(
         "ssl-default-server-ciphersuites",
         "<suites>",
         "Cipher suites of server lines with TLS 1.3",
-        How::Global(|d, a| {
-            d.global.ssl_default_server.ciphersuites = text(a)?;
-            Ok(())
-        }),
+        How::Global(ssl_default_server),
     ),
     entry(
         "ssl-default-server-client-sigalgs",
         "<sigalgs>",
         "Signature algorithms for our certificates",
-        How::Global(|d, a| {
-            d.global.ssl_default_server.client_sigalgs = text(a)?;
-            Ok(())
-        }),
+        How::Global(ssl_default_server),
     ),
     entry(
         "ssl-default-server-curves",
         "<curves>",
         "Key exchange groups of server lines",
-        How::Global(|d, a| {
-            d.global.ssl_default_server.curves = text(a)?;
-            Ok(())
-        }),
+        How::Global(ssl_default_server),
     ),
     entry(
         "ssl-default-server-options",
@@ -1036,10 +1016,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "ssl-default-server-sigalgs",
         "<sigalgs>",
         "Signature algorithms of server lines",
-        How::Global(|d, a| {
-            d.global.ssl_default_server.sigalgs = text(a)?;
-            Ok(())
-        }),
+        How::Global(ssl_default_server),
     ),
     entry(
         "ssl-dh-param-file",
@@ -1446,7 +1423,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     ),
     entry("shm-stats-file-max-objects", "<number>", "Size of the shared statistics file", How::NotYet),
-    entry("ssl-passphrase-cmd", "<cmd> <args>...", "Program that tells passphrases of keys", How::NotYet),
+    entry(
+        "ssl-passphrase-cmd",
+        "<cmd> <args>...",
+        "Program that tells passphrases of keys",
+        How::Global(|d, a| {
+            a.need("a program")?;
+            d.global.ssl_passphrase_cmd = a.words.iter().map(|word| word.as_str().into_owned()).collect();
+            Ok(())
+        }),
+    ),
     entry(
         "stats calculate-max-counters",
         "[on|off]",

@@ -14,7 +14,7 @@ use crate::environment::Environment;
 use crate::files;
 use crate::global::{GlobalDraft, NO_ACME};
 use crate::keywords::{self, Found, How, Places};
-use crate::model::{Checks, Config, Global, Mode, Proxy, Server};
+use crate::model::{Checks, Config, Global, Mode, Proxy, Server, TlsWanted};
 use crate::proxy::{self, Finished, ProxyDraft, World};
 use crate::sections::{NO_PROGRAMS, SectionDraft};
 use crate::source::Sources;
@@ -100,6 +100,7 @@ fn build(sections: &[Section], env: &Environment, diagnostics: &mut Diagnostics)
     let mut config = Config::default();
     small_sections(sections, &global, &mut shared, &local_peer, &mut config, &mut found);
     config.patterns = Arc::clone(&shared.files);
+    config.tls_wanted = tls_wanted(sections);
     let world = World {
         shared: &shared,
         global: &global,
@@ -118,6 +119,20 @@ fn build(sections: &[Section], env: &Environment, diagnostics: &mut Diagnostics)
     diagnostics.extend(checker.found);
     config.proxies = proxies.into_iter().map(Arc::new).collect();
     config
+}
+
+/// Looks for fetches of TLS handshakes in all words: they may stand in any expression, log format or environment
+/// variable. Finding one where there is none costs memory only.
+fn tls_wanted(sections: &[Section]) -> TlsWanted {
+    let words = || sections.iter().flat_map(|section| &section.lines).flat_map(|line| &line.words);
+    let any = |names: &[&str]| {
+        words()
+            .any(|word| names.iter().any(|name| memchr::memmem::find(&word.text, name.as_bytes()).is_some()))
+    };
+    TlsWanted {
+        hello: any(&["c_client_random", "c_server_random", "c_session_id"]),
+        secrets: any(&["c_session_key"]),
+    }
 }
 
 fn global(sections: &[Section], shared: &Shared<'_>, found: &mut Vec<Diagnostic>) -> Global {

@@ -41,6 +41,8 @@ pub struct Config {
     pub healthchecks: BTreeMap<String, Checks>,
     /// `crt-store` sections: certificates that `crt @store/name` names.
     pub crt_stores: Vec<CrtStore>,
+    /// What fetches somewhere in it ask of TLS connections.
+    pub tls_wanted: TlsWanted,
 }
 
 impl Config {
@@ -50,6 +52,15 @@ impl Config {
         let named = server.healthcheck.as_ref().and_then(|name| self.healthchecks.get(name));
         named.unwrap_or(&proxy.checks)
     }
+}
+
+/// What has to be kept of TLS handshakes because fetches ask for it: each is memory for every connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TlsWanted {
+    /// The hello messages: random bytes, identifiers of sessions.
+    pub hello: bool,
+    /// Secrets, without `tune.ssl.keylog`.
+    pub secrets: bool,
 }
 
 /// `cache NAME`
@@ -402,6 +413,8 @@ pub struct Global {
     /// `ssl-load-extra-files`; all kinds without.
     pub ssl_load_extra_files: Option<Vec<String>>,
     pub ssl_skip_self_issued_ca: bool,
+    /// Program and arguments that tell passphrases of keys.
+    pub ssl_passphrase_cmd: Vec<String>,
     pub mworker_max_reloads: Option<u32>,
     pub thread_groups: u32,
     pub thread_hard_limit: Option<usize>,
@@ -533,6 +546,10 @@ pub struct Tune {
     pub ssl_cachesize: usize,
     pub ssl_lifetime: Duration,
     pub idle_pool_shared: bool,
+    /// Bytes of lists in the client's hello that fetches see.
+    pub ssl_capture_buffer_size: usize,
+    /// Secrets of TLS connections are kept for fetches.
+    pub ssl_keylog: bool,
     /// Longest record's plaintext, always; 0 for no limit.
     pub ssl_hard_maxrecord: usize,
     pub ssl_ctx_cache_size: usize,
@@ -602,6 +619,8 @@ impl Default for Tune {
             ssl_cachesize: 20000,
             ssl_lifetime: Duration::from_secs(300),
             idle_pool_shared: true,
+            ssl_capture_buffer_size: 0,
+            ssl_keylog: false,
             ssl_hard_maxrecord: 0,
             ssl_ctx_cache_size: 1000,
             ssl_maxrecord: 0,
@@ -922,10 +941,27 @@ pub enum Proto {
     None,
 }
 
+/// TLS words that bind and server lines have in common.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "keywords of the same names")]
+pub struct TlsWords {
+    pub min_ver: Option<String>,
+    pub max_ver: Option<String>,
+    pub ciphers: Option<String>,
+    pub ciphersuites: Option<String>,
+    pub curves: Option<String>,
+    pub sigalgs: Option<String>,
+    pub client_sigalgs: Option<String>,
+    pub ca_file: Option<PathBuf>,
+    pub crl_file: Option<PathBuf>,
+    pub no_tls_tickets: bool,
+}
+
 /// TLS settings of a bind line.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs, reason = "bind keywords of the same names")]
 pub struct SslBind {
+    pub words: TlsWords,
     pub crt: Vec<PathBuf>,
     pub crt_list: Vec<PathBuf>,
     pub default_crt: Vec<PathBuf>,
@@ -934,25 +970,17 @@ pub struct SslBind {
     pub alpn: Option<Vec<Vec<u8>>>,
     pub no_alpn: bool,
     pub tls_ticket_keys: Option<PathBuf>,
-    pub no_tls_tickets: bool,
-    pub min_ver: Option<String>,
-    pub max_ver: Option<String>,
-    pub ciphers: Option<String>,
-    pub ciphersuites: Option<String>,
-    pub curves: Option<String>,
-    pub ca_file: Option<PathBuf>,
     pub ca_verify_file: Option<PathBuf>,
-    pub crl_file: Option<PathBuf>,
     pub verify: Option<Verify>,
     pub crt_ignore_err: Option<String>,
     pub ca_ignore_err: Option<String>,
     pub prefer_client_ciphers: bool,
     pub no_ca_names: bool,
-    pub sigalgs: Option<String>,
-    pub client_sigalgs: Option<String>,
     pub generate_certificates: bool,
     pub ca_sign_file: Option<PathBuf>,
+    pub ca_sign_pass: Option<String>,
     pub ocsp_update: Option<bool>,
+    pub allow_0rtt: bool,
     /// The frontend's own certificates (`ssl-f-use`), as lines of a crt-list.
     pub frontend_list: Option<Arc<FrontendList>>,
 }
@@ -1004,21 +1032,12 @@ pub enum Verify {
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs, reason = "server keywords of the same names")]
 pub struct SslServer {
+    pub words: TlsWords,
     pub verify: Option<Verify>,
-    pub ca_file: Option<PathBuf>,
-    pub crl_file: Option<PathBuf>,
     pub crt: Option<PathBuf>,
     pub sni: Option<Arc<Expr>>,
     pub verifyhost: Option<String>,
-    pub min_ver: Option<String>,
-    pub max_ver: Option<String>,
-    pub ciphers: Option<String>,
-    pub ciphersuites: Option<String>,
-    pub curves: Option<String>,
-    pub sigalgs: Option<String>,
-    pub client_sigalgs: Option<String>,
     pub no_ssl_reuse: bool,
-    pub no_tls_tickets: bool,
     /// `sni-auto` was turned off (`no-sni-auto`).
     pub no_sni_auto: bool,
 }

@@ -26,7 +26,7 @@ use weir_rules::{Condition, Diagnostic, LogFormat, Place, Pos, Scope, Shared, Wo
 use crate::address;
 use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
-use crate::keywords::{self, Found, How, Keyword, Places, keyword};
+use crate::keywords::{self, Found, How, Keyword, Places, keyword as entry};
 use crate::model::{
     BackendTarget, BindAddr, FrontendList, Global, KeepAliveProbes, Mode, Proxy, RetryOn, Server, ServerAddr,
     StateOrigin, UseBackend, UseServer,
@@ -372,7 +372,7 @@ fn parse_mode(word: &Word) -> Parsed<Mode> {
 }
 
 /// Words of `ssl-f-use` lines that stand alone, and those with a value.
-const CERTIFICATE_FLAGS: &[&str] = &["no-alpn", "no-ca-names"];
+const CERTIFICATE_FLAGS: &[&str] = &["allow-0rtt", "no-alpn", "no-ca-names"];
 const CERTIFICATE_WORDS: &[&str] = &[
     "alpn",
     "ca-file",
@@ -400,7 +400,7 @@ fn frontend_certificate(d: &mut ProxyDraft<'_>, a: &mut Args<'_>, mut file: Opti
     let mut words = Vec::new();
     while let Some(word) = a.next() {
         let keyword = word.as_str();
-        if matches!(&*keyword, "allow-0rtt" | "ktls" | "sctl") {
+        if matches!(&*keyword, "ktls" | "sctl") {
             return Err(keywords::not_yet(word, &format!("ssl-f-use {keyword}")));
         }
         if CERTIFICATE_FLAGS.contains(&&*keyword) {
@@ -665,16 +665,6 @@ fn monitor_fail(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
         None => return fail(a.pos(), "'monitor fail' requires a condition: 'if' or 'unless'"),
     }
     Ok(())
-}
-
-const fn entry(
-    name: &'static str,
-    places: Places,
-    arguments: &'static str,
-    doc: &'static str,
-    how: How,
-) -> Keyword {
-    keyword(name, places, arguments, doc, how)
 }
 
 const LISTENING: Places = Places::FRONTEND.or(Places::LISTEN);

@@ -12,7 +12,7 @@ use crate::address::Transport;
 use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::global::NO_ACME;
-use crate::keywords::{self, Found, How, Keyword, Places, keyword};
+use crate::keywords::{self, Found, How, Keyword, Places, keyword as entry};
 use crate::model::{
     Bind, Cache, CrtLoad, CrtStore, Global, LogForward, LogHost, LogWire, Mailers, Nameserver, Peers,
     Resolvers, Ring, Server,
@@ -374,16 +374,6 @@ fn peers_log(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
     }
     d.peers.logs.push(logging::target(a)?);
     Ok(())
-}
-
-const fn entry(
-    name: &'static str,
-    places: Places,
-    arguments: &'static str,
-    doc: &'static str,
-    how: How,
-) -> Keyword {
-    keyword(name, places, arguments, doc, how)
 }
 
 const FCGI: Places = Places::FCGI_APP;

@@ -501,16 +501,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "ca-file",
-        "<file>",
-        "Authorities that the server's certificate is verified with",
-        How::Server(|d, a| {
-            let word = a.need("a file name")?;
-            d.ssl().ca_file = Some(tls::in_base(word, a.global.ca_base.as_ref()));
-            Ok(())
-        }),
-    ),
+    entry("ca-file", "<file>", "Authorities that the server's certificate is verified with", SHARED),
     entry(
         "cc",
         "<algo>",
@@ -595,33 +586,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "ciphers",
-        "<ciphers>",
-        "Cipher suites up to TLS 1.2",
-        How::Server(|d, a| {
-            d.ssl().ciphers = Some(a.text("cipher names")?);
-            Ok(())
-        }),
-    ),
-    entry(
-        "ciphersuites",
-        "<suites>",
-        "Cipher suites of TLS 1.3",
-        How::Server(|d, a| {
-            d.ssl().ciphersuites = Some(a.text("cipher suite names")?);
-            Ok(())
-        }),
-    ),
-    entry(
-        "client-sigalgs",
-        "<sigalgs>",
-        "Signature algorithms for our certificate",
-        How::Server(|d, a| {
-            d.ssl().client_sigalgs = Some(a.text("signature algorithms")?);
-            Ok(())
-        }),
-    ),
+    entry("ciphers", "<ciphers>", "Cipher suites up to TLS 1.2", SHARED),
+    entry("ciphersuites", "<suites>", "Cipher suites of TLS 1.3", SHARED),
+    entry("client-sigalgs", "<sigalgs>", "Signature algorithms for our certificate", SHARED),
     entry(
         "cookie",
         "<value>",
@@ -631,16 +598,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "crl-file",
-        "<file>",
-        "Revoked certificates",
-        How::Server(|d, a| {
-            let word = a.need("a file name")?;
-            d.ssl().crl_file = Some(tls::in_base(word, a.global.ca_base.as_ref()));
-            Ok(())
-        }),
-    ),
+    entry("crl-file", "<file>", "Revoked certificates", SHARED),
     entry(
         "crt",
         "<file>",
@@ -651,15 +609,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "curves",
-        "<curves>",
-        "Key exchange groups",
-        How::Server(|d, a| {
-            d.ssl().curves = Some(a.text("group names")?);
-            Ok(())
-        }),
-    ),
+    entry("curves", "<curves>", "Key exchange groups", SHARED),
     entry(
         "disabled",
         "",
@@ -697,10 +647,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     ),
     entry("force-sslv3", "", "SSLv3 only", How::Removed("SSLv3 is not supported by the TLS library")),
-    entry("force-tlsv10", "", "TLS 1.0 only", How::Server(tls_version)),
-    entry("force-tlsv11", "", "TLS 1.1 only", How::Server(tls_version)),
-    entry("force-tlsv12", "", "TLS 1.2 only", How::Server(tls_version)),
-    entry("force-tlsv13", "", "TLS 1.3 only", How::Server(tls_version)),
+    entry("force-tlsv10", "", "TLS 1.0 only", SHARED),
+    entry("force-tlsv11", "", "TLS 1.1 only", SHARED),
+    entry("force-tlsv12", "", "TLS 1.2 only", SHARED),
+    entry("force-tlsv13", "", "TLS 1.3 only", SHARED),
     entry(
         "guid",
         "<string>",
@@ -957,19 +907,11 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     ),
     entry("no-sslv3", "", "No SSLv3", How::NoEffect("SSLv3 is never spoken")),
-    entry(
-        "no-tls-tickets",
-        "",
-        "No session tickets",
-        How::Server(|d, _| {
-            d.ssl().no_tls_tickets = true;
-            Ok(())
-        }),
-    ),
-    entry("no-tlsv10", "", "No TLS 1.0", How::Server(tls_version)),
-    entry("no-tlsv11", "", "No TLS 1.1", How::Server(tls_version)),
-    entry("no-tlsv12", "", "No TLS 1.2", How::Server(tls_version)),
-    entry("no-tlsv13", "", "No TLS 1.3", How::Server(tls_version)),
+    entry("no-tls-tickets", "", "No session tickets", SHARED),
+    entry("no-tlsv10", "", "No TLS 1.0", SHARED),
+    entry("no-tlsv11", "", "No TLS 1.1", SHARED),
+    entry("no-tlsv12", "", "No TLS 1.2", SHARED),
+    entry("no-tlsv13", "", "No TLS 1.3", SHARED),
     entry(
         "no-verifyhost",
         "",
@@ -1213,15 +1155,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "sigalgs",
-        "<sigalgs>",
-        "Signature algorithms accepted",
-        How::Server(|d, a| {
-            d.ssl().sigalgs = Some(a.text("signature algorithms")?);
-            Ok(())
-        }),
-    ),
+    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", SHARED),
     entry(
         "slowstart",
         "<time>",
@@ -1261,24 +1195,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "ssl-max-ver",
-        "<version>",
-        "Highest TLS version",
-        How::Server(|d, a| {
-            d.ssl().max_ver = Some(tls::version(a.need("a TLS version")?)?);
-            Ok(())
-        }),
-    ),
-    entry(
-        "ssl-min-ver",
-        "<version>",
-        "Lowest TLS version",
-        How::Server(|d, a| {
-            d.ssl().min_ver = Some(tls::version(a.need("a TLS version")?)?);
-            Ok(())
-        }),
-    ),
+    entry("ssl-max-ver", "<version>", "Highest TLS version", SHARED),
+    entry("ssl-min-ver", "<version>", "Lowest TLS version", SHARED),
     entry(
         "ssl-reuse",
         "",
@@ -1351,15 +1269,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "tls-tickets",
-        "",
-        "Undoes no-tls-tickets",
-        How::Server(|d, _| {
-            d.ssl().no_tls_tickets = false;
-            Ok(())
-        }),
-    ),
+    entry("tls-tickets", "", "Undoes no-tls-tickets", SHARED),
     entry(
         "verify",
         "<none|required>",
@@ -1403,15 +1313,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry(
-        "ecdhe",
-        "<curve>",
-        "One key exchange group",
-        How::Server(|d, a| {
-            d.ssl().curves = Some(a.text("a group's name")?);
-            Ok(())
-        }),
-    ),
+    entry("ecdhe", "<curve>", "One key exchange group", SHARED),
 ];
 
 fn positive(a: &mut ServerArgs<'_, '_, '_>) -> Parsed<Duration> {
@@ -1428,8 +1330,9 @@ fn no_send_proxy(d: &mut ServerDraft, _: &mut ServerArgs<'_, '_, '_>) -> Parsed 
     Ok(())
 }
 
-fn tls_version(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed {
-    let ssl = d.ssl();
-    tls::version_option(&a.word.as_str(), &mut ssl.min_ver, &mut ssl.max_ver);
+/// The words that bind lines have too.
+const SHARED: How = How::Server(|d, a| {
+    let (word, ca_base) = (a.word, a.global.ca_base.as_ref());
+    tls::read(&mut d.ssl().words, &word.as_str(), ca_base, &mut |what| a.args.value_of(word, what))?;
     Ok(())
-}
+});

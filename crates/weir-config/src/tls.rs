@@ -1,22 +1,64 @@
-//! TLS words that bind lines, server lines and `global` have in common.
+//! TLS words that bind lines, server lines and the defaults of `global` have in common: one reader for all of them.
+//!
+//! What differs from line to line (`verify`, `crt`, `alpn`) is read where the line is.
 
 use std::path::{Path, PathBuf};
 
 use weir_rules::Word;
 
 use crate::args::{Parsed, choice};
+use crate::model::TlsWords;
 
 /// Versions in their order.
 const VERSIONS: &[&str] = &["SSLv3", "TLSv1.0", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
 
+/// Reads one of the words; false when it is another one. `argument` gives the word behind it, and is told what that
+/// should be.
+pub(crate) fn read<'a>(
+    words: &mut TlsWords,
+    word: &str,
+    ca_base: Option<&PathBuf>,
+    argument: &mut dyn FnMut(&str) -> Parsed<&'a Word>,
+) -> Parsed<bool> {
+    let mut text = |what| argument(what).map(|word| Some(word.as_str().into_owned()));
+    match word {
+        "ciphers" => words.ciphers = text("cipher names")?,
+        "ciphersuites" => words.ciphersuites = text("cipher suite names")?,
+        "curves" => words.curves = text("group names")?,
+        "ecdhe" => words.curves = text("a group's name")?,
+        "sigalgs" => words.sigalgs = text("signature algorithms")?,
+        "client-sigalgs" => words.client_sigalgs = text("signature algorithms")?,
+        "ca-file" => words.ca_file = Some(in_base(argument("a file name")?, ca_base)),
+        "crl-file" => words.crl_file = Some(in_base(argument("a file name")?, ca_base)),
+        _ => return read_option(words, word, argument),
+    }
+    Ok(true)
+}
+
+/// The same for those that `ssl-default-bind-options` and `ssl-default-server-options` take: versions and tickets.
+pub(crate) fn read_option<'a>(
+    words: &mut TlsWords,
+    word: &str,
+    argument: &mut dyn FnMut(&str) -> Parsed<&'a Word>,
+) -> Parsed<bool> {
+    match word {
+        "ssl-min-ver" => words.min_ver = Some(version(argument("a TLS version")?)?),
+        "ssl-max-ver" => words.max_ver = Some(version(argument("a TLS version")?)?),
+        "no-tls-tickets" => words.no_tls_tickets = true,
+        "tls-tickets" => words.no_tls_tickets = false,
+        _ => return Ok(version_option(word, &mut words.min_ver, &mut words.max_ver)),
+    }
+    Ok(true)
+}
+
 /// `ssl-min-ver`'s argument.
-pub(crate) fn version(word: &Word) -> Parsed<String> {
+fn version(word: &Word) -> Parsed<String> {
     let known: Vec<(&str, &str)> = VERSIONS.iter().map(|name| (*name, *name)).collect();
     Ok(choice(word, "TLS version", &known)?.to_owned())
 }
 
 /// `force-tlsv12`, `no-tlsv10` and their like as a range of versions; false for other words.
-pub(crate) fn version_option(word: &str, min: &mut Option<String>, max: &mut Option<String>) -> bool {
+fn version_option(word: &str, min: &mut Option<String>, max: &mut Option<String>) -> bool {
     let number = |suffix: &str| match suffix {
         "sslv3" => Some(0),
         "tlsv10" => Some(1),
@@ -56,6 +98,41 @@ pub(crate) fn in_base(word: &Word, base: Option<&PathBuf>) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_rules::Pos;
+
+    #[test]
+    fn words_of_all_lines() {
+        let words = |texts: &[&str]| -> Vec<Word> {
+            texts.iter().map(|text| Word { text: text.as_bytes().to_vec(), pos: Pos::default() }).collect()
+        };
+        let read = |word: &str, value: &str| {
+            let mut found = TlsWords::default();
+            let values = words(&[value]);
+            let base = PathBuf::from("/ca");
+            let known = super::read(&mut found, word, Some(&base), &mut |_| Ok(&values[0]));
+            (known.unwrap(), format!("{found:?}"))
+        };
+        let check = |word: &str, value: &str, expected: TlsWords| {
+            assert_eq!(read(word, value), (true, format!("{expected:?}")), "{word}");
+        };
+        let (text, none) = (|text: &str| Some(text.to_owned()), TlsWords::default);
+        check("ciphers", "A", TlsWords { ciphers: text("A"), ..none() });
+        check("ciphersuites", "A", TlsWords { ciphersuites: text("A"), ..none() });
+        check("curves", "P-256", TlsWords { curves: text("P-256"), ..none() });
+        check("ecdhe", "P-384", TlsWords { curves: text("P-384"), ..none() });
+        check("sigalgs", "A", TlsWords { sigalgs: text("A"), ..none() });
+        check("client-sigalgs", "A", TlsWords { client_sigalgs: text("A"), ..none() });
+        check("ca-file", "a", TlsWords { ca_file: Some("/ca/a".into()), ..none() });
+        check("crl-file", "@x", TlsWords { crl_file: Some("@x".into()), ..none() });
+        check("ssl-min-ver", "TLSv1.2", TlsWords { min_ver: text("TLSv1.2"), ..none() });
+        check("ssl-max-ver", "TLSv1.3", TlsWords { max_ver: text("TLSv1.3"), ..none() });
+        check("no-tls-tickets", "", TlsWords { no_tls_tickets: true, ..none() });
+        check("force-tlsv13", "", TlsWords { min_ver: text("TLSv1.3"), max_ver: text("TLSv1.3"), ..none() });
+        assert!(!read("verify", "none").0);
+        let missing =
+            super::read(&mut none(), "ciphers", None, &mut |what| crate::args::fail(Pos::default(), what));
+        assert_eq!(missing.unwrap_err()[0].message, "cipher names");
+    }
 
     #[test]
     fn version_words() {

@@ -26,7 +26,9 @@ const MOST_STREAMS: u32 = i32::MAX as u32;
 const MOST_STICK_COUNTERS: usize = 12;
 
 const NO_LUA: &str = "there is no Lua";
-const NO_CAPTURE: &str = "the fetches that show what would be kept are not there";
+/// The longest hello that is kept is not longer.
+const MOST_CAPTURED: usize = 16384;
+
 const NO_QUIC: &str = "there is no QUIC";
 const MEMORY: &str = "memory is bounded per connection instead";
 const SCHEDULER: &str = "the scheduler decides";
@@ -41,6 +43,13 @@ pub(crate) fn ocsp_delay(args: &mut Args<'_>, field: &mut Duration) -> Parsed {
 }
 
 /// Reads a size and stores it.
+/// `tune.ssl.capture-buffer-size`
+fn capture_buffer(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
+    let size: usize = args.number(0..=i32::MAX as usize)?;
+    draft.global.tune.ssl_capture_buffer_size = size.min(MOST_CAPTURED);
+    args.end()
+}
+
 fn size(
     draft: &mut GlobalDraft<'_>,
     args: &mut Args<'_>,
@@ -546,13 +555,13 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.ssl.capture-buffer-size",
         "<size>",
         "Bytes of the client hello kept for fetches",
-        How::NoEffect(NO_CAPTURE),
+        How::Global(capture_buffer),
     ),
     entry(
         "tune.ssl.capture-cipherlist-size",
         "<size>",
         "Bytes of the client hello kept for fetches (old name)",
-        How::NoEffect(NO_CAPTURE),
+        How::Global(capture_buffer),
     ),
     entry(
         "tune.ssl.certificate-compression",
@@ -582,7 +591,11 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.ssl.keylog",
         "<on|off>",
         "Keeps the keys of TLS connections for fetches",
-        How::NoEffect(NO_CAPTURE),
+        How::Global(|d, a| {
+            let word = a.need("on or off")?;
+            d.global.tune.ssl_keylog = crate::args::choice(word, "value", &[("on", true), ("off", false)])?;
+            a.end()
+        }),
     ),
     entry(
         "tune.ssl.keyupdate-rate-limit",

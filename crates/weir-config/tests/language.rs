@@ -295,13 +295,38 @@ fn tls_defaults_reach_binds_and_servers() {
     let bind = l.binds[0].ssl.as_ref().unwrap();
     assert_eq!(bind.crt, [std::path::Path::new("/certs/a.pem"), std::path::Path::new("/b.pem")]);
     assert_eq!(
-        (bind.min_ver.as_deref(), bind.no_tls_tickets, bind.verify),
+        (bind.words.min_ver.as_deref(), bind.words.no_tls_tickets, bind.verify),
         (Some("TLSv1.2"), true, Some(Verify::Optional))
     );
-    assert_eq!(bind.ca_file.as_deref(), Some(std::path::Path::new("/ca/c.pem")));
+    assert_eq!(bind.words.ca_file.as_deref(), Some(std::path::Path::new("/ca/c.pem")));
     let server = l.servers[0].ssl.as_ref().unwrap();
-    assert_eq!((server.verify, server.ciphersuites.as_deref()), (Some(Verify::None), Some("X")));
-    assert_eq!(server.ca_file.as_deref(), Some(std::path::Path::new("@system-ca")));
+    assert_eq!((server.verify, server.words.ciphersuites.as_deref()), (Some(Verify::None), Some("X")));
+    assert_eq!(server.words.ca_file.as_deref(), Some(std::path::Path::new("@system-ca")));
+}
+
+#[test]
+fn what_is_kept_of_tls_handshakes() {
+    let check = |global: &str, rule: &str, wanted: (bool, bool), tune: (usize, bool)| {
+        let text = format!("global\n {global}\nlisten l\n mode http\n http-request {rule}\n");
+        let config = config(&text);
+        assert_eq!((config.tls_wanted.hello, config.tls_wanted.secrets), wanted, "{rule}");
+        let found = &config.global.tune;
+        assert_eq!((found.ssl_capture_buffer_size, found.ssl_keylog), tune, "{global}");
+    };
+    check("tune.ssl.keylog on", "allow", (false, false), (0, true));
+    check("tune.ssl.capture-buffer-size 96", "allow", (false, false), (96, false));
+    check("nbthread 1", "set-header X %[ssl_fc_session_id,hex]", (true, false), (0, false));
+    check("nbthread 1", "set-header X %[ssl_fc_client_random,hex]", (true, false), (0, false));
+    check("nbthread 1", "set-var(txn.a) ssl_fc_session_key", (false, true), (0, false));
+}
+
+#[test]
+fn passphrases_of_keys() {
+    let config = config(
+        "global\n ssl-passphrase-cmd /bin/p a 'b c'\nfrontend f\n bind :1 ssl crt a ca-sign-file c ca-sign-pass x\n",
+    );
+    assert_eq!(config.global.ssl_passphrase_cmd, ["/bin/p", "a", "b c"]);
+    assert_eq!(config.proxies[0].binds[0].ssl.as_ref().unwrap().ca_sign_pass.as_deref(), Some("x"));
 }
 
 #[test]
@@ -525,7 +550,8 @@ fn what_is_wrong_is_said() {
     check("backend b\n option spop-check", "'option spop-check' is not implemented yet");
     check("frontend f\n ssl-f-use alpn h2", "the line names no certificate");
     check("frontend f\n ssl-f-use crt a.pem weight 3", "unknown word 'weight'");
-    check("frontend f\n crt a.pem allow-0rtt", "'ssl-f-use allow-0rtt' is not implemented yet");
+    check("frontend f\n crt a.pem sctl a", "'ssl-f-use sctl' is not implemented yet");
+    check("backend b\n server s :1 allow-0rtt", "'allow-0rtt' is not implemented yet");
     check("global\n ocsp-update.httpproxy unix@/x", "the address or name of an HTTP proxy is expected");
     check("global\n ocsp-update.mindelay 0", "not a number from 1");
     check("frontend f\n bind :1 ssl crt a ocsp-update maybe", "'maybe'");

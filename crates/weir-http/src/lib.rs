@@ -9,5 +9,6 @@ pub mod h2;
 mod message;
 pub mod netscaler;
 pub mod proxy_protocol;
+mod token;
 
 pub use message::{Field, FieldName, Fields, Method, Request, Response, Span, Version};

@@ -153,6 +153,20 @@ macro_rules! field_names {
 
 impl FieldName {
     const LONGEST: usize = 27;
+
+    /// Whether the field concerns one connection and does not go on (RFC 9110 section 7.6.1, RFC 9113 section 8.2.2).
+    /// Fields that Connection merely names do: a client could strip others' fields with it.
+    pub(crate) const fn is_hop_by_hop(self) -> bool {
+        matches!(
+            self,
+            Self::Connection
+                | Self::KeepAlive
+                | Self::ProxyConnection
+                | Self::TransferEncoding
+                | Self::Upgrade
+                | Self::Http2Settings
+        )
+    }
 }
 
 field_names! {
@@ -249,12 +263,6 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// An empty section over an arena that already holds bytes (a received head).
-    #[must_use]
-    pub fn with_arena(arena: Vec<u8>) -> Self {
-        Self { arena, list: Vec::with_capacity(16), received: 0 }
-    }
-
     /// Empties the section and its arena; keeps both allocations.
     pub fn clear(&mut self) {
         self.arena.clear();
@@ -296,6 +304,7 @@ impl Fields {
     /// Appends bytes to the arena and returns where they stand.
     pub fn store(&mut self, bytes: &[u8]) -> Span {
         let start = self.arena.len();
+        make_room(&mut self.arena, bytes.len(), SLACK_BYTES);
         self.arena.extend_from_slice(bytes);
         Span::new(start, self.arena.len())
     }
@@ -305,17 +314,12 @@ impl Fields {
         let id = FieldName::from_bytes(name);
         let name = self.store(name);
         let value = self.store(value);
-        self.list.push(Field::new(name, value, id));
-    }
-
-    /// Appends a field line whose bytes are in the arena already.
-    pub fn push_spans(&mut self, name: Span, value: Span) {
-        let id = FieldName::from_bytes(self.bytes(name));
-        self.list.push(Field::new(name, value, id));
+        self.push_field(Field::new(name, value, id));
     }
 
     /// Appends a classified field line whose bytes are in the arena already.
     pub fn push_field(&mut self, field: Field) {
+        make_room(&mut self.list, 1, SLACK_LINES);
         self.list.push(field);
     }
 
@@ -348,11 +352,6 @@ impl Fields {
     #[must_use]
     pub fn list(&self) -> &[Field] {
         &self.list
-    }
-
-    /// Makes the value of line `at` another span of the arena.
-    pub fn set_value_span(&mut self, at: usize, value: Span) {
-        self.list[at].value = value;
     }
 
     /// Name of line `at`.
@@ -463,6 +462,14 @@ impl Fields {
     pub fn set(&mut self, name: &[u8], value: &[u8]) {
         self.remove_named(name);
         self.push(name, value);
+    }
+}
+
+/// Makes room for `more` and a little beyond: a head lives as long as its message, and doubling would hold memory for
+/// lines that never come.
+fn make_room<T>(list: &mut Vec<T>, more: usize, slack: usize) {
+    if list.capacity() - list.len() < more {
+        list.reserve_exact(more + slack + list.len() / 4);
     }
 }
 

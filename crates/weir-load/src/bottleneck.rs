@@ -14,12 +14,20 @@ const USUAL_LAG: Duration = Duration::from_millis(1);
 /// The part of a latency that may be the generator's own lag.
 const LAG_PART: f64 = 0.25;
 
-/// Judges a run: `lag` is how late requests were sent although a connection was free, `latency` what was
+/// In a shorter run, beginning and ending take a part of the CPU time that says nothing.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// Judges a run of a length: `lag` is how late requests were sent although a connection was free, `latency` what was
 /// measured of them.
 #[must_use]
-pub(crate) fn judge(threads: &[ThreadLoad], lag: &Histogram, latency: &Histogram) -> Bottleneck {
+pub(crate) fn judge(
+    seconds: f64,
+    threads: &[ThreadLoad],
+    lag: &Histogram,
+    latency: &Histogram,
+) -> Bottleneck {
     let share = threads.iter().map(|thread| thread.cpu_share).fold(0.0, f64::max);
-    if share >= FULL_CPU_SHARE {
+    if share >= FULL_CPU_SHARE && seconds >= SHORTEST.as_secs_f64() {
         return Bottleneck::Cpu { share };
     }
     let p99 = lag.percentile(99.0);
@@ -36,7 +44,7 @@ mod tests {
 
     #[test]
     fn verdicts() {
-        let check = |cpu: f64, lag_us: u64, latency_us: u64, expected: &str| {
+        let check = |seconds: f64, cpu: f64, lag_us: u64, latency_us: u64, expected: &str| {
             let threads = [
                 ThreadLoad { cpu_share: 0.1, ..ThreadLoad::default() },
                 ThreadLoad { cpu_share: cpu, ..ThreadLoad::default() },
@@ -44,13 +52,14 @@ mod tests {
             let (mut lag, mut latency) = (Histogram::new(), Histogram::new());
             lag.record_many_ns(lag_us * 1000, 100);
             latency.record_many_ns(latency_us * 1000, 100);
-            let found = format!("{:?}", judge(&threads, &lag, &latency));
+            let found = format!("{:?}", judge(seconds, &threads, &lag, &latency));
             assert!(found.starts_with(expected), "{found}, expected {expected}");
         };
-        check(0.5, 50, 200, "None");
-        check(0.99, 50, 200, "Cpu");
-        check(0.5, 5_000, 6_000, "Lag");
+        check(10.0, 0.5, 50, 200, "None");
+        check(10.0, 0.99, 50, 200, "Cpu");
+        check(10.0, 0.5, 5_000, 6_000, "Lag");
         // A server that slow is not made slower by what the generator adds.
-        check(0.5, 5_000, 600_000, "None");
+        check(10.0, 0.5, 5_000, 600_000, "None");
+        check(0.02, 2.5, 50, 200, "None");
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) head_bytes: u32,
     pub(crate) body_bytes: u64,
+    /// The connection stays open after it.
+    pub(crate) keep_alive: bool,
 }
 
 /// Either version.
@@ -120,6 +122,14 @@ impl Client {
     /// The version.
     pub(crate) fn is_http2(&self) -> bool {
         matches!(self, Self::Http2(_))
+    }
+
+    /// HTTP/1, for what a script sends and sees.
+    pub(crate) fn http1(&mut self) -> Option<&mut Http1> {
+        match self {
+            Self::Http1(client) => Some(client),
+            Self::Http2(_) => None,
+        }
     }
 
     /// What the last answer said in the field `server`.

@@ -2,13 +2,15 @@
 //!
 //! The shell around `client`: all waiting for a socket is here.
 
+use std::future::Future;
 use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Sleep, sleep, timeout};
 use weir_net::connect::{ConnectOptions, connect};
 use weir_net::{Address, Stream};
 
@@ -17,6 +19,7 @@ use crate::h1::Http1;
 use crate::h2::Http2;
 use crate::lane::{Failure, Lane};
 use crate::result::{ServerSeen, TlsSeen};
+use crate::script::ThreadScript;
 use crate::setup::Http;
 
 /// Most bytes that are read at once.
@@ -28,13 +31,18 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Keeps one connection going, for ever.
+/// Keeps one connection going, until it has sent its part of all requests: mostly for ever.
 pub(crate) async fn run(lane: Rc<Lane>, number: u32) {
     let mut pause = FIRST_PAUSE;
-    loop {
+    let number_among_all = lane.number_among_all(number);
+    let mut left = lane.setup.part_of_count(number_among_all);
+    if let Some(opening) = lane.setup.opening {
+        sleep(opening.after(number_among_all)).await;
+    }
+    while left > 0 {
         let first = if lane.setup.is_single_use() { Some(next(&lane, number).await) } else { None };
         lane.leave(number);
-        let opened = open(&lane).await;
+        let opened = open(&lane, number).await;
         if lane.untried.get() > 0 {
             lane.untried.set(lane.untried.get() - 1);
             lane.changed.notify_one();
@@ -42,8 +50,12 @@ pub(crate) async fn run(lane: Rc<Lane>, number: u32) {
         match opened {
             Ok((stream, client)) => {
                 pause = FIRST_PAUSE;
-                serve(&lane, number, stream, client, first).await;
+                left = serve(&lane, number, (stream, client), first, left).await;
                 lane.leave(number);
+            }
+            Err((failure, why)) if lane.setup.divided => {
+                lane.abandon(left, failure, &why);
+                return;
             }
             Err((failure, why)) => {
                 match first {
@@ -74,7 +86,7 @@ async fn next(lane: &Lane, number: u32) -> (Ticket, u32) {
 }
 
 /// Opens a connection as far as requests can be sent.
-async fn open(lane: &Lane) -> Result<(Stream, Client), (Failure, String)> {
+async fn open(lane: &Lane, number: u32) -> Result<(Stream, Client), (Failure, String)> {
     let limit = lane.setup.timeout;
     // The semaphore is never closed.
     let _permit = lane.opening.acquire().await;
@@ -100,6 +112,7 @@ async fn open(lane: &Lane) -> Result<(Stream, Client), (Failure, String)> {
         let resumed = stream.tls().is_some_and(|tls| tls.is_resumed());
         lane.shook_hands(lane.clock.now_ns() - connected_ns, resumed);
     }
+    lane.opened(number, lane.clock.now_ns() - begun_ns);
     let client = client(lane, &stream)?;
     lane.http2.set(Some(client.is_http2()));
     Ok((stream, client))
@@ -110,7 +123,7 @@ fn client(lane: &Lane, stream: &Stream) -> Result<Client, (Failure, String)> {
     let streams = lane.setup.streams as usize;
     let agreed = stream.tls().and_then(|tls| tls.alpn());
     let http2 = match (lane.setup.http, stream.is_tls()) {
-        (Http::One, _) => false,
+        (Http::One | Http::OneDotZero, _) => false,
         (Http::Two | Http::Negotiated, false) => true,
         (Http::Two, true) if agreed != Some(b"h2") => {
             return Err((Failure::Tls, "the server did not agree on h2".to_owned()));
@@ -121,7 +134,8 @@ fn client(lane: &Lane, stream: &Stream) -> Result<Client, (Failure, String)> {
     Ok(if http2 {
         Client::Http2(Box::new(Http2::new(streams)))
     } else {
-        Client::Http1(Box::new(Http1::new(streams)))
+        let keeps_answers = lane.script.as_ref().is_some_and(|script| script.wants_answers());
+        Client::Http1(Box::new(Http1::new(streams, keeps_answers)))
     })
 }
 
@@ -132,11 +146,31 @@ enum Ended {
     Failed(Failure, String),
 }
 
-async fn serve(lane: &Lane, number: u32, stream: Stream, client: Client, first: Option<(Ticket, u32)>) {
+/// Uses a connection that may send `left` requests; returns how many its successor may send.
+async fn serve(
+    lane: &Lane,
+    number: u32,
+    (stream, client): (Stream, Client),
+    first: Option<(Ticket, u32)>,
+    left: u64,
+) -> u64 {
     let single = first.is_some();
-    let mut serving = Serving { lane, number, stream, client, rest: Vec::new(), told: Vec::new(), single };
+    let life = lane.setup.connection_life.map(|length| Box::pin(sleep(length)));
+    let mut serving = Serving {
+        lane,
+        number,
+        stream,
+        client,
+        rest: Vec::new(),
+        told: Vec::new(),
+        single,
+        pause: None,
+        left,
+        life,
+        expired: false,
+    };
     if let Some((ticket, request)) = first {
-        serving.send(ticket, request);
+        serving.send(ticket, request, lane.clock.now_ns());
     }
     let ended = poll_fn(|cx| serving.poll(cx)).await;
     let (failure, why) = match ended {
@@ -151,6 +185,14 @@ async fn serve(lane: &Lane, number: u32, stream: Stream, client: Client, first: 
         // A port that waits for late segments cannot be used again for a minute, and there are few of them.
         serving.stream.abort();
     }
+    let gives_up = serving.expired || (lane.setup.divided && failure == Failure::Timeout);
+    if gives_up && serving.left > 0 {
+        if lane.setup.divided {
+            lane.abandon(serving.left, Failure::Reset, "given up together with its connection");
+        }
+        return 0;
+    }
+    serving.left
 }
 
 /// A connection in use.
@@ -164,15 +206,62 @@ struct Serving<'a> {
     told: Vec<Told>,
     /// For one request only.
     single: bool,
+    /// What a script waits for before the next request.
+    pause: Option<Pin<Box<Sleep>>>,
+    /// How many requests it may still send.
+    left: u64,
+    /// When it is closed, whatever happens.
+    life: Option<Pin<Box<Sleep>>>,
+    /// That time has come.
+    expired: bool,
 }
 
 impl Serving<'_> {
-    fn send(&mut self, ticket: Ticket, request: u32) {
+    fn send(&mut self, ticket: Ticket, request: u32, now_ns: u64) {
+        if let Some(script) = self.lane.script.clone() {
+            return self.send_scripted(&script, ticket, now_ns);
+        }
         let sent = self.lane.request(request).is_some_and(|request| self.client.send(ticket, request));
         if !sent {
-            let now_ns = self.lane.clock.now_ns();
             self.lane.failed(ticket, Failure::Protocol, "a request that cannot be sent", now_ns);
         }
+    }
+
+    /// Sends what the script says, which may be several requests.
+    fn send_scripted(&mut self, script: &ThreadScript, ticket: Ticket, now_ns: u64) {
+        let batch = match script.request() {
+            Ok(batch) => batch,
+            Err(why) => return self.lane.break_off(why),
+        };
+        // `Setup::check` refuses scripts over HTTP/2.
+        let Some(client) = self.client.http1() else { return };
+        client.send_text(batch.text());
+        for (number, method) in batch.methods().iter().enumerate() {
+            let ticket = if number == 0 { Some(ticket) } else { self.lane.take_along(ticket, now_ns) };
+            if let Some(ticket) = ticket {
+                client.expect(ticket, *method);
+            }
+        }
+        if script.is_stopped() {
+            self.lane.stop();
+        }
+    }
+
+    /// Whether a script wants to wait before the next request; asked once for each.
+    fn is_paused(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(script) = &self.lane.script else { return false };
+        let pause = match &mut self.pause {
+            Some(pause) => pause,
+            None => match script.delay() {
+                Ok(None) => return false,
+                Ok(Some(length)) => self.pause.insert(Box::pin(sleep(length))),
+                Err(why) => {
+                    self.lane.break_off(why);
+                    return true;
+                }
+            },
+        };
+        pause.as_mut().poll(cx).is_pending()
     }
 
     /// Goes on until nothing moves: one write for all that is to be sent, one read for all that has come.
@@ -183,7 +272,14 @@ impl Serving<'_> {
             if let Some(ended) = self.give_up_overdue(now_ns) {
                 return Poll::Ready(ended);
             }
-            self.take(now_ns);
+            if self.life.as_mut().is_some_and(|life| life.as_mut().poll(cx).is_ready()) {
+                self.expired = true;
+                return Poll::Ready(Ended::Failed(
+                    Failure::Timeout,
+                    "its connection was open too long".into(),
+                ));
+            }
+            self.take(cx, now_ns);
             if let Err(error) = self.write(cx) {
                 return Poll::Ready(Ended::Failed(Failure::Reset, error.to_string()));
             }
@@ -202,22 +298,33 @@ impl Serving<'_> {
                 }
             }
             let answered = self.tell(now_ns);
-            if self.client.is_over() || (self.single && answered) {
+            let sent_all = self.left == 0 && self.client.open().is_empty();
+            if self.client.is_over() || (self.single && answered) || sent_all {
                 return Poll::Ready(Ended::Over);
             }
         }
     }
 
+    /// How many more requests it takes now.
+    fn room(&self) -> usize {
+        if self.left == 0 { 0 } else { self.client.room() }
+    }
+
     /// Takes requests as long as there are some and the connection has room.
-    fn take(&mut self, now_ns: u64) {
+    fn take(&mut self, cx: &mut Context<'_>, now_ns: u64) {
         if self.single {
             return;
         }
-        let mut room = self.client.room();
+        let mut room = self.room();
         while room > 0 {
+            if self.is_paused(cx) {
+                return self.lane.leave(self.number);
+            }
             let Some((ticket, request)) = self.lane.take(self.number, now_ns) else { break };
-            self.send(ticket, request);
-            room = self.client.room();
+            self.pause = None;
+            self.left -= 1;
+            self.send(ticket, request, now_ns);
+            room = self.room();
             if self.lane.others_are_free() {
                 break;
             }
@@ -279,6 +386,7 @@ impl Serving<'_> {
                         self.look(answer.status, answer.body_bytes);
                     }
                     self.lane.answered(answer, now_ns);
+                    self.tell_script();
                 }
                 Told::Reset(ticket) => {
                     self.lane.failed(ticket, Failure::Reset, "the stream was reset", now_ns);
@@ -287,6 +395,17 @@ impl Serving<'_> {
         }
         self.told = all;
         answered
+    }
+
+    /// Hands the script an answer.
+    fn tell_script(&mut self) {
+        let Some(script) = &self.lane.script else { return };
+        let Some(answered) = self.client.http1().and_then(Http1::take_answer) else { return };
+        if let Err(why) = script.answered(&answered) {
+            self.lane.break_off(why);
+        } else if script.is_stopped() {
+            self.lane.stop();
+        }
     }
 
     /// Notes what the server says of itself.
@@ -303,7 +422,8 @@ impl Serving<'_> {
     fn give_up_overdue(&mut self, now_ns: u64) -> Option<Ended> {
         for ticket in self.lane.take_overdue(self.number) {
             let why = format!("no answer within {:?}", self.lane.setup.timeout);
-            if !self.client.give_up(ticket) || self.single {
+            // What the client gives up it does not know as open any more: first whether the connection goes.
+            if self.single || self.lane.setup.divided || !self.client.give_up(ticket) {
                 return Some(Ended::Failed(Failure::Timeout, why));
             }
             self.lane.failed(ticket, Failure::Timeout, &why, now_ns);

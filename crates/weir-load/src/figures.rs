@@ -2,6 +2,7 @@
 
 use crate::histogram::Histogram;
 use crate::result::{Errors, Times, Totals};
+use crate::sample::Sample;
 
 /// Counts and times since they were last taken.
 #[derive(Clone, Debug, Default)]
@@ -9,6 +10,8 @@ pub(crate) struct Figures {
     pub(crate) totals: Totals,
     pub(crate) times: Times,
     pub(crate) lag: Histogram,
+    /// Requests one by one, where they are kept.
+    pub(crate) samples: Vec<Sample>,
 }
 
 impl Figures {
@@ -16,6 +19,7 @@ impl Figures {
         self.totals.add(&other.totals);
         self.times.add(&other.times);
         self.lag.add(&other.lag);
+        self.samples.extend_from_slice(&other.samples);
     }
 
     /// What was learned about connections, which are mostly opened before the measuring begins.
@@ -35,6 +39,6 @@ impl Figures {
         };
         let times =
             Times { connect: self.times.connect, handshake: self.times.handshake, ..Times::default() };
-        Self { totals, times, lag: Histogram::new() }
+        Self { totals, times, lag: Histogram::new(), samples: Vec::new() }
     }
 }

@@ -7,6 +7,10 @@ use weir_http::{FieldName, Method, Response};
 
 use crate::client::{Answer, Ticket, Told};
 use crate::request::Prepared;
+use crate::script::Answered;
+
+/// The most bytes of an answer's body that are kept for a script.
+const MAX_KEPT_BYTES: usize = 16 * 1024 * 1024;
 
 /// What is being read.
 ///
@@ -36,10 +40,19 @@ pub(crate) struct Http1 {
     options: ParseOptions,
     output: Vec<u8>,
     written: usize,
+    /// Answers for a script; none where they are only counted.
+    kept: Option<Box<Kept>>,
+}
+
+/// Answers as a script sees them.
+#[derive(Default)]
+struct Kept {
+    current: Answered,
+    complete: VecDeque<Answered>,
 }
 
 impl Http1 {
-    pub(crate) fn new(depth: usize) -> Self {
+    pub(crate) fn new(depth: usize, keeps_answers: bool) -> Self {
         Self {
             depth,
             awaited: VecDeque::with_capacity(1),
@@ -48,17 +61,33 @@ impl Http1 {
             options: ParseOptions::default(),
             output: Vec::new(),
             written: 0,
+            kept: keeps_answers.then(Box::default),
         }
     }
 
     pub(crate) fn room(&self) -> usize {
-        if self.is_over() { 0 } else { self.depth - self.awaited.len() }
+        if self.is_over() { 0 } else { self.depth.saturating_sub(self.awaited.len()) }
     }
 
     pub(crate) fn send(&mut self, ticket: Ticket, request: &Prepared) -> bool {
         self.output.extend_from_slice(&request.h1);
         self.awaited.push_back(Awaited { ticket, method: request.method, begun: false });
         true
+    }
+
+    /// Queues bytes in which a script has written requests; they are announced with `expect`.
+    pub(crate) fn send_text(&mut self, text: &[u8]) {
+        self.output.extend_from_slice(text);
+    }
+
+    /// Announces one of the requests of a text.
+    pub(crate) fn expect(&mut self, ticket: Ticket, method: Method) {
+        self.awaited.push_back(Awaited { ticket, method, begun: false });
+    }
+
+    /// The oldest complete answer, where they are kept.
+    pub(crate) fn take_answer(&mut self) -> Option<Answered> {
+        self.kept.as_mut()?.complete.pop_front()
     }
 
     pub(crate) fn output(&self) -> &[u8] {
@@ -124,6 +153,10 @@ impl Http1 {
         let is_done = decoder.is_done();
         let head_bytes = u32::try_from(head.len).unwrap_or(u32::MAX);
         let keep_alive = head.keep_alive;
+        if let Some(kept) = &mut self.kept {
+            let head = input.get(..head.len).unwrap_or_default().to_vec();
+            kept.current = Answered { status, head, body: Vec::new() };
+        }
         self.reading = Reading::Body { decoder, status, head_bytes, body_bytes: 0, keep_alive };
         if is_done {
             self.answered(told);
@@ -136,6 +169,13 @@ impl Http1 {
         let decoded = decoder.decode(input).map_err(|error| error.kind.as_str().to_owned())?;
         if let BodyEvent::Data(range) = &decoded.event {
             *body_bytes += range.len() as u64;
+            if let Some(kept) = &mut self.kept {
+                let data = input.get(range.clone()).unwrap_or_default();
+                if kept.current.body.len() + data.len() > MAX_KEPT_BYTES {
+                    return Err(format!("a body of more than {MAX_KEPT_BYTES} bytes for a script"));
+                }
+                kept.current.body.extend_from_slice(data);
+            }
         }
         if decoder.is_done() {
             self.answered(told);
@@ -146,8 +186,17 @@ impl Http1 {
     fn answered(&mut self, told: &mut Vec<Told>) {
         let reading = std::mem::replace(&mut self.reading, Reading::Head);
         let Reading::Body { status, head_bytes, body_bytes, keep_alive, .. } = reading else { return };
+        if let Some(kept) = &mut self.kept {
+            kept.complete.push_back(std::mem::take(&mut kept.current));
+        }
         if let Some(awaited) = self.awaited.pop_front() {
-            told.push(Told::Answered(Answer { ticket: awaited.ticket, status, head_bytes, body_bytes }));
+            told.push(Told::Answered(Answer {
+                ticket: awaited.ticket,
+                status,
+                head_bytes,
+                body_bytes,
+                keep_alive,
+            }));
         }
         if !keep_alive {
             self.reading = Reading::Over;
@@ -173,7 +222,7 @@ mod tests {
     fn prepared(method: &str) -> Prepared {
         let url = Url::parse("http://h/").unwrap();
         let text = RequestText { method: method.into(), url, headers: Vec::new(), body: Vec::new() };
-        Prepared::new(&text, false)
+        Prepared::new(&text, false, false)
     }
 
     /// What is told about requests 0 to `count` when `input` comes in pieces of `size` bytes and then the end.
@@ -183,7 +232,7 @@ mod tests {
         input: &str,
         size: usize,
     ) -> (Result<(), String>, Vec<Told>, Vec<Ticket>) {
-        let mut client = Http1::new(8);
+        let mut client = Http1::new(8, false);
         (0..count).for_each(|ticket| assert!(client.send(ticket, &prepared(method))));
         let (mut told, mut rest) = (Vec::new(), Vec::new());
         for piece in input.as_bytes().chunks(size) {

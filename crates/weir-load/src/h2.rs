@@ -179,7 +179,7 @@ impl Http2 {
         if upload.is_some() {
             self.connection.release(stream);
         }
-        told.push(Told::Answered(Answer { ticket, status, head_bytes, body_bytes }));
+        told.push(Told::Answered(Answer { ticket, status, head_bytes, body_bytes, keep_alive: true }));
     }
 }
 
@@ -200,7 +200,7 @@ mod tests {
     fn prepared(body: &[u8]) -> Prepared {
         let url = Url::parse("http://h/x").unwrap();
         let method = if body.is_empty() { "GET" } else { "POST" }.into();
-        Prepared::new(&RequestText { method, url, headers: Vec::new(), body: body.into() }, false)
+        Prepared::new(&RequestText { method, url, headers: Vec::new(), body: body.into() }, false, false)
     }
 
     /// Moves bytes both ways until nothing moves any more; the server answers what is complete.

@@ -18,6 +18,9 @@ const MAX_NS: u64 = 3_600_000_000_000;
 /// Decimal digits that hold.
 const DIGITS: u8 = 3;
 
+/// The least number of buckets between nothing and a value: `DIGITS` hold.
+const BUCKETS_OF_A_VALUE: f64 = 1000.0;
+
 /// Most counts of a histogram that is read from a file; one of this range has fewer.
 const MAX_BUCKETS: usize = 65_536;
 
@@ -119,17 +122,12 @@ impl Histogram {
     /// The share (0 to 1) of times at most one standard deviation from the mean, as wrk and h2load print it.
     #[must_use]
     pub fn within_deviation(&self) -> f64 {
-        let (mean, deviation) = (self.mean_ns(), self.deviation_ns());
+        let mean = self.mean_ns();
+        // A single time is counted as another one of its bucket, and is nevertheless its own mean.
+        let deviation = self.deviation_ns() + mean / BUCKETS_OF_A_VALUE + STEP_NS as f64;
         let near = |ns: u64| (ns as f64 - mean).abs() <= deviation;
         let count: u64 = self.buckets().filter(|(ns, _)| near(*ns)).map(|(_, count)| count).sum();
         if self.is_empty() { 0.0 } else { count as f64 / self.count() as f64 }
-    }
-
-    /// How many of the times counted do not exceed `time`.
-    #[must_use]
-    pub fn count_until(&self, time: Duration) -> u64 {
-        let ns = u64::try_from(time.as_nanos()).unwrap_or(MAX_NS);
-        self.buckets().take_while(|(value, _)| *value <= ns).map(|(_, count)| count).sum()
     }
 
     /// The values that were counted, each with its count, the shortest first.
@@ -231,6 +229,18 @@ mod tests {
         histogram.record_many_ns(1_000_000, 98);
         histogram.record_many_ns(100_000_000, 2);
         assert_eq!(histogram.within_deviation(), 0.98);
-        assert_eq!(histogram.count_until(Duration::from_millis(2)), 98);
+    }
+
+    #[test]
+    fn times_within_a_deviation() {
+        let check = |times: &[u64], expected: f64| {
+            let mut histogram = Histogram::new();
+            times.iter().for_each(|ns| histogram.record_ns(*ns));
+            assert!((histogram.within_deviation() - expected).abs() < 1e-9, "{times:?}");
+        };
+        check(&[], 0.0);
+        check(&[123_457], 1.0);
+        check(&[3_444_321; 5], 1.0);
+        check(&[1_000_000, 1_000_000, 1_000_000, 9_000_000], 0.75);
     }
 }

@@ -19,7 +19,9 @@ use crate::clock::{Alarm, Clock};
 use crate::figures::Figures;
 use crate::request::Prepared;
 use crate::result::ServerSeen;
-use crate::schedule::{Due, Schedule};
+use crate::sample::Sample;
+use crate::schedule::{Due, Pace, Schedule};
+use crate::script::ThreadScript;
 use crate::setup::{LanePlan, Setup};
 
 /// Connections of a lane that are being opened at once: more only fill the server's queue.
@@ -43,6 +45,8 @@ pub(crate) enum Failure {
 
 /// One thread's part of one server.
 pub(crate) struct Lane {
+    /// Which thread.
+    thread: u32,
     pub(crate) setup: Arc<Setup>,
     pub(crate) plan: Arc<LanePlan>,
     pub(crate) clock: Clock,
@@ -57,6 +61,10 @@ pub(crate) struct Lane {
     pub(crate) untried: Cell<u32>,
     pub(crate) seen: RefCell<Option<ServerSeen>>,
     pub(crate) http2: Cell<Option<bool>>,
+    /// What decides on the requests; without one, the plan has them.
+    pub(crate) script: Option<Rc<ThreadScript>>,
+    /// Why the run cannot go on.
+    broken: RefCell<Option<String>>,
     alarm: Alarm,
     state: RefCell<State>,
 }
@@ -112,10 +120,13 @@ struct Connection {
     queued: bool,
     /// One of its requests has waited too long.
     overdue: bool,
+    /// How long opening it took, until a sample has it.
+    opening_ns: u64,
 }
 
 /// What a lane is made of.
 pub(crate) struct Parts {
+    pub(crate) thread: u32,
     pub(crate) setup: Arc<Setup>,
     pub(crate) plan: Arc<LanePlan>,
     pub(crate) clock: Clock,
@@ -124,6 +135,7 @@ pub(crate) struct Parts {
     pub(crate) connections: u32,
     pub(crate) changed: Rc<Notify>,
     pub(crate) schedule: Schedule,
+    pub(crate) script: Option<Rc<ThreadScript>>,
 }
 
 impl Lane {
@@ -144,6 +156,7 @@ impl Lane {
             last_ns: 0,
         };
         Ok(Self {
+            thread: parts.thread,
             setup: parts.setup,
             plan: parts.plan,
             clock: parts.clock,
@@ -155,9 +168,16 @@ impl Lane {
             untried: Cell::new(parts.connections),
             seen: RefCell::new(None),
             http2: Cell::new(None),
+            script: parts.script,
+            broken: RefCell::new(None),
             alarm: Alarm::new()?,
             state: RefCell::new(state),
         })
+    }
+
+    /// The number of a connection among those of all threads, which have them in turn.
+    pub(crate) fn number_among_all(&self, connection: u32) -> u32 {
+        connection.saturating_mul(self.setup.threads).saturating_add(self.thread)
     }
 
     /// A request as it is sent.
@@ -213,7 +233,7 @@ impl Lane {
             let waited_ns = now_ns.saturating_sub(state.schedule.backlog_at_ns(n));
             waiting.times.corrected.record_many_ns(waited_ns, stride.min(unsent - n));
         }
-        state.schedule.pace = crate::schedule::Pace::Stopped;
+        state.schedule.pace = Pace::Stopped;
         state.measuring = false;
         waiting
     }
@@ -267,6 +287,35 @@ impl Lane {
             state.figures.lag.record_ns(now_ns.saturating_sub(free_ns.max(due.at_ns)));
         }
         Some((state.open(connection, due, now_ns), due.request))
+    }
+
+    /// One more request that leaves together with another: it was due when that one was.
+    pub(crate) fn take_along(&self, first: Ticket, now_ns: u64) -> Option<Ticket> {
+        let state = &mut *self.state.borrow_mut();
+        let Pending { connection, due_ns, .. } = *state.pending.get(first as usize)?;
+        state.schedule.skip();
+        Some(state.open(connection, Due { request: 0, at_ns: due_ns }, now_ns))
+    }
+
+    /// Nothing more is sent: the script has said so.
+    pub(crate) fn stop(&self) {
+        let state = &mut *self.state.borrow_mut();
+        state.schedule.exhaust();
+        if state.in_progress == 0 {
+            self.changed.notify_one();
+        }
+    }
+
+    /// The run cannot go on.
+    pub(crate) fn break_off(&self, why: String) {
+        self.state.borrow_mut().schedule.exhaust();
+        self.broken.borrow_mut().get_or_insert(why);
+        self.changed.notify_one();
+    }
+
+    /// Why the run cannot go on, if so.
+    pub(crate) fn broken(&self) -> Option<String> {
+        self.broken.borrow().clone()
     }
 
     /// Whether other connections are free too, so that one should not take all there is.
@@ -366,7 +415,31 @@ impl Lane {
         if paced {
             times.corrected.record_ns(now_ns.saturating_sub(pending.due_ns));
         }
+        if self.setup.keep_samples {
+            self.sample(state, &pending, Some(answer), now_ns);
+        }
         self.notice_end(state, now_ns);
+    }
+
+    /// Keeps a request that has ended.
+    fn sample(&self, state: &mut State, pending: &Pending, answer: Option<Answer>, now_ns: u64) {
+        let known = state.connections.get_mut(pending.connection as usize);
+        let connect_ns = known.map_or(0, |known| std::mem::take(&mut known.opening_ns));
+        // A request that its connection is opened for begins with that.
+        let (began_ns, connected_ns) = if self.setup.is_single_use() {
+            (pending.sent_ns, pending.sent_ns + connect_ns)
+        } else {
+            (pending.sent_ns.saturating_sub(connect_ns), pending.sent_ns)
+        };
+        state.figures.samples.push(Sample {
+            began_unix_ns: began_ns,
+            connect_ns,
+            first_byte_ns: pending.begun_ns.saturating_sub(connected_ns),
+            answer_ns: now_ns.saturating_sub(connected_ns),
+            status: answer.map(|answer| answer.status),
+            body_bytes: answer.map_or(0, |answer| answer.body_bytes),
+            keep_alive: answer.is_some_and(|answer| answer.keep_alive),
+        });
     }
 
     /// A request will get no answer.
@@ -382,6 +455,9 @@ impl Lane {
                 times.corrected.record_ns(now_ns.saturating_sub(pending.due_ns));
             }
         }
+        if self.setup.keep_samples {
+            self.sample(state, &pending, None, now_ns);
+        }
         self.notice_end(state, now_ns);
     }
 
@@ -393,6 +469,14 @@ impl Lane {
         if state.measuring && !state.schedule.spend() {
             self.changed.notify_one();
         }
+        self.notice_end(state, self.clock.now_ns());
+    }
+
+    /// Requests that a connection will not send any more.
+    pub(crate) fn abandon(&self, requests: u64, failure: Failure, why: &str) {
+        let state = &mut *self.state.borrow_mut();
+        state.schedule.spend_many(requests);
+        count_many(&mut state.figures, requests, failure, why);
         self.notice_end(state, self.clock.now_ns());
     }
 
@@ -446,6 +530,13 @@ impl Lane {
     pub(crate) fn wrote(&self, bytes: usize) {
         let state = &mut *self.state.borrow_mut();
         state.figures.totals.sent_bytes += bytes as u64;
+    }
+
+    /// A connection can be used, after so long.
+    pub(crate) fn opened(&self, connection: u32, time_ns: u64) {
+        if let Some(known) = self.state.borrow_mut().connections.get_mut(connection as usize) {
+            known.opening_ns = time_ns;
+        }
     }
 
     /// A connection is there.
@@ -516,6 +607,13 @@ impl State {
 }
 
 fn count(figures: &mut Figures, failure: Failure, why: &str) {
+    count_many(figures, 1, failure, why);
+}
+
+fn count_many(figures: &mut Figures, failures: u64, failure: Failure, why: &str) {
+    if failures == 0 {
+        return;
+    }
     let errors = &mut figures.totals.errors;
     let (count, name) = match failure {
         Failure::Connect => (&mut errors.connect, "connect"),
@@ -524,6 +622,6 @@ fn count(figures: &mut Figures, failure: Failure, why: &str) {
         Failure::Reset => (&mut errors.reset, "reset"),
         Failure::Protocol => (&mut errors.protocol, "protocol"),
     };
-    *count += 1;
+    *count += failures;
     errors.example(format!("{name}: {why}"));
 }

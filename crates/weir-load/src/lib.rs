@@ -42,9 +42,13 @@ pub mod url;
 
 pub mod request;
 
+pub mod script;
+
 pub mod replay;
 
 pub mod result;
+
+pub mod sample;
 
 pub mod histogram;
 

@@ -9,6 +9,7 @@ mod hgrm;
 mod json;
 mod live;
 mod page;
+mod samples;
 mod summary;
 mod table;
 pub mod units;
@@ -17,7 +18,8 @@ pub use hgrm::hgrm;
 pub use json::{MAX_FILE_BYTES, read, write};
 pub use live::Live;
 pub use page::{MAX_RUNS, by_rate, figure, figures, page, percentiles, sheet};
-pub use summary::{opening, summary};
+pub use samples::{gnuplot, percentages, request_log};
+pub use summary::{Details, opening, summary};
 pub use table::table;
 
 use crate::result::{Bottleneck, Load, Plan, Protocol, Reuse, RunResult};

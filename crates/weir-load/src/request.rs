@@ -10,6 +10,10 @@ use crate::url::Url;
 /// The most bytes of a body that is sent with each request.
 pub const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 
+/// Fields that say something of the connection: sent over HTTP/1 as they are given, and never over HTTP/2
+/// (RFC 9113 section 8.2.2).
+const OF_CONNECTION: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "te", "upgrade"];
+
 /// What a request says, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestText {
@@ -35,16 +39,18 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// `close` asks an HTTP/1 server to close the connection after its answer.
-    pub(crate) fn new(text: &RequestText, close: bool) -> Self {
-        let mut request = Request { version: Version::Http11, normalized_uri: true, ..Request::default() };
+    /// `old` is HTTP/1.0; `close` asks an HTTP/1 server to close the connection after its answer.
+    pub(crate) fn new(text: &RequestText, old: bool, close: bool) -> Self {
+        let version = if old { Version::Http10 } else { Version::Http11 };
+        let mut request = Request { version, normalized_uri: true, ..Request::default() };
         request.set_method(text.method.as_bytes());
         request.set_uri(text.url.to_string().as_bytes());
         let given = |name: &str| text.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
         if !given("host") {
             request.fields.push(b"host", text.url.origin.authority().as_bytes());
         }
-        for (name, value) in &text.headers {
+        let of_connection = |name: &str| OF_CONNECTION.iter().any(|known| known.eq_ignore_ascii_case(name));
+        for (name, value) in text.headers.iter().filter(|(name, _)| !of_connection(name)) {
             request.fields.push(name.to_ascii_lowercase().as_bytes(), value.as_bytes());
         }
         if !given("user-agent") {
@@ -52,9 +58,18 @@ impl Prepared {
         }
         let has_body = !text.body.is_empty() || matches!(text.method.as_str(), "POST" | "PUT" | "PATCH");
         let framing = if has_body { Framing::Length(text.body.len() as u64) } else { Framing::None };
-        let connection = if close { Connection::Close } else { Connection::Implied };
+        let connection = match (given("connection"), close, old) {
+            (true, ..) | (false, false, false) | (false, true, true) => Connection::Implied,
+            (false, true, false) => Connection::Close,
+            (false, false, true) => Connection::KeepAlive,
+        };
         let mut h1 = Vec::new();
         write_request(&request, &mut h1, WriteOptions { framing, connection, ..WriteOptions::default() });
+        h1.truncate(h1.len() - b"\r\n".len());
+        for (name, value) in text.headers.iter().filter(|(name, _)| of_connection(name)) {
+            h1.extend_from_slice(format!("{}: {value}\r\n", name.to_ascii_lowercase()).as_bytes());
+        }
+        h1.extend_from_slice(b"\r\n");
         h1.extend_from_slice(&text.body);
         if has_body {
             request.fields.push(b"content-length", text.body.len().to_string().as_bytes());
@@ -109,7 +124,7 @@ mod tests {
     #[test]
     fn heads() {
         let check = |text: RequestText, close, expected: &str| {
-            let prepared = Prepared::new(&text, close);
+            let prepared = Prepared::new(&text, false, close);
             assert_eq!(String::from_utf8_lossy(&prepared.h1), expected);
         };
         check(
@@ -121,6 +136,28 @@ mod tests {
             text("POST", &[("Host", "x"), ("User-Agent", "u")], "ab"),
             true,
             "POST /p?q HTTP/1.1\r\nhost: x\r\nuser-agent: u\r\ncontent-length: 2\r\nconnection: close\r\n\r\nab",
+        );
+    }
+
+    #[test]
+    fn connections() {
+        let check = |headers: &[(&str, &str)], old, close, expected: &str| {
+            let prepared = Prepared::new(&text("GET", headers, ""), old, close);
+            let head =
+                String::from_utf8_lossy(&prepared.h1).replace("host: h:81\r\nuser-agent: weir-load\r\n", "");
+            assert_eq!(head, format!("GET /p?q {expected}\r\n\r\n"), "{headers:?} {old} {close}");
+            assert_eq!(prepared.h2.fields.list().len(), 2, "nothing of it is for HTTP/2");
+        };
+        check(&[], false, false, "HTTP/1.1");
+        check(&[], false, true, "HTTP/1.1\r\nconnection: close");
+        check(&[], true, false, "HTTP/1.0\r\nconnection: keep-alive");
+        check(&[], true, true, "HTTP/1.0");
+        check(&[("Connection", "close")], false, false, "HTTP/1.1\r\nconnection: close");
+        check(
+            &[("Connection", "TE"), ("TE", "trailers")],
+            true,
+            true,
+            "HTTP/1.0\r\nconnection: TE\r\nte: trailers",
         );
     }
 

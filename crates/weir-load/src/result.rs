@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
+use crate::sample::Sample;
 
 /// One run, or one ramp of several steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +23,9 @@ pub struct RunResult {
     pub elapsed_seconds: f64,
     /// Everything that was counted in that time.
     pub totals: Totals,
+    /// What was counted in the warm-up, for tools that count it with the rest.
+    #[serde(default)]
+    pub warm_up: Totals,
     /// Times of requests and connections in that time.
     pub times: Times,
     /// The generator itself.
@@ -34,6 +38,19 @@ pub struct RunResult {
     pub steps: Vec<Step>,
     /// The highest rate of a step that held the goal, in requests a second.
     pub best_rate: Option<f64>,
+    /// Each request, where they were kept; they are not in the file.
+    #[serde(skip)]
+    pub samples: Vec<Sample>,
+}
+
+impl RunResult {
+    /// Requests that took longer than allowed, whether they were given up or waited for.
+    #[must_use]
+    pub fn late(&self) -> u64 {
+        let allowed_ns = self.plan.timeout_seconds * 1e9;
+        let late = self.times.uncorrected.buckets().filter(|(ns, _)| *ns as f64 > allowed_ns);
+        self.totals.errors.timeout.max(late.map(|(_, count)| count).sum())
+    }
 }
 
 /// What was asked for.

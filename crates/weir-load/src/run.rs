@@ -16,7 +16,8 @@ use crate::clock::Clock;
 use crate::figures::Figures;
 use crate::ramp::Ramp;
 use crate::result::{
-    Bottleneck, Generator, Interval, Load, Phase, Progress, Protocol, RunResult, ServerSeen, Step, ThreadLoad,
+    Bottleneck, Generator, Interval, Load, Phase, Progress, Protocol, RunResult, ServerSeen, Step,
+    ThreadLoad, Totals,
 };
 use crate::setup::{LanePlan, Setup, expected};
 use crate::thread::{self, Command, IntervalReport, Part, PartReport, Report, Share};
@@ -54,6 +55,7 @@ pub fn run(
     let mut runner = Runner::start(setup)?;
     runner.wait_until_ready(stop)?;
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let clock_began_ns = u64::try_from(started.as_nanos()).unwrap_or(0).saturating_sub(runner.clock.now_ns());
     let mut run = Run { progress, stop, began_ns: runner.clock.now_ns() };
     let mut result = match runner.setup.load {
         Load::Ramp { from, to, step_seconds } => {
@@ -63,6 +65,12 @@ pub fn run(
         _ => runner.single(&mut run)?,
     };
     result.started_unix_seconds = started.as_secs_f64();
+    for sample in &mut result.samples {
+        sample.began_unix_ns += clock_began_ns;
+    }
+    if let Some(script) = &runner.setup.script {
+        script.flush();
+    }
     runner.finish();
     Ok(result)
 }
@@ -125,7 +133,7 @@ impl Runner {
             }
         }
         match problem {
-            Some(problem) if established == 0 && !self.setup.is_single_use() => {
+            Some(problem) if established == 0 && !self.setup.is_single_use() && !self.setup.divided => {
                 let names: Vec<String> = self.servers();
                 Err(format!("no connection to {}: {problem}", names.join(", ")))
             }
@@ -181,7 +189,9 @@ impl Runner {
         }
         gathered.flush(run);
         // Connections are mostly opened before the measuring begins, and belong to it.
-        let warm_up = std::mem::take(&mut gathered.warm_up).connections_only();
+        let warm_up = std::mem::take(&mut gathered.warm_up);
+        gathered.warm_up_totals = warm_up.totals.clone();
+        let warm_up = warm_up.connections_only();
         gathered.figures.add(&warm_up);
         Ok(gathered)
     }
@@ -256,8 +266,9 @@ struct Gathered {
     open: BTreeMap<(bool, usize), (usize, IntervalReport)>,
     intervals: Vec<Interval>,
     figures: Figures,
-    /// Of the warm-up.
+    /// Of the warm-up, while the part lasts.
     warm_up: Figures,
+    warm_up_totals: Totals,
     ended: usize,
     seconds: f64,
     user_seconds: f64,
@@ -278,6 +289,7 @@ impl Gathered {
             intervals: Vec::new(),
             figures: Figures::default(),
             warm_up: Figures::default(),
+            warm_up_totals: Totals::default(),
             ended: 0,
             seconds: 0.0,
             user_seconds: 0.0,
@@ -371,7 +383,7 @@ impl Gathered {
     }
 
     fn bottleneck(&self) -> Bottleneck {
-        judge(&self.thread_loads, &self.figures.lag, self.figures.times.latency())
+        judge(self.seconds, &self.thread_loads, &self.figures.lag, self.figures.times.latency())
     }
 
     /// Why a step did not hold; nothing when it did.
@@ -433,6 +445,7 @@ impl Gathered {
             plan: setup.plan(protocol),
             elapsed_seconds: self.seconds,
             totals: self.figures.totals,
+            warm_up: self.warm_up_totals,
             times: self.figures.times,
             generator: Generator {
                 user_seconds: self.user_seconds,
@@ -445,6 +458,7 @@ impl Gathered {
             intervals: self.intervals,
             steps: Vec::new(),
             best_rate: None,
+            samples: self.figures.samples,
         }
     }
 }

@@ -175,6 +175,19 @@ impl Schedule {
         }
     }
 
+    /// Nothing is left to be sent.
+    pub(crate) fn exhaust(&mut self) {
+        self.budget = Some(Arc::default());
+    }
+
+    /// A request went out along with another and was not taken by itself.
+    pub(crate) fn skip(&mut self) {
+        self.spend();
+        if let Pace::Rate(pacer) = &mut self.pace {
+            pacer.taken += 1;
+        }
+    }
+
     /// How many requests are due now and not taken.
     pub(crate) fn backlog(&self, now_ns: u64) -> u64 {
         let until_ns = now_ns.min(self.end_ns);
@@ -222,6 +235,15 @@ impl Schedule {
 
     fn is_spent(&self) -> bool {
         self.budget.as_ref().is_some_and(|budget| budget.load(Ordering::Relaxed) == 0)
+    }
+
+    /// Takes several from the budget, or what is left of it.
+    pub(crate) fn spend_many(&self, requests: u64) {
+        if let Some(budget) = &self.budget {
+            let less = |left: u64| Some(left.saturating_sub(requests));
+            // It always has a next value.
+            budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok();
+        }
     }
 
     /// Takes one from the budget; false when another thread took the last one.

@@ -7,7 +7,9 @@ use std::time::Duration;
 use crate::goal::Goal;
 use crate::request::{Prepared, RequestText};
 use crate::result::{Load, Plan, Protocol, Reuse, Target};
+use crate::sample::MAX_SAMPLES;
 use crate::schedule::Listed;
+use crate::script::Script;
 use crate::url::{ConnectTo, Origin};
 
 /// Threads of the generator.
@@ -56,6 +58,8 @@ pub struct Setup {
     pub reuse: Reuse,
     /// How long an answer, and opening a connection, may take.
     pub timeout: Duration,
+    /// An answer that takes longer is waited for nevertheless, as wrk does.
+    pub is_patient: bool,
     /// The start of everything that is drawn by lot.
     pub seed: u64,
     /// What a step of a ramp has to hold, and the run as a whole.
@@ -68,6 +72,32 @@ pub struct Setup {
     pub ca_file: Option<PathBuf>,
     /// The length of an interval.
     pub interval: Duration,
+    /// Connections are opened little by little; all at once without it.
+    pub opening: Option<Opening>,
+    /// Each connection to the only server sends its part of `count`, as h2load has it, and is closed then.
+    pub divided: bool,
+    /// Each request is kept, for the files that list them.
+    pub keep_samples: bool,
+    /// How long a connection stays open at most; it is not opened again.
+    pub connection_life: Option<Duration>,
+    /// What decides on requests instead of `requests` (HTTP/1.1 only).
+    pub script: Option<Arc<Script>>,
+}
+
+/// How fast connections are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// So many in each period.
+    pub connections: u32,
+    /// Its length.
+    pub period: Duration,
+}
+
+impl Opening {
+    /// When a connection is opened after the beginning.
+    pub(crate) fn after(self, connection: u32) -> Duration {
+        self.period.saturating_mul(connection / self.connections.max(1))
+    }
 }
 
 /// One request, and how often it is sent compared with the others.
@@ -95,6 +125,8 @@ pub enum Order {
 pub enum Http {
     /// HTTP/1.1
     One,
+    /// HTTP/1.0, whose connections are kept where both sides say so.
+    OneDotZero,
     /// HTTP/2, over TLS agreed on, in clear known in advance.
     Two,
     /// Over TLS what the server prefers; HTTP/2 in clear.
@@ -118,12 +150,18 @@ impl Default for Setup {
             warm_up: Duration::ZERO,
             reuse: Reuse::KeepAlive,
             timeout: Duration::from_secs(30),
+            is_patient: false,
             seed: 1,
             goal: None,
             connect_to: Vec::new(),
             insecure: false,
             ca_file: None,
             interval: Duration::from_secs(1),
+            opening: None,
+            divided: false,
+            keep_samples: false,
+            connection_life: None,
+            script: None,
         }
     }
 }
@@ -132,6 +170,17 @@ impl Setup {
     /// Whether every request has a connection of its own.
     pub(crate) fn is_single_use(&self) -> bool {
         self.reuse != Reuse::KeepAlive
+    }
+
+    /// How many requests one of the connections sends.
+    pub(crate) fn part_of_count(&self, connection: u32) -> u64 {
+        match self.count {
+            Some(count) if self.divided => {
+                let connections = u64::from(self.connections.max(1));
+                count / connections + u64::from(u64::from(connection) < count % connections)
+            }
+            _ => u64::MAX,
+        }
     }
 
     /// Checks what does not depend on a single option.
@@ -158,6 +207,14 @@ impl Setup {
         if self.threads > self.connections {
             let (threads, connections) = (self.threads, self.connections);
             return Err(format!("{connections} connections cannot be divided among {threads} threads"));
+        }
+        if self.script.is_some() && self.http != Http::One {
+            return Err("a script's requests are HTTP/1.1".into());
+        }
+        if self.keep_samples && self.count.is_none_or(|count| count > MAX_SAMPLES) {
+            return Err(format!(
+                "only up to {MAX_SAMPLES} requests are listed one by one: say how many (-n)"
+            ));
         }
         self.check_load()
     }
@@ -236,7 +293,11 @@ impl Setup {
             });
             if let Some(lane) = lanes.get_mut(at) {
                 places.push((at, lane.requests.len() as u32));
-                lane.requests.push(Prepared::new(&weighted.request, self.is_single_use()));
+                lane.requests.push(Prepared::new(
+                    &weighted.request,
+                    self.http == Http::OneDotZero,
+                    self.is_single_use(),
+                ));
                 lane.weights.push(weighted.weight);
             }
         }
@@ -322,7 +383,7 @@ impl LanePlan {
 /// The version that a run will use; over TLS it may turn out otherwise.
 pub(crate) fn expected(http: Http) -> Protocol {
     match http {
-        Http::One => Protocol::Http1,
+        Http::One | Http::OneDotZero => Protocol::Http1,
         Http::Two | Http::Negotiated => Protocol::Http2,
     }
 }
@@ -356,6 +417,27 @@ mod tests {
         let two =
             Setup { requests: vec![weighted("http://a/", 1), weighted("http://b/", 1)], ..Setup::default() };
         assert!(two.divide().is_err());
+    }
+
+    #[test]
+    fn a_count_is_divided() {
+        let check = |count, divided, expected: &[u64]| {
+            let setup = Setup { count, divided, connections: 4, ..Setup::default() };
+            let found: Vec<u64> = (0..4).map(|connection| setup.part_of_count(connection)).collect();
+            assert_eq!(found, expected, "{count:?}");
+        };
+        check(Some(8), true, &[2, 2, 2, 2]);
+        check(Some(11), true, &[3, 3, 3, 2]);
+        check(Some(1), true, &[1, 0, 0, 0]);
+        check(Some(11), false, &[u64::MAX; 4]);
+        check(None, true, &[u64::MAX; 4]);
+    }
+
+    #[test]
+    fn connections_are_opened_little_by_little() {
+        let opening = Opening { connections: 2, period: Duration::from_millis(100) };
+        let found: Vec<u128> = (0..5).map(|connection| opening.after(connection).as_millis()).collect();
+        assert_eq!(found, [0, 0, 100, 100, 200]);
     }
 
     #[test]

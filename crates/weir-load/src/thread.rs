@@ -119,6 +119,9 @@ async fn work(
     while let Some(command) = commands.recv().await {
         if let Command::Run(part) = command {
             let report = thread.part(part, &mut commands, reports).await;
+            if let Some(why) = thread.broken() {
+                return Err(why);
+            }
             reports.send(Report::Ended(Box::new(report))).ok();
         }
     }
@@ -135,20 +138,24 @@ impl<'a> Thread<'a> {
     fn open(share: &'a Share) -> Result<Self, String> {
         let changed = Rc::new(Notify::new());
         let mut lanes = Vec::new();
+        let script = share.setup.script.as_ref().map(|script| script.thread(share.number)).transpose()?;
+        let (script, chosen) = script.map(|(script, address)| (Rc::new(script), address)).unzip();
         for (plan, address) in &share.lanes {
             let connections = plan.connections.get(share.number).copied().unwrap_or(0);
             if connections == 0 {
                 continue;
             }
             let parts = Parts {
+                thread: u32::try_from(share.number).unwrap_or(u32::MAX),
                 setup: Arc::clone(&share.setup),
                 plan: Arc::clone(plan),
                 clock: share.clock,
-                address: *address,
+                address: chosen.unwrap_or(*address),
                 tls: tls(&share.setup, plan)?,
                 connections,
                 changed: Rc::clone(&changed),
                 schedule: share.schedule(plan, Pace::Stopped, 0),
+                script: script.clone(),
             };
             let lane = Lane::new(parts).map_err(|error| error.to_string())?;
             lanes.push(Rc::new(lane));
@@ -167,7 +174,7 @@ impl<'a> Thread<'a> {
 
     /// Waits until every connection has been tried, where connections stay open.
     async fn ready(&self) -> Ready {
-        if !self.share.setup.is_single_use() {
+        if !self.share.setup.is_single_use() && self.share.setup.opening.is_none() {
             while self.lanes.iter().any(|lane| lane.untried.get() > 0) {
                 self.changed.notified().await;
             }
@@ -209,7 +216,9 @@ impl<'a> Thread<'a> {
             let event = times.next(now_ns);
             match event {
                 Event::Sweep => {
-                    self.lanes.iter().for_each(|lane| lane.sweep(now_ns));
+                    if !self.share.setup.is_patient {
+                        self.lanes.iter().for_each(|lane| lane.sweep(now_ns));
+                    }
                     // Another thread may have sent the last request.
                     if !warm_up && self.is_done() {
                         break;
@@ -235,7 +244,7 @@ impl<'a> Thread<'a> {
                 Event::Wait(until_ns) => {
                     let stopped = tokio::select! {
                         () = tokio::time::sleep_until(self.share.clock.instant(until_ns)) => false,
-                        () = self.changed.notified() => !warm_up && self.is_done(),
+                        () = self.changed.notified() => (!warm_up && self.is_done()) || self.broken().is_some(),
                         _ = commands.recv() => true,
                     };
                     if stopped {
@@ -245,6 +254,11 @@ impl<'a> Thread<'a> {
             }
         }
         self.end(begun_ns, cpu, (warm_up, number, interval_ns))
+    }
+
+    /// Why the thread cannot go on, if so.
+    fn broken(&self) -> Option<String> {
+        self.lanes.iter().find_map(|lane| lane.broken())
     }
 
     fn is_done(&self) -> bool {
@@ -296,7 +310,7 @@ fn tls(setup: &Setup, plan: &LanePlan) -> Result<Option<Arc<TlsClient>>, String>
         return Ok(None);
     }
     let alpn: &[&[u8]] = match setup.http {
-        Http::One => &[b"http/1.1"],
+        Http::One | Http::OneDotZero => &[b"http/1.1"],
         Http::Two => &[b"h2"],
         Http::Negotiated => &[b"h2", b"http/1.1"],
     };

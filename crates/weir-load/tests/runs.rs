@@ -13,7 +13,7 @@ use weir_http::Response;
 use weir_http::h2::{Connection, Event, Settings};
 use weir_load::request::RequestText;
 use weir_load::result::{Load, Protocol, Reuse, RunResult};
-use weir_load::setup::{Http, Order, Setup, Weighted};
+use weir_load::setup::{Http, Opening, Order, Setup, Weighted};
 use weir_load::url::Url;
 
 /// What the server does with a request, by its number and path.
@@ -220,6 +220,74 @@ fn each_request_on_its_own_connection() {
 }
 
 #[test]
+fn requests_are_divided_among_connections() {
+    let server = Server::start(|_, _, _| ok());
+    let opening = Some(Opening { connections: 2, period: Duration::from_millis(5) });
+    let setup = Setup { divided: true, opening, keep_samples: true, ..counted(&server, 11) };
+    let result = run(setup);
+    check_sums(&result);
+    assert_eq!((result.totals.answers, result.totals.connections, result.samples.len()), (11, 4, 11));
+    for sample in &result.samples {
+        assert_eq!((sample.status, sample.body_bytes), (Some(200), 2));
+        assert!(sample.first_byte_ns <= sample.answer_ns && sample.answer_ns <= sample.total_ns());
+    }
+    // The first request of each connection has the time of opening it.
+    assert_eq!(result.samples.iter().filter(|sample| sample.connect_ns > 0).count(), 4);
+}
+
+#[test]
+fn the_part_of_a_connection_that_fails_is_counted() {
+    let timeout = Duration::from_millis(100);
+    let never = |http| {
+        let server = Server::start_with(
+            |_, _, _| Some(Vec::new()),
+            |_, mut stream| stream.read_to_end(&mut Vec::new()).map(drop),
+        );
+        run(Setup { http, divided: true, timeout, ..counted(&server, 20) }).totals
+    };
+    for http in [Http::One, Http::Two] {
+        let totals = never(http);
+        assert_eq!((totals.requests, totals.errors.timeout, totals.errors.reset), (4, 4, 16), "{http:?}");
+    }
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = Url::parse(&format!("http://127.0.0.1:{port}/")).unwrap();
+    let setup = Setup {
+        requests: vec![get(url, 1)],
+        connections: 3,
+        count: Some(20),
+        duration: None,
+        divided: true,
+        ..Setup::default()
+    };
+    let totals = run(setup).totals;
+    assert_eq!((totals.requests, totals.errors.connect), (0, 20));
+}
+
+#[test]
+fn a_connection_that_was_open_too_long() {
+    let server = Server::start(|_, number, _| if number < 1 { ok() } else { Some(Vec::new()) });
+    let connection_life = Some(Duration::from_millis(100));
+    let totals = run(Setup { divided: true, connection_life, ..counted(&server, 12) }).totals;
+    assert_eq!(totals.answers + totals.errors.failed(), 12, "{totals:?}");
+    assert_eq!((totals.errors.timeout, totals.errors.reset), (4, 7));
+}
+
+#[test]
+fn a_late_answer_on_a_connection_of_its_own() {
+    let server = Server::start_with(
+        |_, _, _| Some(Vec::new()),
+        |_, mut stream| stream.read_to_end(&mut Vec::new()).map(drop),
+    );
+    let timeout = Duration::from_millis(50);
+    for http in [Http::One, Http::Two] {
+        let setup = Setup { http, reuse: Reuse::NewFull, timeout, ..counted(&server, 8) };
+        let result = run(setup);
+        check_sums(&result);
+        assert_eq!(result.totals.errors.timeout, 8, "{http:?}");
+    }
+}
+
+#[test]
 fn a_server_that_is_not_there() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = Url::parse(&format!("http://127.0.0.1:{port}/")).unwrap();
@@ -335,4 +403,19 @@ fn a_ramp_finds_what_a_server_can_do() {
     assert_eq!(rates.first(), Some(&100.0));
     assert!(result.steps.iter().all(|step| step.held == step.reason.is_none()));
     assert_eq!(result.totals.answers, result.steps.iter().map(|step| step.totals.answers).sum::<u64>());
+}
+
+#[test]
+fn late_answers_may_be_waited_for() {
+    let server = Server::start(|_, _, _| ok());
+    let timeout = Duration::from_millis(1);
+    let setup = Setup { is_patient: true, timeout, connections: 1, threads: 1, ..counted(&server, 3) };
+    server.freeze();
+    let thawing = Arc::clone(&server);
+    let mut tell = |_: &_| thawing.thaw();
+    let setup = Setup { interval: Duration::from_millis(20), ..setup };
+    let result = weir_load::run(setup, &mut tell, &AtomicBool::new(false)).unwrap();
+    check_sums(&result);
+    assert_eq!((result.totals.answers, result.totals.errors.timeout), (3, 0));
+    assert!(result.late() >= 1);
 }

@@ -170,16 +170,6 @@ pub fn set_mark(socket: &impl AsFd, mark: u32) -> io::Result<()> {
     SockRef::from(socket).set_mark(mark)
 }
 
-/// The address a redirected connection was meant for (netfilter's REDIRECT target).
-pub fn original_destination(socket: &impl AsFd, local: &Address) -> io::Result<Address> {
-    let Address::Ip(ip) = local else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not an IP socket"));
-    };
-    let socket = SockRef::from(socket);
-    let os = if ip.is_ipv6() { socket.original_dst_v6()? } else { socket.original_dst_v4()? };
-    Ok(Address::from_os(&os))
-}
-
 /// Turns on keep-alive probes.
 pub fn set_keepalive(socket: &impl AsFd, probes: KeepAlive) -> io::Result<()> {
     let mut keepalive = socket2::TcpKeepalive::new();

@@ -5,10 +5,9 @@
 //! same address and interface; what nobody takes is closed at the end. When to hand over and how the old
 //! process ends is left to the caller.
 
-use std::fmt::Write as _;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::net::{
@@ -21,9 +20,6 @@ use crate::address::Address;
 use crate::kernel;
 use crate::listen::{self, Listener};
 use crate::namespace::{self, Namespace};
-
-/// The environment variable with the descriptor numbers of inherited listening sockets, comma-separated.
-pub const INHERITED_FDS: &str = "WEIR_LISTENERS";
 
 /// Descriptors in one message; the kernel takes at most 253 (SCM_MAX_FD).
 const FDS_A_MESSAGE: usize = 128;
@@ -47,18 +43,6 @@ struct Inherited {
 }
 
 impl Inheritance {
-    /// Adopts the descriptors listed in `numbers`, the value of [`INHERITED_FDS`].
-    pub fn from_numbers(numbers: &str) -> io::Result<Self> {
-        let mut inheritance = Self::default();
-        for number in numbers.split(',').map(str::trim).filter(|number| !number.is_empty()) {
-            let number: RawFd = number
-                .parse()
-                .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "not a descriptor number"))?;
-            inheritance.add(kernel::adopt_inherited(number)?)?;
-        }
-        Ok(inheritance)
-    }
-
     /// Receives what the predecessor sends with [`send_listeners`] over a connected unix socket. Blocks like the
     /// socket does: give it a timeout.
     pub fn receive(from: &UnixStream) -> io::Result<Self> {
@@ -196,32 +180,6 @@ fn receive_message(from: &UnixStream, data: &mut [u8], inheritance: &mut Inherit
     Ok(received.bytes)
 }
 
-/// Lets a child process inherit the listening sockets: their numbers go into its environment.
-///
-/// The descriptors lose their close-on-exec flag here, so every process started after this call gets them:
-/// call [`keep_from_children`] once the successor runs.
-pub fn pass_to_child<'a>(
-    command: &mut std::process::Command,
-    listeners: impl IntoIterator<Item = &'a Listener>,
-) -> io::Result<()> {
-    let mut numbers = String::new();
-    for listener in listeners {
-        rustix::io::fcntl_setfd(listener, rustix::io::FdFlags::empty())?;
-        let separator = if numbers.is_empty() { "" } else { "," };
-        write!(numbers, "{separator}{}", listener.as_fd().as_raw_fd()).map_err(io::Error::other)?;
-    }
-    command.env(INHERITED_FDS, numbers);
-    Ok(())
-}
-
-/// Sets close-on-exec again on what [`pass_to_child`] passed on.
-pub fn keep_from_children<'a>(listeners: impl IntoIterator<Item = &'a Listener>) -> io::Result<()> {
-    for listener in listeners {
-        rustix::io::fcntl_setfd(listener, rustix::io::FdFlags::CLOEXEC)?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -276,28 +234,5 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         send_message(&theirs, &u32::MAX.to_be_bytes(), &[]).unwrap();
         assert_eq!(Inheritance::receive(&ours).unwrap_err().kind(), io::ErrorKind::InvalidData);
-    }
-
-    #[test]
-    fn a_child_gets_the_numbers() {
-        let listener = open(&BindAddress::Ip("127.0.0.1:0".parse().unwrap()));
-        let number = listener.as_fd().as_raw_fd();
-        let mut command = std::process::Command::new("readlink");
-        pass_to_child(&mut command, [&listener]).unwrap();
-        let output = command.arg(format!("/proc/self/fd/{number}")).output().unwrap();
-        keep_from_children([&listener]).unwrap();
-        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(printed.starts_with("socket:"), "{printed}");
-        let passed = command.get_envs().find(|(name, _)| *name == INHERITED_FDS);
-        assert_eq!(passed.unwrap().1.unwrap().to_str().unwrap(), number.to_string());
-    }
-
-    #[test]
-    fn numbers_are_checked() {
-        let check = |numbers: &str| assert!(Inheritance::from_numbers(numbers).is_err(), "{numbers}");
-        check("x");
-        check("1");
-        check("999999");
-        assert!(Inheritance::from_numbers("").unwrap().is_empty());
     }
 }

@@ -128,6 +128,11 @@ impl Stream {
     ///
     /// The last message may stay here to travel with the first data: `poll_flush` sends it now.
     pub fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_handshake_until(cx, false)
+    }
+
+    /// The same, but the first early data is enough, if the bind line takes any.
+    fn poll_handshake_until(&mut self, cx: &mut Context<'_>, early_data: bool) -> Poll<io::Result<()>> {
         let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(())) };
         if tls.is_established() {
             return Poll::Ready(Ok(()));
@@ -140,7 +145,12 @@ impl Stream {
                     }
                     return Poll::Ready(Ok(()));
                 }
-                Ok(Handshake::NeedsInput) => ready!(self.socket.poll_send(cx, tls))?,
+                Ok(Handshake::NeedsInput) => {
+                    ready!(self.socket.poll_send(cx, tls))?;
+                    if early_data && tls.has_early_data() {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
                 Err(error) => {
                     // The alert is sent as far as the socket takes it: the connection is over anyway.
                     let _sent = self.socket.poll_send(cx, tls)?;
@@ -156,9 +166,12 @@ impl Stream {
         }
     }
 
-    /// What is known about the TLS connection; none in clear and before the handshake is complete.
+    /// What is known about the TLS connection; none in clear, and none before the handshake is complete or there is
+    /// early data.
     pub fn tls(&self) -> Option<&TlsInfo> {
-        self.tls.as_ref().filter(|tls| tls.is_established()).map(|tls| &tls.info)
+        let tls = self.tls.as_deref()?;
+        let known = tls.is_established() || (tls.info.early().is_some() && !tls.has_failed());
+        known.then_some(&tls.info)
     }
 
     /// What is known about a TLS handshake that may have failed.
@@ -183,7 +196,7 @@ impl Stream {
         if self.tls.is_none() {
             return self.socket.poll_read(cx, buf, max);
         }
-        ready!(self.poll_handshake(cx))?;
+        ready!(self.poll_handshake_until(cx, true))?;
         let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(0)) };
         loop {
             let count = tls.decrypt(buf, max);
@@ -324,6 +337,12 @@ impl Stream {
     /// Goes through the TLS handshake as `poll_handshake` does.
     pub async fn handshake(&mut self) -> io::Result<()> {
         std::future::poll_fn(|cx| self.poll_handshake(cx)).await
+    }
+
+    /// Goes through the TLS handshake, or to the client's first early data: what is read then, and all that follows
+    /// from it, may be a copy that somebody sends again, until the handshake is complete.
+    pub async fn handshake_or_early(&mut self) -> io::Result<()> {
+        std::future::poll_fn(|cx| self.poll_handshake_until(cx, true)).await
     }
 
     /// Flushes as `poll_flush` does.

@@ -145,7 +145,8 @@ impl Deadline {
     }
 
     /// Whether it has passed.
-    pub fn is_expired(&self) -> bool {
+    #[cfg(test)]
+    fn is_expired(&self) -> bool {
         TIMERS.with_borrow(|timers| timers.deadline(self.slot) == EXPIRED)
     }
 
@@ -253,6 +254,7 @@ impl Timers {
         self.sweep();
     }
 
+    #[cfg(test)]
     fn deadline(&self, number: u32) -> u64 {
         self.slots.get(number as usize).map_or(EXPIRED, |slot| slot.deadline_ms)
     }

@@ -294,6 +294,31 @@ fn servers_are_verified() {
 }
 
 #[test]
+fn a_self_signed_certificate_may_be_its_own_authority() {
+    let world = World::new();
+    for name in ["server.pem", "other.pem"] {
+        let mut params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        world.write(name, &format!("{}{}", certificate.pem(), key.serialize_pem()));
+    }
+    let server = world.server(&world.server_options(&["server.pem"]));
+    let check = |ca: &str, name: &str, expected: bool| {
+        let client = client(&ClientOptions { ca_file: Some(world.path(ca)), ..world.trusting() });
+        run(async {
+            let (mut near, mut far) = pair(&server, &client, Some(name));
+            let shaken = shake(&mut near, &mut far).await;
+            assert_eq!(shaken.is_ok(), expected, "{ca} {name}: {shaken:?}");
+        });
+    };
+    check("server.pem", "a.example", true);
+    check("server.pem", "b.example", false);
+    check("other.pem", "a.example", false);
+    check("ca.pem", "a.example", false);
+}
+
+#[test]
 fn clients_are_verified() {
     let world = World::new();
     let other = World::new();
@@ -449,13 +474,91 @@ fn certificates_change_at_run_time() {
 }
 
 #[test]
+fn failures_have_the_numbers_of_openssl() {
+    let world = World::new();
+    world.sign("s.pem", &["a.example"], "a");
+    world.sign("c.pem", &["c.example"], "c");
+    let other = World::new();
+    other.sign("stranger.pem", &["c.example"], "stranger");
+    let certificate =
+        |path: PathBuf| Some(CertificateStore::default().load(&path, Default::default()).unwrap().remove(0));
+    let algorithms = |version: Version, curves: &str| Algorithms {
+        min_version: version,
+        max_version: version,
+        curves: Some(curves.to_owned()),
+        ..Algorithms::default()
+    };
+    // The server's view and the client's: reason, objections of either kind.
+    let check = |server: (Verify, Algorithms, bool),
+                 options: ClientOptions,
+                 near_sees: &str,
+                 far_sees: &str| {
+        let (verify, algorithms, strict_sni) = server;
+        let line =
+            LineOptions { verify, algorithms, ca_file: Some(world.path("ca.pem")), ..LineOptions::default() };
+        let server = world.server(&ServerOptions { line, strict_sni, ..world.server_options(&["s.pem"]) });
+        let name = if strict_sni { "unknown.example" } else { "a.example" };
+        run(async {
+            let (mut near, mut far) = pair(&server, &client(&options), Some(name));
+            assert!(shake(&mut near, &mut far).await.is_err(), "{far_sees}");
+            let reason = |stream: &Stream| {
+                stream.handshake_info().unwrap().failure().map_or("", |failure| failure.reason())
+            };
+            assert_eq!((reason(&near), reason(&far)), (near_sees, far_sees));
+            let info = far.handshake_info().unwrap();
+            let refused = far_sees == "certificate verify failed";
+            assert_eq!(info.objections().certificate, if refused { 20 } else { 0 }, "{far_sees}");
+            assert_eq!(info.peer_certificate().is_some(), refused, "{far_sees}");
+        });
+    };
+    let with = |algorithms: Algorithms| ClientOptions { algorithms, ..ClientOptions::default() };
+    let (tls12, tls13) = (|| algorithms(Version::Tls12, "P-384"), || algorithms(Version::Tls13, "P-384"));
+    let refused = "sslv3 alert handshake failure";
+    check(
+        (Verify::None, tls13(), false),
+        with(algorithms(Version::Tls13, "P-256")),
+        refused,
+        "no suitable key share",
+    );
+    check(
+        (Verify::None, tls12(), false),
+        with(algorithms(Version::Tls12, "P-256")),
+        refused,
+        "no shared cipher",
+    );
+    check(
+        (Verify::None, tls13(), false),
+        with(tls12()),
+        "tlsv1 alert protocol version",
+        "unsupported protocol",
+    );
+    check((Verify::None, tls13(), true), with(tls13()), "tlsv1 alert access denied", "callback failed");
+    let none = "peer did not return a certificate";
+    check((Verify::Required, tls12(), false), with(tls12()), "tlsv13 alert certificate required", none);
+    let stranger = ClientOptions { certificate: certificate(other.path("stranger.pem")), ..with(tls12()) };
+    check(
+        (Verify::Required, tls12(), false),
+        stranger,
+        "tlsv1 alert unknown ca",
+        "certificate verify failed",
+    );
+    // The key of this one is on P-256, which the server does not have.
+    let known = ClientOptions { certificate: certificate(world.path("c.pem")), ..with(tls12()) };
+    check((Verify::Required, tls12(), false), known, refused, "wrong curve");
+    let distrusting =
+        ClientOptions { ca_file: Some(other.path("ca.pem")), algorithms: tls12(), ..world.trusting() };
+    check((Verify::None, tls12(), false), distrusting, "certificate verify failed", "tlsv1 alert unknown ca");
+}
+
+#[test]
 fn handshake_details_are_kept_when_asked_for() {
     let world = World::new();
     world.sign("a.pem", &["a.example"], "a");
     let options = ServerOptions { keep_hello: true, keep_secrets: true, ..world.server_options(&["a.pem"]) };
     let server = world.server(&options);
     run(async {
-        let (mut near, mut far) = pair(&server, &client(&ClientOptions::default()), Some("a.example"));
+        let keeping = ClientOptions { keep_hello: true, keep_secrets: true, ..ClientOptions::default() };
+        let (mut near, mut far) = pair(&server, &client(&keeping), Some("a.example"));
         shake(&mut near, &mut far).await.unwrap();
         let details = far.tls().unwrap().details().unwrap();
         assert_eq!(&details.client_hello[..2], &[3, 3]);
@@ -467,6 +570,10 @@ fn handshake_details_are_kept_when_asked_for() {
         assert!(details.secret("EXPORTER_SECRET").is_some() && details.secret("NONE").is_none());
         assert_ne!(details.server_random, [0; 32]);
         assert_eq!(details.session_id.len(), 32);
+        let known = near.tls().unwrap().details().unwrap();
+        assert_eq!(known.client_hello, details.client_hello);
+        assert_eq!((known.server_random, &known.session_id), (details.server_random, &details.session_id));
+        assert_eq!(known.secret("EXPORTER_SECRET"), details.secret("EXPORTER_SECRET"));
         let labels: Vec<_> = details.secrets.iter().map(|(label, _)| label.as_str()).collect();
         assert!(
             labels.contains(&"CLIENT_TRAFFIC_SECRET_0") && labels.contains(&"EXPORTER_SECRET"),

@@ -24,6 +24,7 @@ use crate::edge::h2::H2Shared;
 use crate::edge::{Edge, EdgeError, H1Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::forward::{self, Fault};
+use crate::log::early::EarlyError;
 use crate::pick::{self, Held};
 use crate::pool::{Asker, ConnectionFacts, IdleH1, OpenPlace, PoolKey, SharedH2, reopen};
 use crate::state::ServerState;
@@ -43,17 +44,22 @@ pub(crate) struct ServerConnection {
 }
 
 /// Why no connection could be had.
-#[derive(Debug)]
 pub(crate) enum ConnectError {
     Refused,
     Timeout,
     /// The TLS handshake or the server's certificate.
-    Tls,
+    Tls(Box<FailedHandshake>),
     /// No address is known.
     Unresolved,
     ClientGone,
     /// Descriptors or ports ran out.
     Resources,
+}
+
+/// What is known of a handshake with a server that failed.
+pub(crate) struct FailedHandshake {
+    facts: Option<Rc<dyn TlsFacts>>,
+    error: EarlyError,
 }
 
 /// Most idle connections that one request closes for its own; others may take the place each time.
@@ -116,7 +122,7 @@ fn elsewhere(prefix: &[u8], uri: &[u8]) -> Reply {
 /// What a failed try says of the server's health (`observe`).
 fn seen(failure: &Failure) -> Option<Seen> {
     match failure {
-        Failure::Connect(ConnectError::Refused | ConnectError::Timeout | ConnectError::Tls) => {
+        Failure::Connect(ConnectError::Refused | ConnectError::Timeout | ConnectError::Tls(_)) => {
             Some(Seen::ConnectFailed)
         }
         Failure::Connect(_) | Failure::Status => None,
@@ -260,7 +266,7 @@ async fn next_try(
     let left = x.txn.set_retries.unwrap_or(proxy.retries).saturating_sub(x.txn.retries);
     let elsewhere = redispatches(proxy, x.txn.retries, left, *direct, active);
     // Manual, `retries`: a turn-around before the same server, or the only one there is, is tried again.
-    let refused = matches!(failure, Failure::Connect(ConnectError::Refused | ConnectError::Tls));
+    let refused = matches!(failure, Failure::Connect(ConnectError::Refused | ConnectError::Tls(_)));
     if refused && (!elsewhere || !takes_turns(proxy) || active <= 1) {
         turn_around(x, proxy).await?;
     }
@@ -418,8 +424,13 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
             }
             Poll::Pending
         })
-        .await?
+        .await
     };
+    if let Err(ConnectError::Tls(failed)) = &opened {
+        x.txn.server_tls.clone_from(&failed.facts);
+        x.txn.server_error = failed.error.parts();
+    }
+    let opened = opened?;
     observe(&x.worker.shared, &server, Seen::Connected);
     let facts = Box::new(ConnectionFacts {
         server: Arc::clone(&server),
@@ -482,6 +493,7 @@ fn established(
     x.txn.server_addr = facts.remote;
     x.txn.server_local = facts.local;
     x.txn.server_tls.clone_from(&tls);
+    x.txn.server_error = (0, "NONE", "Success");
     x.txn.server_http_major = edge.http_major();
     x.txn.server_reused = reused;
     x.txn.server_socket = match &edge {
@@ -681,9 +693,15 @@ pub(crate) async fn open(
             Proto::H2 => vec![b"h2".to_vec()],
             Proto::H1 | Proto::None => vec![b"http/1.1".to_vec()],
         });
-        let facts = server_tls::connect(&mut stream, server, identity.sni.as_deref(), alpn.as_deref())
-            .await
-            .map_err(|_| ConnectError::Tls)?;
+        let sni = identity.sni.as_deref();
+        let facts = match server_tls::connect(&mut stream, server, sni, alpn.as_deref()).await {
+            Ok(facts) => facts,
+            Err(error) => {
+                let error = server_tls::server_error(&stream, &error, sni.is_some());
+                let facts = server_tls::facts_of_failed(&stream);
+                return Err(ConnectError::Tls(Box::new(FailedHandshake { facts, error })));
+            }
+        };
         h2 |= facts.alpn() == Some(b"h2") && server.config.proto.is_none();
         tls = Some(facts);
     }

@@ -28,7 +28,7 @@ use crate::edge::{Edge, H1Edge};
 use crate::exchange::{self, Exchange, Stop};
 use crate::log::early::{self, EarlyError};
 use crate::reverse::Reversed;
-use crate::server_tls::Acceptor;
+use crate::server_tls::{self, Acceptor};
 use crate::state::{ListenerState, Shared};
 use crate::stick_track;
 use crate::tcp::Switch;
@@ -256,12 +256,16 @@ async fn prepare(
         worker.shared.tls_rate.hit(now_ms());
         worker.shared.total_tls.fetch_add(1, Relaxed);
         let received = edge.take_input();
-        let handshake = acceptor.accept(&mut edge.stream, &received);
+        // RFC 8446 appendix E.5: only with a protocol that says what early data means, as RFC 8470 does for HTTP.
+        let takes_early = front.mode == Mode::Http;
+        let handshake = acceptor.accept(&mut edge.stream, &received, takes_early);
         let facts = match with_deadline(&mut deadline, handshake).await {
             Some(Ok(facts)) => facts,
             failed => {
                 let error = failed.and_then(Result::err);
-                ended_early(worker, entry, session, EarlyError::of_tls(error.as_ref()));
+                session.tls = server_tls::facts_of_failed(&edge.stream);
+                let error = EarlyError::of_client(error.as_ref(), session.tls.as_deref());
+                ended_early(worker, entry, session, error);
                 return None;
             }
         };

@@ -84,9 +84,10 @@ async fn answer(x: &mut Exchange, reply: Reply) {
         x.count_back(Counters::of_status(response.status), 1);
     }
     let stopping = x.worker.is_closing(x.client_id);
-    let body_left = !x.upload.is_done() && !body_was_received(x);
     if let Edge::H1(client) = &mut x.client {
-        // A body nobody will read cannot be told from the next request: close, unless it is there already.
+        x.txn.bytes_in += client.discard_body();
+        // A body nobody will read cannot be told from the next request: close, unless it was there already.
+        let body_left = !x.upload.is_done() && !client.is_body_received();
         client.keep_alive &= !x.close_client && !stopping && !body_left;
     }
     x.answered = true;
@@ -132,13 +133,6 @@ async fn answer(x: &mut Exchange, reply: Reply) {
     if !done {
         x.terminated(b'C', b'D');
         x.close_client = true;
-    }
-}
-
-fn body_was_received(x: &Exchange) -> bool {
-    match &x.client {
-        Edge::H1(client) => client.is_body_received(),
-        Edge::H2(_) => true,
     }
 }
 

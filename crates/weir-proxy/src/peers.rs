@@ -215,7 +215,7 @@ async fn receive(group: &Group, mut stream: Stream, tls: Option<&Acceptor>) -> i
     let mut input = Vec::new();
     let hello = async {
         if let Some(tls) = tls {
-            tls.accept(&mut stream, &[]).await?;
+            tls.accept(&mut stream, &[], false).await?;
         }
         let lines = lines(&mut stream, &mut input, 3).await?;
         let guest = guest(group, &lines);

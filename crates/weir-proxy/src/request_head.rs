@@ -18,9 +18,18 @@ pub(crate) fn prepare(x: &mut Exchange) {
     let fields = &mut x.txn.request.fields;
     add_address(fields, front.forwardfor.as_ref(), back.forwardfor.as_ref(), src);
     add_address(fields, front.originalto.as_ref(), back.originalto.as_ref(), dst);
+    early_data(x);
     if let Some(option) = back.options.forwarded.as_ref() {
         let value = crate::forwarded::render(option, &x.txn);
         x.txn.request.fields.push(b"forwarded", &value);
+    }
+}
+
+/// RFC 8470 section 5.1: the server is told of a request that may be a copy.
+fn early_data(x: &mut Exchange) {
+    let fields = &mut x.txn.request.fields;
+    if x.txn.session.tls.as_ref().is_some_and(|tls| tls.has_early()) && fields.get(b"early-data").is_none() {
+        fields.push(b"early-data", b"1");
     }
 }
 

@@ -10,7 +10,7 @@ use weir_http::{Fields, Request, Response};
 use weir_rules::{Flow, Phase, Rule, Value, WaitFor, action, reply};
 
 use crate::counters::Counter;
-use crate::edge::{Body, EdgeError};
+use crate::edge::{Body, Edge, EdgeError};
 use crate::exchange::{Exchange, Stop};
 
 /// Everything a frontend does with a request before a backend is chosen.
@@ -209,7 +209,7 @@ async fn wait(x: &mut Exchange, proxy: &Proxy, what: WaitFor) -> Result<(), Stop
             Ok(())
         }
         WaitFor::MoreData => wait_for_body(x, proxy.tcp_request_inspect_delay, 1).await,
-        WaitFor::Handshake => Ok(()),
+        WaitFor::Handshake => handshake(x, proxy).await,
         WaitFor::Resolve { var, resolvers, host, family } => {
             let host = String::from_utf8_lossy(&host);
             let section = x.worker.shared.dns.section(&resolvers).cloned();
@@ -221,6 +221,34 @@ async fn wait(x: &mut Exchange, proxy: &Proxy, what: WaitFor) -> Result<(), Stop
             Ok(())
         }
     }
+}
+
+/// `wait-for-handshake`: a request in early data waits until its client has proved that it is there.
+async fn handshake(x: &mut Exchange, proxy: &Proxy) -> Result<(), Stop> {
+    let Some(tls) = x.txn.session.tls.clone().filter(|tls| tls.has_early()) else { return Ok(()) };
+    x.deadline.arm(proxy.timeouts.client_hs.or(proxy.timeouts.client));
+    let complete = poll_fn(|cx| {
+        if let Poll::Ready(complete) = tls.poll_complete(cx) {
+            return Poll::Ready(complete);
+        }
+        if x.deadline.poll_expired(cx).is_ready() {
+            return Poll::Ready(false);
+        }
+        match &mut x.client {
+            Edge::H1(edge) => edge.stream.poll_handshake(cx).map(|complete| complete.is_ok()),
+            // The connection's own task goes on with it.
+            Edge::H2(_) => Poll::Pending,
+        }
+    })
+    .await;
+    x.deadline.arm(None);
+    if complete {
+        return Ok(());
+    }
+    x.terminated(b'C', b'R');
+    x.count_front(Counter::ClientAborts, 1);
+    x.close_client = true;
+    Err(Stop::Client)
 }
 
 /// Waits, or until the client goes away.

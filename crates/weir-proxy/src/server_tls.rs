@@ -1,28 +1,39 @@
 //! TLS on both sides: settings from the configuration, handshakes, what rules may know of them.
 
-use std::io;
+use std::borrow::Cow;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
 
-use weir_config::model::{self, Config, Global, SslBind, SslServer, Tune};
+use weir_config::model::{self, Config, Global, SslBind, SslServer, TlsWords, Tune};
 use weir_net::Stream;
 use weir_net::tls::algorithms::{Algorithms, Version};
 use weir_net::tls::certificate::{Certificate, CertificateStore, ExtraFiles, NamedFiles, load_files};
 use weir_net::tls::client::{ClientOptions, TlsClient};
 use weir_net::tls::crt_list::CrtListLine;
-use weir_net::tls::info::TlsInfo;
+use weir_net::tls::early::EarlyHandshake;
+use weir_net::tls::encrypted_key::AskPassphrase;
+use weir_net::tls::info::{Details, Objections, TlsInfo};
 use weir_net::tls::server::{CertificateSource, LineOptions, ServerOptions, Tickets, TlsServer};
 use weir_net::tls::tickets::TicketKeys;
 use weir_net::tls::verify::{IgnoreErrors, Leniency, Verify};
-use weir_rules::txn::TlsFacts;
+use weir_rules::txn::{HelloPart, TlsFacts, TlsFailure, TlsObjections};
 
+use crate::log::early::EarlyError;
 use crate::state::{ServerState, Shared};
+
+/// The longest passphrase, as in OpenSSL (PEM_BUFSIZE).
+const LONGEST_PASSPHRASE_BYTES: usize = 1024;
 
 /// TLS of a bind line.
 pub(crate) struct Acceptor {
     server: Arc<TlsServer>,
+    /// `tune.ssl.capture-buffer-size`
+    capture: usize,
 }
 
 impl Acceptor {
@@ -30,7 +41,7 @@ impl Acceptor {
     pub(crate) fn new(config: &Config, ssl: &SslBind, store: &CertificateStore) -> Result<Self, String> {
         let options = server_options(config, ssl)?;
         let (server, _not_supported) = TlsServer::new(&options, store).map_err(|error| error.to_string())?;
-        Ok(Self { server })
+        Ok(Self { server, capture: config.global.tune.ssl_capture_buffer_size })
     }
 
     /// What it serves with.
@@ -39,10 +50,21 @@ impl Acceptor {
     }
 
     /// Shakes hands with a client of which `received` was read already.
-    pub(crate) async fn accept(&self, stream: &mut Stream, received: &[u8]) -> io::Result<Rc<dyn TlsFacts>> {
+    ///
+    /// With `early` the first early data is enough: the handshake goes on while the connection is used.
+    pub(crate) async fn accept(
+        &self,
+        stream: &mut Stream,
+        received: &[u8],
+        early: bool,
+    ) -> io::Result<Rc<dyn TlsFacts>> {
         stream.start_server_tls(&self.server, received);
-        stream.handshake().await?;
-        facts(stream)
+        match early {
+            true => stream.handshake_or_early().await?,
+            false => stream.handshake().await?,
+        }
+        let info = stream.tls().ok_or(io::ErrorKind::NotConnected)?;
+        Ok(Rc::new(Facts::new(info, self.capture)))
     }
 }
 
@@ -59,7 +81,7 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
         certificates.push(CertificateSource::Lines(PathBuf::from(&list.name), lines.collect()));
     }
     let tickets = match &ssl.tls_ticket_keys {
-        _ if ssl.no_tls_tickets => Tickets::Off,
+        _ if ssl.words.no_tls_tickets => Tickets::Off,
         Some(path) => Tickets::Keys(Arc::new(ticket_keys(path)?)),
         None => Tickets::Internal,
     };
@@ -75,25 +97,22 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
         certificate_base: config.global.crt_base.clone(),
         authority_base: config.global.ca_base.clone(),
         line: LineOptions {
-            algorithms: algorithms(
-                [&ssl.ciphers, &ssl.ciphersuites, &ssl.curves],
-                [&ssl.sigalgs, &ssl.client_sigalgs],
-                [&ssl.min_ver, &ssl.max_ver],
-            ),
+            algorithms: algorithms(&ssl.words),
             alpn,
             verify: match ssl.verify {
                 Some(model::Verify::Required) => Verify::Required,
                 Some(model::Verify::Optional) => Verify::Optional,
                 Some(model::Verify::None) | None => Verify::None,
             },
-            ca_file: ssl.ca_file.clone(),
+            ca_file: ssl.words.ca_file.clone(),
             ca_verify_file: ssl.ca_verify_file.clone(),
-            crl_file: ssl.crl_file.clone(),
+            crl_file: ssl.words.crl_file.clone(),
             leniency: Leniency {
                 certificate: ignored("crt-ignore-err", ssl.crt_ignore_err.as_deref())?,
                 authorities: ignored("ca-ignore-err", ssl.ca_ignore_err.as_deref())?,
             },
             no_ca_names: ssl.no_ca_names,
+            allow_early_data: ssl.allow_0rtt,
         },
         strict_sni: ssl.strict_sni,
         prefer_client_ciphers: ssl.prefer_client_ciphers,
@@ -104,9 +123,13 @@ fn server_options(config: &Config, ssl: &SslBind) -> Result<ServerOptions, Strin
         early_record: Some((tune.ssl_maxrecord, tune.idletimer.as_millis() as u64))
             .filter(|(bytes, _)| *bytes > 0),
         generate_with: signing_authority(ssl)?,
+        // As much as a request's head may have.
+        max_early_data_bytes: u32::try_from(tune.bufsize.saturating_sub(tune.maxrewrite)).unwrap_or(u32::MAX),
+        generate_pass: ssl.ca_sign_pass.clone(),
         generated_kept: Some(tune.ssl_ctx_cache_size),
         ocsp_update: ssl.ocsp_update.unwrap_or(config.global.ocsp_update.mode),
-        ..ServerOptions::default()
+        keep_hello: config.tls_wanted.hello || tune.ssl_capture_buffer_size > 0,
+        keep_secrets: config.tls_wanted.secrets || tune.ssl_keylog,
     })
 }
 
@@ -161,6 +184,9 @@ fn ignored(keyword: &str, list: Option<&str>) -> Result<IgnoreErrors, String> {
 /// # Errors
 /// The first file that cannot be used.
 pub(crate) fn describe(config: &Config, store: &CertificateStore) -> Result<(), String> {
+    if let [program, arguments @ ..] = config.global.ssl_passphrase_cmd.as_slice() {
+        store.passphrases.ask_with(passphrase_by(program.clone(), arguments.to_vec()));
+    }
     if let Some(folder) = &config.global.issuers_chain_path {
         store.load_chains(folder).map_err(|error| error.to_string())?;
     }
@@ -168,7 +194,7 @@ pub(crate) fn describe(config: &Config, store: &CertificateStore) -> Result<(), 
         for load in &section.loads {
             let named =
                 NamedFiles { key: load.key.clone(), ocsp: load.ocsp.clone(), issuer: load.issuer.clone() };
-            let loaded = load_files(&load.crt, extra_files(&config.global), &named, store.chains())
+            let loaded = load_files(&load.crt, extra_files(&config.global), &named, store)
                 .map_err(|error| error.to_string())?;
             let name = if section.name.is_empty() && load.alias.is_none() {
                 load.crt.to_string_lossy().into_owned()
@@ -182,6 +208,36 @@ pub(crate) fn describe(config: &Config, store: &CertificateStore) -> Result<(), 
     Ok(())
 }
 
+/// `ssl-passphrase-cmd`: the program is told the file and says the passphrase on its standard output.
+fn passphrase_by(program: String, arguments: Vec<String>) -> AskPassphrase {
+    Box::new(move |file| {
+        let at = |reason: String| format!("ssl-passphrase-cmd '{program}': {reason}");
+        let mut child = Command::new(&program)
+            .arg(file)
+            .args(&arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| at(error.to_string()))?;
+        let mut output = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            let longest = LONGEST_PASSPHRASE_BYTES as u64 + 3;
+            stdout.take(longest).read_to_end(&mut output).map_err(|error| at(error.to_string()))?;
+        }
+        let status = child.wait().map_err(|error| at(error.to_string()))?;
+        if !status.success() {
+            return Err(at(format!("it failed ({status})")));
+        }
+        let passphrase = output.strip_suffix(b"\n").unwrap_or(&output);
+        let passphrase = passphrase.strip_suffix(b"\r").unwrap_or(passphrase);
+        match passphrase.len() {
+            0 => Err(at("it said nothing".to_owned())),
+            1..=LONGEST_PASSPHRASE_BYTES => Ok(passphrase.to_vec()),
+            _ => Err(at(format!("the passphrase is longer than {LONGEST_PASSPHRASE_BYTES} bytes"))),
+        }
+    })
+}
+
 fn ticket_keys(path: &Path) -> Result<TicketKeys, String> {
     let at = |error: String| format!("tls-ticket-keys {}: {error}", path.display());
     let text = std::fs::read_to_string(path).map_err(|error| at(error.to_string()))?;
@@ -189,20 +245,16 @@ fn ticket_keys(path: &Path) -> Result<TicketKeys, String> {
 }
 
 /// Versions, cipher suites, groups and signatures as written.
-fn algorithms(
-    [ciphers, ciphersuites, curves]: [&Option<String>; 3],
-    [sigalgs, client_sigalgs]: [&Option<String>; 2],
-    [min, max]: [&Option<String>; 2],
-) -> Algorithms {
+fn algorithms(words: &TlsWords) -> Algorithms {
     let version = |name: &Option<String>| name.as_deref().and_then(Version::parse).unwrap_or_default();
     Algorithms {
-        ciphers: ciphers.clone(),
-        ciphersuites: ciphersuites.clone(),
-        curves: curves.clone(),
-        sigalgs: sigalgs.clone(),
-        client_sigalgs: client_sigalgs.clone(),
-        min_version: version(min),
-        max_version: version(max),
+        ciphers: words.ciphers.clone(),
+        ciphersuites: words.ciphersuites.clone(),
+        curves: words.curves.clone(),
+        sigalgs: words.sigalgs.clone(),
+        client_sigalgs: words.client_sigalgs.clone(),
+        min_version: version(&words.min_ver),
+        max_version: version(&words.max_ver),
         without: Vec::new(),
     }
 }
@@ -215,7 +267,7 @@ pub(crate) fn prepare_servers(shared: &Shared) -> Result<(), Vec<String>> {
     let store = &shared.certificates.store;
     describe(&shared.config, store).map_err(|error| vec![error])?;
     let errors: Vec<String> = each_server(shared, |ssl, server| {
-        let made = client(ssl, server, store, &shared.config.global)?;
+        let made = client(ssl, server, store, &shared.config)?;
         server.tls.store(Some(made));
         Ok(())
     });
@@ -274,7 +326,7 @@ impl Shared {
             if !concerned(ssl) || server.tls.load().is_none() {
                 return Ok(());
             }
-            let made = client(ssl, server, &self.certificates.store, &self.config.global)?;
+            let made = client(ssl, server, &self.certificates.store, &self.config)?;
             server.tls.store(Some(made));
             server.generation.fetch_add(1, Relaxed);
             Ok(())
@@ -321,7 +373,7 @@ impl Shared {
     pub fn prepare_tls(&self, server: &ServerState) -> Result<(), String> {
         let checks = self.config.checks(&self.config.proxies[server.proxy], &server.config);
         let Some(ssl) = settings_of(server, checks) else { return Ok(()) };
-        server.tls.store(Some(client(ssl, server, &self.certificates.store, &self.config.global)?));
+        server.tls.store(Some(client(ssl, server, &self.certificates.store, &self.config)?));
         Ok(())
     }
 }
@@ -334,7 +386,7 @@ impl Shared {
     pub fn set_tls(&self, server: &ServerState, on: bool) -> Result<(), String> {
         if on && server.tls.load().is_none() {
             let ssl = server.config.ssl.as_ref().unwrap_or(&server.config.ssl_settings);
-            server.tls.store(Some(client(ssl, server, &self.certificates.store, &self.config.global)?));
+            server.tls.store(Some(client(ssl, server, &self.certificates.store, &self.config)?));
         }
         server.tls_switch.store(i8::from(on), Relaxed);
         server.generation.fetch_add(1, Relaxed);
@@ -360,8 +412,9 @@ fn client(
     ssl: &SslServer,
     server: &ServerState,
     store: &CertificateStore,
-    global: &Global,
+    config: &Config,
 ) -> Result<Arc<TlsClient>, String> {
+    let global = &config.global;
     let certificate: Option<Arc<Certificate>> = match &ssl.crt {
         None => None,
         Some(path) => {
@@ -370,20 +423,18 @@ fn client(
         }
     };
     let options = ClientOptions {
-        algorithms: algorithms(
-            [&ssl.ciphers, &ssl.ciphersuites, &ssl.curves],
-            [&ssl.sigalgs, &ssl.client_sigalgs],
-            [&ssl.min_ver, &ssl.max_ver],
-        ),
+        algorithms: algorithms(&ssl.words),
         verify: ssl.verify != Some(model::Verify::None),
-        ca_file: ssl.ca_file.clone(),
-        crl_file: ssl.crl_file.clone(),
+        ca_file: ssl.words.ca_file.clone(),
+        crl_file: ssl.words.crl_file.clone(),
         verify_host: ssl.verifyhost.clone(),
         certificate,
         alpn: server.config.alpn.clone().unwrap_or_default(),
         no_resumption: ssl.no_ssl_reuse,
-        no_tickets: ssl.no_tls_tickets,
+        no_tickets: ssl.words.no_tls_tickets,
         max_record_bytes: max_record(&global.tune),
+        keep_hello: config.tls_wanted.hello,
+        keep_secrets: config.tls_wanted.secrets || global.tune.ssl_keylog,
     };
     TlsClient::with_store(&options, store)
         .map(|(client, _not_supported)| client)
@@ -407,7 +458,21 @@ pub(crate) async fn connect(
 /// What rules may know of a stream's handshake.
 pub(crate) fn facts(stream: &Stream) -> io::Result<Rc<dyn TlsFacts>> {
     let info = stream.tls().ok_or(io::ErrorKind::NotConnected)?;
-    Ok(Rc::new(Facts::new(info)))
+    Ok(Rc::new(Facts::new(info, 0)))
+}
+
+/// The same of one that failed, for logs; none when TLS was not begun.
+pub(crate) fn facts_of_failed(stream: &Stream) -> Option<Rc<dyn TlsFacts>> {
+    stream.handshake_info().map(|info| Rc::new(Facts::new(info, 0)) as Rc<dyn TlsFacts>)
+}
+
+/// Why a handshake with a server failed: number, name and text as `bc_err` and its like give them.
+pub(crate) fn server_error(stream: &Stream, error: &io::Error, by_name: bool) -> EarlyError {
+    match stream.handshake_info() {
+        Some(info) if info.is_other_host() && by_name => EarlyError::TlsOtherHost,
+        Some(info) if info.is_other_host() => EarlyError::TlsOtherCertificate,
+        _ => EarlyError::of_tls(Some(error)),
+    }
 }
 
 /// What stays known of a handshake.
@@ -422,13 +487,24 @@ struct Facts {
     peer_intermediates: Box<[Box<[u8]>]>,
     own: Option<Arc<weir_net::tls::certificate::Loaded>>,
     verify_error: u32,
+    objections: TlsObjections,
+    failure: Option<TlsFailure>,
+    own_name: Option<Arc<Certificate>>,
+    details: Option<Box<Details>>,
+    early: Option<Arc<EarlyHandshake>>,
+    /// Bytes of the lists in the client's hello that may be seen (`tune.ssl.capture-buffer-size`).
+    capture: usize,
 }
 
+/// What OpenSSL calls the cipher of a handshake that has none.
+const NO_CIPHER: &str = "(NONE)";
+
 impl Facts {
-    fn new(info: &TlsInfo) -> Self {
+    fn new(info: &TlsInfo, capture: usize) -> Self {
+        let Objections { certificate, authorities, depth } = info.objections();
         Self {
             version: info.version(),
-            cipher: info.cipher(),
+            cipher: Some(info.cipher()).filter(|name| !name.is_empty()).unwrap_or(NO_CIPHER),
             group: info.group(),
             sni: info.server_name().map(Into::into),
             alpn: info.alpn().map(Into::into),
@@ -442,7 +518,35 @@ impl Facts {
                 .collect(),
             own: info.local_certificate().map(|certificate| certificate.current()),
             verify_error: info.verify_error(),
+            objections: TlsObjections { certificate, authorities, depth },
+            failure: info
+                .failure()
+                .map(|failure| TlsFailure { number: failure.number(), reason: failure.reason() }),
+            own_name: info.local_certificate().cloned(),
+            details: info.details().cloned().map(Box::new),
+            early: info.early().cloned(),
+            capture,
         }
+    }
+}
+
+impl Facts {
+    /// One of the lists in the client's hello, as much of it as the buffer holds behind those before it.
+    fn captured(&self, index: usize) -> Option<Cow<'_, [u8]>> {
+        let details = self.details.as_deref()?;
+        let lists = [
+            Cow::Borrowed(details.cipher_suites()),
+            details.extension_types().into(),
+            details.groups().into(),
+            details.point_formats().into(),
+            details.supported_versions().into(),
+            details.signature_algorithms().into(),
+        ];
+        let before: usize = lists.iter().take(index).map(|list| list.len()).sum();
+        let room = self.capture.saturating_sub(before);
+        let list = lists.into_iter().nth(index)?;
+        let seen = list.len().min(room);
+        Some(list.into_owned().drain(..seen).collect::<Vec<_>>().into())
     }
 }
 
@@ -485,5 +589,82 @@ impl TlsFacts for Facts {
 
     fn verify_error(&self) -> u32 {
         self.verify_error
+    }
+
+    fn objections(&self) -> TlsObjections {
+        self.objections
+    }
+
+    fn failure(&self) -> Option<TlsFailure> {
+        self.failure
+    }
+
+    fn has_early(&self) -> bool {
+        self.early.as_ref().is_some_and(|early| early.is_pending())
+    }
+
+    fn received_early(&self) -> bool {
+        self.early.is_some()
+    }
+
+    fn poll_complete(&self, cx: &mut Context<'_>) -> Poll<bool> {
+        self.early.as_ref().map_or(Poll::Ready(true), |early| early.poll_complete(cx))
+    }
+
+    fn own_certificate_name(&self) -> Option<&str> {
+        self.own_name.as_ref().map(|certificate| certificate.name())
+    }
+
+    fn hello(&self, part: HelloPart) -> Option<Cow<'_, [u8]>> {
+        let details = self.details.as_deref()?;
+        let captures = self.capture > 0;
+        match part {
+            HelloPart::ClientRandom => details.client_random().map(Cow::Borrowed),
+            HelloPart::ServerRandom => Some(details.server_random[..].into()),
+            // In TLS 1.3 it is an echo of what the client made up.
+            HelloPart::SessionId if self.version == "TLSv1.3" => None,
+            HelloPart::SessionId => Some((&*details.session_id).into()),
+            HelloPart::Version => details.version().filter(|_| captures).map(Cow::Borrowed),
+            HelloPart::AllCiphers => captures.then(|| details.cipher_suites().into()),
+            HelloPart::Ciphers => self.captured(0),
+            HelloPart::Extensions => self.captured(1),
+            HelloPart::Groups => self.captured(2),
+            HelloPart::PointFormats => self.captured(3),
+            HelloPart::SupportedVersions => self.captured(4),
+            HelloPart::SignatureAlgorithms => self.captured(5),
+        }
+    }
+
+    fn secret(&self, label: &str) -> Option<&[u8]> {
+        self.details.as_deref()?.secret(label)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_tell_passphrases() {
+        let check = |script: &str, expected: Result<&str, &str>| {
+            let ask = passphrase_by("/bin/sh".to_owned(), vec!["key.pem".to_owned()]);
+            // The file is the first argument, so that here it is the script.
+            let file = std::env::temp_dir().join(format!("weir-passphrase-{}", std::process::id()));
+            std::fs::write(&file, script).unwrap();
+            let told = ask(&file).map(|passphrase| String::from_utf8(passphrase).unwrap());
+            std::fs::remove_file(&file).unwrap();
+            match expected {
+                Ok(passphrase) => assert_eq!(told.as_deref(), Ok(passphrase), "{script}"),
+                Err(reason) => assert!(told.unwrap_err().contains(reason), "{script}"),
+            }
+        };
+        check("echo \"for $1\"", Ok("for key.pem"));
+        check("printf 'a\\n\\n'", Ok("a\n"));
+        check("printf 'a\\r\\n'", Ok("a"));
+        check("echo", Err("it said nothing"));
+        check("echo x; exit 3", Err("it failed"));
+        check("head -c 1025 /dev/zero", Err("longer than 1024 bytes"));
+        let missing = passphrase_by("/nonexistent".to_owned(), Vec::new());
+        assert!(missing(Path::new("x")).unwrap_err().contains("/nonexistent"));
     }
 }

@@ -175,5 +175,5 @@ impl Shared {
 }
 
 fn names(ssl: &weir_config::model::SslServer, file: &Path) -> bool {
-    [&ssl.ca_file, &ssl.crl_file].into_iter().flatten().any(|own| own == file)
+    [&ssl.words.ca_file, &ssl.words.crl_file].into_iter().flatten().any(|own| own == file)
 }

@@ -271,3 +271,23 @@ fn a_client_may_break_rules_only_so_often() {
     let _closed = client.read_to_end(&mut answer);
     assert!(answer.is_empty());
 }
+
+#[test]
+fn a_body_that_was_there_already_does_not_end_the_connection() {
+    let running =
+        start("", "frontend fe\n bind 127.0.0.1:0\n http-request return status 200 hdr x %[req.body_len]\n");
+    // All at once, so that it comes in one piece; the proxy closes when it is done.
+    let check = |sent: &str, expected: usize| {
+        let mut client = TcpStream::connect(running.address).unwrap();
+        client.write_all(sent.as_bytes()).unwrap();
+        let mut answers = String::new();
+        client.read_to_string(&mut answers).unwrap();
+        assert_eq!(answers.matches("HTTP/1.1 200").count(), expected, "{sent:?}: {answers}");
+    };
+    let post = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n";
+    let chunked = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    let last = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    check(&format!("{post}hello{last}"), 2);
+    check(&format!("{chunked}{chunked}{last}"), 3);
+    check(&format!("{post}hel"), 1);
+}

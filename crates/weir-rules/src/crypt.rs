@@ -1,19 +1,35 @@
-//! Password hashes as crypt(3) writes them: SHA-256 (`$5$`), SHA-512 (`$6$`) and MD5 (`$1$`).
+//! Password hashes as crypt(3) writes them: SHA-256 (`$5$`), SHA-512 (`$6$`), yescrypt (`$y$`), bcrypt (`$2b$` and
+//! its like) and MD5 (`$1$`).
+//!
+//! A hash is made to take long, and a client of basic authentication shows its password with every request. So a
+//! thread remembers which passwords were right, as digests under a key that nobody else has.
 
-use aws_lc_rs::constant_time;
-use aws_lc_rs::digest::{Algorithm, Context, SHA256, SHA512};
+use std::cell::RefCell;
+use std::collections::VecDeque;
 
-use crate::md5;
+use aws_lc_rs::{constant_time, digest, hmac, rand};
+use mcf::PasswordHashRef;
+use md5::{Digest, Md5};
+use sha_crypt::{PasswordVerifier, ShaCrypt};
+use yescrypt::Yescrypt;
 
-/// Rounds without `rounds=`.
-const DEFAULT_ROUNDS: u32 = 5000;
-/// Rounds are bounded by the scheme itself.
-const MAX_ROUNDS: u32 = 999_999_999;
+/// Right passwords that a thread remembers, the oldest of which goes first.
+const MOST_REMEMBERED: usize = 1024;
 
 /// Whether a hash can be verified; the error says why not.
 pub(crate) fn check_format(hash: &str) -> Result<(), String> {
-    match hash.split('$').nth(1) {
-        Some("1" | "5" | "6") => Ok(()),
+    let malformed = |error: &dyn std::fmt::Display| Err(format!("the password hash is malformed: {error}"));
+    match scheme(hash) {
+        Some("1") => Ok(()),
+        Some("5" | "6" | "y") => {
+            let fields = hash.split('$').count();
+            let parsed = PasswordHashRef::new(hash).map(|_| ());
+            parsed.or_else(|error| malformed(&error))?;
+            if fields < 4 { malformed(&"the salt or the digest is missing") } else { Ok(()) }
+        }
+        Some("2" | "2a" | "2b" | "2x" | "2y") => {
+            hash.parse::<bcrypt::HashParts>().map(|_| ()).or_else(|error| malformed(&error))
+        }
         Some(other) => Err(format!("password hashes of type '${other}$' are not implemented yet")),
         None => {
             Err("DES password hashes are not implemented yet; use SHA-512 (mkpasswd -m sha-512)".to_owned())
@@ -23,152 +39,78 @@ pub(crate) fn check_format(hash: &str) -> Result<(), String> {
 
 /// Whether a password has this hash.
 pub(crate) fn verify(hash: &str, password: &[u8]) -> bool {
-    let made = match hash.split('$').nth(1) {
-        Some("1") => md5_crypt(hash, password),
-        Some("5") => sha_crypt(hash, password, &SHA256, &ORDER_256),
-        Some("6") => sha_crypt(hash, password, &SHA512, &ORDER_512),
-        _ => None,
-    };
-    made.is_some_and(|made| constant_time::verify_slices_are_equal(made.as_bytes(), hash.as_bytes()).is_ok())
+    REMEMBERED.with_borrow_mut(|remembered| remembered.is_right(hash, password, is_right))
 }
 
-/// Order in which the digest's bytes are encoded, three at a time; 255 is nothing.
-const ORDER_256: [[u8; 3]; 11] = [
-    [0, 10, 20],
-    [21, 1, 11],
-    [12, 22, 2],
-    [3, 13, 23],
-    [24, 4, 14],
-    [15, 25, 5],
-    [6, 16, 26],
-    [27, 7, 17],
-    [18, 28, 8],
-    [9, 19, 29],
-    [255, 31, 30],
-];
+fn scheme(hash: &str) -> Option<&str> {
+    hash.split('$').nth(1)
+}
 
-const ORDER_512: [[u8; 3]; 22] = [
-    [0, 21, 42],
-    [22, 43, 1],
-    [44, 2, 23],
-    [3, 24, 45],
-    [25, 46, 4],
-    [47, 5, 26],
-    [6, 27, 48],
-    [28, 49, 7],
-    [50, 8, 29],
-    [9, 30, 51],
-    [31, 52, 10],
-    [53, 11, 32],
-    [12, 33, 54],
-    [34, 55, 13],
-    [56, 14, 35],
-    [15, 36, 57],
-    [37, 58, 16],
-    [59, 17, 38],
-    [18, 39, 60],
-    [40, 61, 19],
-    [62, 20, 41],
-    [255, 255, 63],
-];
+fn is_right(hash: &str, password: &[u8]) -> bool {
+    match scheme(hash) {
+        Some("1") => md5_crypt(hash, password).is_some_and(|made| {
+            constant_time::verify_slices_are_equal(made.as_bytes(), hash.as_bytes()).is_ok()
+        }),
+        Some("5" | "6") => PasswordHashRef::new(hash)
+            .is_ok_and(|hash| ShaCrypt::default().verify_password(password, hash).is_ok()),
+        Some("y") => PasswordHashRef::new(hash)
+            .is_ok_and(|hash| Yescrypt::default().verify_password(password, hash).is_ok()),
+        _ => bcrypt::verify(password, hash).unwrap_or(false),
+    }
+}
+
+thread_local! {
+    static REMEMBERED: RefCell<Remembered> = RefCell::new(Remembered::new());
+}
+
+/// Passwords that were right for their hashes.
+struct Remembered {
+    /// Nothing is remembered without one.
+    key: Option<hmac::Key>,
+    tags: VecDeque<hmac::Tag>,
+}
+
+impl Remembered {
+    fn new() -> Self {
+        let mut secret = [0; digest::SHA256_OUTPUT_LEN];
+        let key = rand::fill(&mut secret).is_ok().then(|| hmac::Key::new(hmac::HMAC_SHA256, &secret));
+        Self { key, tags: VecDeque::new() }
+    }
+
+    fn is_right(&mut self, hash: &str, password: &[u8], verify: impl FnOnce(&str, &[u8]) -> bool) -> bool {
+        let Some(key) = &self.key else { return verify(hash, password) };
+        // A hash holds no zero byte, so that it is clear where it ends.
+        let tag = hmac::sign(key, &[hash.as_bytes(), b"\0", password].concat());
+        if self.tags.iter().any(|known| known.as_ref() == tag.as_ref()) {
+            return true;
+        }
+        let right = verify(hash, password);
+        if right {
+            self.tags.truncate(MOST_REMEMBERED - 1);
+            self.tags.push_front(tag);
+        }
+        right
+    }
+}
 
 const ALPHABET: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-fn encode(digest: &[u8], order: &[[u8; 3]], out: &mut String) {
-    for group in order {
-        let byte = |at: u8| u32::from(digest.get(usize::from(at)).copied().unwrap_or(0));
-        let mut bits = byte(group[0]) << 16 | byte(group[1]) << 8 | byte(group[2]);
-        let letters = 4 - group.iter().filter(|at| **at == 255).count();
-        for _ in 0..letters {
-            out.push(char::from(ALPHABET[(bits & 63) as usize]));
-            bits >>= 6;
-        }
-    }
-}
+/// In which order the bytes of an MD5 digest are encoded, three at a time; 255 is nothing.
+const MD5_ORDER: [[u8; 3]; 6] = [[0, 6, 12], [1, 7, 13], [2, 8, 14], [3, 9, 15], [4, 10, 5], [255, 255, 11]];
 
-/// Fills `len` bytes with repetitions of a digest.
-fn repeated(digest: &[u8], len: usize) -> Vec<u8> {
-    digest.iter().copied().cycle().take(len).collect()
-}
-
-/// The SHA-crypt scheme of Ulrich Drepper ("Unix crypt using SHA-256 and SHA-512"), steps as numbered there.
-fn sha_crypt(
-    hash: &str,
-    password: &[u8],
-    algorithm: &'static Algorithm,
-    order: &[[u8; 3]],
-) -> Option<String> {
-    let mut parts = hash.split('$').skip(1);
-    let kind = parts.next()?;
-    let mut salt = parts.next()?;
-    let mut rounds = None;
-    if let Some(n) = salt.strip_prefix("rounds=") {
-        rounds = Some(n.parse::<u32>().ok()?.clamp(1000, MAX_ROUNDS));
-        salt = parts.next()?;
-    }
-    let salt = salt.get(..salt.len().min(16))?;
-    let digest = |chunks: &[&[u8]]| {
-        let mut context = Context::new(algorithm);
-        chunks.iter().for_each(|c| context.update(c));
-        context.finish().as_ref().to_vec()
-    };
-    // Steps 4 to 8: digest B.
-    let b = digest(&[password, salt.as_bytes(), password]);
-    // Steps 1 to 3 and 9 to 12: digest A.
-    let mut a = Context::new(algorithm);
-    a.update(password);
-    a.update(salt.as_bytes());
-    a.update(&repeated(&b, password.len()));
-    let mut bits = password.len();
-    while bits > 0 {
-        a.update(if bits & 1 == 1 { &b } else { password });
-        bits >>= 1;
-    }
-    let mut a = a.finish().as_ref().to_vec();
-    // Steps 13 to 16: sequence P.
-    let mut dp = Context::new(algorithm);
-    (0..password.len()).for_each(|_| dp.update(password));
-    let p = repeated(dp.finish().as_ref(), password.len());
-    // Steps 17 to 20: sequence S.
-    let mut ds = Context::new(algorithm);
-    (0..16 + usize::from(a[0])).for_each(|_| ds.update(salt.as_bytes()));
-    let s = repeated(ds.finish().as_ref(), salt.len());
-    // Step 21: the rounds.
-    for round in 0..rounds.unwrap_or(DEFAULT_ROUNDS) {
-        let mut chunks: Vec<&[u8]> = Vec::with_capacity(4);
-        chunks.push(if round & 1 == 1 { &p } else { &a });
-        if round % 3 != 0 {
-            chunks.push(&s);
-        }
-        if round % 7 != 0 {
-            chunks.push(&p);
-        }
-        chunks.push(if round & 1 == 1 { &a } else { &p });
-        a = digest(&chunks);
-    }
-    let mut out = format!("${kind}$");
-    if let Some(rounds) = rounds {
-        out.push_str(&format!("rounds={rounds}$"));
-    }
-    out.push_str(salt);
-    out.push('$');
-    encode(&a, order, &mut out);
-    Some(out)
-}
-
-/// The MD5 scheme of FreeBSD.
+/// The MD5 scheme of FreeBSD, for which there is no library that is kept.
 fn md5_crypt(hash: &str, password: &[u8]) -> Option<String> {
     let salt = hash.split('$').nth(2)?;
     let salt = salt.get(..salt.len().min(8))?;
-    let inner = md5::digest(&[password, salt.as_bytes(), password].concat());
+    let inner = Md5::digest([password, salt.as_bytes(), password].concat());
     let mut text = [password, b"$1$", salt.as_bytes()].concat();
-    text.extend(repeated(&inner, password.len()));
+    text.extend(inner.iter().cycle().take(password.len()));
     let mut bits = password.len();
     while bits > 0 {
         text.push(if bits & 1 == 1 { 0 } else { *password.first()? });
         bits >>= 1;
     }
-    let mut digest = md5::digest(&text);
+    let mut digest = Md5::digest(&text);
     for round in 0..1000 {
         let mut text = Vec::with_capacity(64);
         text.extend_from_slice(if round & 1 == 1 { password } else { &digest });
@@ -179,10 +121,18 @@ fn md5_crypt(hash: &str, password: &[u8]) -> Option<String> {
             text.extend_from_slice(password);
         }
         text.extend_from_slice(if round & 1 == 1 { &digest } else { password });
-        digest = md5::digest(&text);
+        digest = Md5::digest(&text);
     }
     let mut out = format!("$1${salt}$");
-    encode(&digest, &[[0, 6, 12], [1, 7, 13], [2, 8, 14], [3, 9, 15], [4, 10, 5], [255, 255, 11]], &mut out);
+    for group in MD5_ORDER {
+        let byte = |at: u8| u32::from(digest.get(usize::from(at)).copied().unwrap_or(0));
+        let mut bits = byte(group[0]) << 16 | byte(group[1]) << 8 | byte(group[2]);
+        let letters = 4 - group.iter().filter(|at| **at == 255).count();
+        for _ in 0..letters {
+            out.push(char::from(ALPHABET[(bits & 63) as usize]));
+            bits >>= 6;
+        }
+    }
     Some(out)
 }
 
@@ -223,5 +173,56 @@ mod tests {
             false,
         );
         check("$9$x$y", "secret", false);
+        // Made by glibc's crypt with libxcrypt; the salt of SHA-crypt ends after 16 letters.
+        check(
+            "$6$rounds=1234$longersaltthansi$e9jkA8pJ8xQTJOWo7f4.8I/mNV8IcbfM3Jkm4CHiFZ46VikjVisLXFZZUEpNbX08ygSoP3aGTBvSzCGYFT1T10",
+            "secret",
+            true,
+        );
+        for password in ["secret", "wrong"] {
+            let right = password == "secret";
+            check("$y$j9T$abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9", password, right);
+            check("$2b$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a", password, right);
+            check("$2y$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a", password, right);
+        }
+    }
+
+    #[test]
+    fn formats() {
+        let check = |hash: &str, expected: Result<(), &str>| match (check_format(hash), expected) {
+            (Ok(()), Ok(())) => {}
+            (Err(found), Err(why)) => assert!(found.contains(why), "{hash}: {found}"),
+            (found, _) => panic!("{hash}: {found:?}"),
+        };
+        check("$5$saltstring$C3o4O1TC6aRHF4FI.QSZMXtHbaj2gSXr4sUc/3NcUi.", Ok(()));
+        check("$y$j9T$abcdefgh$IUWJt2doU4Kf6E/JP1UkAT3S5O3Q7SSA8SJirXIlEu9", Ok(()));
+        check("$2y$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a", Ok(()));
+        check("$2y$05$abc", Err("malformed"));
+        check("$6$", Err("malformed"));
+        check("$7$CU..../....abc$wAuEOYcLM7kO6uZQXQIbfiQLCU8Fy1YXPblM7CyxZH3", Err("'$7$' are not"));
+        check("abcdefghijklm", Err("DES"));
+    }
+
+    #[test]
+    fn right_passwords_are_remembered_and_no_others() {
+        let mut remembered = Remembered::new();
+        let mut asked = 0;
+        let mut ask = |remembered: &mut Remembered, hash: &str, password: &str| {
+            let right = remembered.is_right(hash, password.as_bytes(), |_, password| {
+                asked += 1;
+                password.starts_with(b"good")
+            });
+            (right, std::mem::take(&mut asked))
+        };
+        assert_eq!(ask(&mut remembered, "h", "good"), (true, 1));
+        assert_eq!(ask(&mut remembered, "h", "good"), (true, 0));
+        assert_eq!(ask(&mut remembered, "i", "good"), (true, 1));
+        assert_eq!(ask(&mut remembered, "h", "bad"), (false, 1));
+        assert_eq!(ask(&mut remembered, "h", "bad"), (false, 1));
+        for number in 0..MOST_REMEMBERED {
+            ask(&mut remembered, "h", &format!("good {number}"));
+        }
+        assert_eq!(remembered.tags.len(), MOST_REMEMBERED);
+        assert_eq!(ask(&mut remembered, "h", "good"), (true, 1));
     }
 }

@@ -22,7 +22,6 @@ mod log_alias;
 pub mod log_format;
 mod manual;
 pub mod matcher;
-mod md5;
 pub mod pattern;
 pub mod pcre;
 pub mod registry;

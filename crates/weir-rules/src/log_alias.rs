@@ -148,7 +148,10 @@ impl Alias {
             Self::RequestCounter if options.hex => Some(hex_number(txn.request_counter, 4)),
             Self::RequestCounter => Some(Value::Int(i64::from(txn.request_counter))),
             Self::TlsCipher => txn.session.tls.as_ref().map(|f| Value::text(f.cipher().as_bytes())),
-            Self::TlsVersion => txn.session.tls.as_ref().map(|f| Value::text(f.version().as_bytes())),
+            Self::TlsVersion => {
+                let version = txn.session.tls.as_ref().map(|f| f.version());
+                version.filter(|version| !version.is_empty()).map(|version| Value::text(version.as_bytes()))
+            }
             Self::Termination => Some(Value::text(&txn.termination[..2])),
             Self::TerminationCookie => Some(Value::text(&txn.termination)),
             Self::RequestHeaders | Self::RequestHeaderList => {

@@ -108,16 +108,6 @@ impl LogFormat {
         }
     }
 
-    /// The bytes when nothing in the format depends on the transaction.
-    #[must_use]
-    pub fn constant(&self) -> Option<&[u8]> {
-        match self.items.as_slice() {
-            [] => Some(b""),
-            [Item { node: Node::Text(text), .. }] if !self.json => Some(text),
-            _ => None,
-        }
-    }
-
     /// Appends the rendered text.
     pub fn render(&self, txn: &Txn, out: &mut Vec<u8>) {
         if self.json {

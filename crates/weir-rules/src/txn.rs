@@ -3,10 +3,12 @@
 //! Owns the facts of one request and of the connection it came on; the data plane fills them in and
 //! acts on what the rules changed.  Leaves the process (other proxies, counters, tables) to [`Environment`].
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use weir_http::{Request, Response};
 
@@ -35,6 +37,61 @@ pub trait TlsFacts {
     fn group(&self) -> Option<&str>;
     /// Verification error of the client's certificate (0 = none), as `ssl_c_verify`.
     fn verify_error(&self) -> u32;
+    /// What was objected to in the peer's certificates, let pass or not.
+    fn objections(&self) -> TlsObjections;
+    /// What the TLS layer found wrong, if anything: the handshake failed then.
+    fn failure(&self) -> Option<TlsFailure>;
+    /// Early data came, and the client has not completed the handshake yet (`ssl_fc_has_early`).
+    fn has_early(&self) -> bool;
+    /// Early data came, however long ago (`ssl_fc_early_rcvd`).
+    fn received_early(&self) -> bool;
+    /// Ready at the end of a handshake that early data came with: false when it failed.
+    fn poll_complete(&self, cx: &mut Context<'_>) -> Poll<bool>;
+    /// Name of the certificate we presented, as `show ssl cert` has it.
+    fn own_certificate_name(&self) -> Option<&str>;
+    /// A part of the hello messages, where it was kept.
+    fn hello(&self, part: HelloPart) -> Option<Cow<'_, [u8]>>;
+    /// A secret by its label in key logs (`CLIENT_TRAFFIC_SECRET_0`), where it was kept.
+    fn secret(&self, label: &str) -> Option<&[u8]>;
+}
+
+/// Parts of the hello messages.  All but the random bytes and the session's identifier are the client's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the fields of the messages, RFC 8446 sections 4.1 and 4.2")]
+pub enum HelloPart {
+    ClientRandom,
+    ServerRandom,
+    SessionId,
+    Version,
+    /// As much of the list as `tune.ssl.capture-buffer-size` keeps, like those below.
+    Ciphers,
+    /// The whole list.
+    AllCiphers,
+    Extensions,
+    Groups,
+    PointFormats,
+    SupportedVersions,
+    SignatureAlgorithms,
+}
+
+/// First objections to the peer's certificates, as OpenSSL numbers them; 0 is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TlsObjections {
+    /// About its own (`ssl_c_err`).
+    pub certificate: u32,
+    /// About those above it (`ssl_c_ca_err`).
+    pub authorities: u32,
+    /// Where that one stands, 1 for the issuer of its own (`ssl_c_ca_err_depth`).
+    pub depth: u32,
+}
+
+/// Why a handshake failed, as OpenSSL has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TlsFailure {
+    /// The packed error (`ssl_fc_err`).
+    pub number: u32,
+    /// Its reason, as in `error:0A000086:SSL routines::certificate verify failed` (`ssl_fc_err_str`).
+    pub reason: &'static str,
 }
 
 /// The client's connection: shared by all requests that come on it.
@@ -348,8 +405,6 @@ pub struct Txn {
     pub client_error: (u8, &'static str, &'static str),
     /// Errors of the server's connection for `bc_err*`.
     pub server_error: (u8, &'static str, &'static str),
-    /// Error of the client's TLS handshake (`ssl_fc_err`), as OpenSSL packs it.
-    pub tls_error: u64,
     /// Buffer that rules render into; empty between them.
     pub(crate) scratch: Vec<u8>,
     /// What expressions changed while they borrowed the transaction.
@@ -427,7 +482,6 @@ impl Txn {
             cache_hit: None,
             client_error: (0, "NONE", "Success"),
             server_error: (0, "NONE", "Success"),
-            tls_error: 0,
             scratch: Vec::new(),
             effects: Effects::default(),
         }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_load::Setup;
 use weir_load::goal::Goal;
-use weir_load::report::{self, Live};
+use weir_load::report::{self, Details, Live};
 use weir_load::result::{Personality, Progress, RunResult};
 
 pub(crate) use arguments::Arguments;
@@ -41,11 +41,22 @@ pub(crate) enum Task {
 #[derive(Debug, Default)]
 pub(crate) struct Outputs {
     personality: Personality,
-    latency: bool,
+    details: Details,
     json: Option<PathBuf>,
     hdr: Option<PathBuf>,
     html: Option<PathBuf>,
     quiet: bool,
+    /// Requests without an answer are a failure of the run, as for ab without `-r`.
+    all_answered: bool,
+    lists: Lists,
+}
+
+/// Files of other generators with a line for each request, or for each percent of them.
+#[derive(Debug, Default)]
+pub(crate) struct Lists {
+    gnuplot: Option<PathBuf>,
+    percentages: Option<PathBuf>,
+    request_log: Option<PathBuf>,
 }
 
 /// Runs `weir load`.
@@ -73,6 +84,10 @@ pub(crate) fn run_as(name: &[u8], words: &[OsString]) -> Option<ExitCode> {
             print(&help.render().to_string());
             ExitCode::SUCCESS
         }
+        Err(Refused::Version(tool)) => {
+            print(&format!("{tool} of weir {}\n", env!("CARGO_PKG_VERSION")));
+            ExitCode::SUCCESS
+        }
         Err(Refused::Value(why)) => finish(Err(why)),
     })
 }
@@ -82,6 +97,8 @@ pub(crate) fn run_as(name: &[u8], words: &[OsString]) -> Option<ExitCode> {
 pub(crate) enum Refused {
     /// An option that there is not, or a request for help.
     Usage(Box<clap::Error>),
+    /// Only the version is asked for.
+    Version(&'static str),
     /// A value that cannot be used.
     Value(String),
 }
@@ -122,6 +139,11 @@ fn cores() -> u32 {
 fn generate(setup: Setup, outputs: &Outputs) -> Result<ExitCode, String> {
     let stop = stop_on_interrupt()?;
     let goal = setup.goal.clone();
+    let script = setup.script.clone();
+    if let Some(script) = &script {
+        setup.check()?;
+        script.start(setup.threads, &setup.connect_to)?;
+    }
     if !outputs.is_json_only() {
         print(&report::opening(outputs.personality, &setup.expected_plan()));
     }
@@ -136,9 +158,17 @@ fn generate(setup: Setup, outputs: &Outputs) -> Result<ExitCode, String> {
         complain(live.finish());
     }
     if !outputs.is_json_only() {
-        print(&report::summary(outputs.personality, &result, outputs.latency));
+        print(&report::summary(outputs.personality, &result, outputs.details));
+    }
+    if let Some(script) = &script {
+        script.done(&result)?;
     }
     write_reports(&result, outputs)?;
+    let failed = result.totals.errors.failed();
+    if outputs.all_answered && failed > 0 {
+        let examples = result.totals.errors.examples.join("; ");
+        return Err(format!("{failed} requests got no answer, which only -r allows: {examples}"));
+    }
     Ok(verdict(&result, goal.as_ref()))
 }
 
@@ -168,6 +198,16 @@ fn write_reports(result: &RunResult, outputs: &Outputs) -> Result<(), String> {
     }
     if let Some(file) = &outputs.html {
         write(file, &report::page(std::slice::from_ref(result)))?;
+    }
+    let Lists { gnuplot, percentages, request_log } = &outputs.lists;
+    if let Some(file) = gnuplot {
+        write(file, &report::gnuplot(result))?;
+    }
+    if let Some(file) = percentages {
+        write(file, &report::percentages(result))?;
+    }
+    if let Some(file) = request_log {
+        write(file, &report::request_log(result))?;
     }
     Ok(())
 }
@@ -234,6 +274,7 @@ fn setup_of(task: Result<Task, Refused>) -> Result<Setup, String> {
         Ok(Task::Run { setup, .. }) => Ok(*setup),
         Ok(other) => panic!("{other:?}"),
         Err(Refused::Usage(error)) => Err(error.to_string()),
+        Err(Refused::Version(tool)) => Err(format!("the version of {tool}")),
         Err(Refused::Value(why)) => Err(why),
     }
 }

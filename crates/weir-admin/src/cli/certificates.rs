@@ -83,6 +83,28 @@ fn response_of(loaded: &Loaded) -> Answer {
     }
 }
 
+/// `dump ssl cert [*]<name>`
+pub(crate) fn dump(session: &mut Session, request: &Request) -> Answer {
+    let certificates = &session.shared.certificates;
+    let name = request.word(3);
+    if name.is_empty() {
+        return Answer::error("'dump ssl cert' expects a filename");
+    }
+    let pem = match name.strip_prefix('*') {
+        Some(name) => match certificates.prepared(name) {
+            Ok(loaded) => loaded.to_pem(),
+            Err(reason) => return Answer::error(reason),
+        },
+        None => {
+            let name = name.strip_prefix('\\').unwrap_or(name);
+            certificates.store.find(name).and_then(|known| known.current().to_pem())
+        }
+    };
+    pem.map_or_else(|| Answer::error(CANNOT_DUMP), Answer::Data)
+}
+
+const CANNOT_DUMP: &str = "Can't dump the certificate: Not found or the certificate is a bundle!";
+
 /// `show ssl sni [-f <frontend>] [-A] [-t <offset>]`
 pub(crate) fn show_names(session: &mut Session, request: &Request) -> Answer {
     let (mut frontend, mut only_expired, mut offset_s) = (None, false, 0);

@@ -73,6 +73,7 @@ const COMMANDS: &[Command] = &[
     command(&["disable", "frontend"], "<frontend>", Admin, frontend::disable, "accept no connections for a while"),
     command(&["disable", "health"], "<bk>/<srv>", Admin, server::disable_health, "stop a server's health checks"),
     command(&["disable", "server"], "<bk>/<srv>", Admin, server::disable, "put a server into maintenance"),
+    command(&["dump", "ssl", "cert"], "<certfile>", Admin, certificates::dump, "show a certificate with its key as PEM text"),
     command(&["dump", "stats-file"], "", User, reports::stats_file, "show the counters as a stats-file"),
     command(&["enable", "agent"], "<bk>/<srv>", Admin, server::enable_agent, "resume a server's agent checks"),
     command(&["enable", "dynamic-cookie", "backend"], "<bk>", Admin, frontend::dynamic_cookie_missing, "use dynamic cookies in a backend"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_rules::Diagnostic;
 
 use crate::args::{self, Args, Parsed, choice, fail};
-use crate::keywords::{self, How, Keyword, Places, keyword};
+use crate::keywords::{self, How, Keyword, Places, keyword as entry};
 use crate::model::{Compression, Filter, TraceFilter};
 use crate::proxy::{ProxyDraft, bandwidth};
 use crate::tree::SectionKind;
@@ -214,16 +214,6 @@ pub(crate) fn finish(d: &mut ProxyDraft<'_>, found: &mut Vec<Diagnostic>) {
             found.push(Diagnostic::error(d.filter_sequence_pos, message));
         }
     }
-}
-
-const fn entry(
-    name: &'static str,
-    places: Places,
-    arguments: &'static str,
-    doc: &'static str,
-    how: How,
-) -> Keyword {
-    keyword(name, places, arguments, doc, how)
 }
 
 /// Keywords about bodies.

@@ -6,7 +6,7 @@ use weir_rules::{Diagnostic, Place, Word};
 
 use crate::address::{Address, Host, Port, Transport};
 use crate::args::{Args, Parsed, Prefix, choice, fail, fail_hint};
-use crate::keywords::{How, Keyword, Places, keyword};
+use crate::keywords::{How, Keyword, Places, keyword as entry};
 use crate::model::{LogAddress, LogTarget, LogWire, Options};
 use crate::proxy::ProxyDraft;
 use crate::server::parse_address;
@@ -255,16 +255,6 @@ fn log_steps(_: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
 fn flag(d: &mut ProxyDraft<'_>, a: &Args<'_>, field: fn(&mut Options) -> &mut bool) -> Parsed {
     *field(&mut d.proxy.options) = a.prefix == Prefix::None;
     a.end()
-}
-
-const fn entry(
-    name: &'static str,
-    places: Places,
-    arguments: &'static str,
-    doc: &'static str,
-    how: How,
-) -> Keyword {
-    keyword(name, places, arguments, doc, how)
 }
 
 /// Keywords about logs.

@@ -1,29 +1,13 @@
 //! Byte classes, and searches that look at eight bytes at a time.
 
+use crate::token::is_token_byte;
+
 /// `token` of RFC 9110 section 5.6.2.
 const TOKEN: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
     while byte < 128 {
-        let b = byte as u8;
-        table[byte] = b.is_ascii_alphanumeric()
-            || matches!(
-                b,
-                b'!' | b'#'
-                    | b'$'
-                    | b'%'
-                    | b'&'
-                    | b'\''
-                    | b'*'
-                    | b'+'
-                    | b'-'
-                    | b'.'
-                    | b'^'
-                    | b'_'
-                    | b'`'
-                    | b'|'
-                    | b'~'
-            );
+        table[byte] = is_token_byte(byte as u8);
         byte += 1;
     }
     table

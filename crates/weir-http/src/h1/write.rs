@@ -74,7 +74,7 @@ pub fn write_request(request: &Request, out: &mut Vec<u8>, options: WriteOptions
                 continue;
             }
             FieldName::Upgrade if options.upgrade && !extended_connect => {}
-            id if is_hop_by_hop(id) => continue,
+            id if id.is_hop_by_hop() => continue,
             _ => {}
         }
         write_line(&request.fields, field, out, options.case);
@@ -123,7 +123,7 @@ pub fn write_response(response: &Response, out: &mut Vec<u8>, options: WriteOpti
             FieldName::ContentLength if keep_length => {}
             FieldName::Upgrade if options.upgrade => {}
             FieldName::ContentLength | FieldName::Te => continue,
-            id if is_hop_by_hop(id) => continue,
+            id if id.is_hop_by_hop() => continue,
             _ => {}
         }
         write_line(&response.fields, field, out, options.case);
@@ -135,19 +135,6 @@ pub fn write_response(response: &Response, out: &mut Vec<u8>, options: WriteOpti
         connection => connection,
     };
     write_connection(WriteOptions { connection, ..options }, options.upgrade, out);
-}
-
-/// RFC 9110 section 7.6.1.  Fields that Connection merely names stay: a client could strip others' fields with it.
-fn is_hop_by_hop(id: FieldName) -> bool {
-    matches!(
-        id,
-        FieldName::Connection
-            | FieldName::KeepAlive
-            | FieldName::ProxyConnection
-            | FieldName::TransferEncoding
-            | FieldName::Upgrade
-            | FieldName::Http2Settings
-    )
 }
 
 /// Writes a line of a message.

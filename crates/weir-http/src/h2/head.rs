@@ -383,26 +383,13 @@ impl<'a> TrailerReader<'a> {
     }
 }
 
-/// Fields that concern one connection and do not go into HTTP/2 (RFC 9113 section 8.2.2).
-fn is_hop_by_hop(id: FieldName) -> bool {
-    matches!(
-        id,
-        FieldName::Connection
-            | FieldName::KeepAlive
-            | FieldName::ProxyConnection
-            | FieldName::TransferEncoding
-            | FieldName::Upgrade
-            | FieldName::Http2Settings
-    )
-}
-
 /// Appends a response's block.  The answer to an extended CONNECT has 200 where HTTP/1 has 101.
 pub(super) fn write_response(encoder: &mut Encoder, out: &mut Vec<u8>, response: &Response) {
     encoder.start_block(out);
     let switching = response.status == 101;
     encoder.status(out, if switching { 200 } else { response.status });
     for field in response.fields.list() {
-        let skipped = is_hop_by_hop(field.id)
+        let skipped = field.id.is_hop_by_hop()
             || field.id == FieldName::Te
             || switching && matches!(field.id, FieldName::SecWebSocketAccept | FieldName::ContentLength);
         if !skipped {
@@ -414,7 +401,7 @@ pub(super) fn write_response(encoder: &mut Encoder, out: &mut Vec<u8>, response:
 /// Appends a trailer section's block.
 pub(super) fn write_trailers(encoder: &mut Encoder, out: &mut Vec<u8>, fields: &Fields) {
     encoder.start_block(out);
-    for field in fields.list().iter().filter(|field| !is_hop_by_hop(field.id) && field.id != FieldName::Te) {
+    for field in fields.list().iter().filter(|field| !field.id.is_hop_by_hop() && field.id != FieldName::Te) {
         encoder.field(out, field, fields.bytes(field.name), fields.bytes(field.value));
     }
 }
@@ -447,7 +434,7 @@ pub(super) fn write_request(encoder: &mut Encoder, out: &mut Vec<u8>, request: &
         let value = request.fields.bytes(field.value);
         match field.id {
             FieldName::Host => {}
-            id if is_hop_by_hop(id) => {}
+            id if id.is_hop_by_hop() => {}
             // RFC 8441 section 5: the handshake's key has no use here.
             FieldName::SecWebSocketKey if upgrade => {}
             FieldName::Te => {

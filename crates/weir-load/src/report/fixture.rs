@@ -62,6 +62,7 @@ pub(crate) fn closed() -> RunResult {
             connections: 10,
             ..Totals::default()
         },
+        warm_up: Totals::default(),
         times: Times {
             uncorrected: histogram(10_000, 1_000_000),
             first_byte: histogram(10_000, 900_000),
@@ -86,6 +87,7 @@ pub(crate) fn closed() -> RunResult {
         intervals: intervals.collect(),
         steps: Vec::new(),
         best_rate: None,
+        samples: Vec::new(),
     }
 }
 

@@ -21,15 +21,30 @@ pub fn opening(personality: Personality, plan: &Plan) -> String {
     }
 }
 
-/// What a tool prints at the end; `latency` asks wrk and wrk2 for the distribution.
+/// What options ask of a summary.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Details {
+    /// wrk and wrk2: the distribution of latencies.
+    pub latency: bool,
+    /// wrk2: the distribution of uncorrected latencies too.
+    pub uncorrected: bool,
+    /// ab: answers may be of any length; otherwise those that differ from the first one have failed.
+    pub any_length: bool,
+    /// ab: without the table of percentages.
+    pub no_percentages: bool,
+    /// ab: without deviations and medians.
+    pub no_deviations: bool,
+}
+
+/// What a tool prints at the end.
 #[must_use]
-pub fn summary(personality: Personality, result: &RunResult, latency: bool) -> String {
+pub fn summary(personality: Personality, result: &RunResult, details: Details) -> String {
     let text = match personality {
         Personality::Weir => return table(result),
-        Personality::Wrk => wrk::wrk(result, latency),
-        Personality::Wrk2 => wrk::wrk2(result, latency),
+        Personality::Wrk => wrk::wrk(result, details),
+        Personality::Wrk2 => wrk::wrk2(result, details),
         Personality::H2load => h2load::h2load(result),
-        Personality::Ab => ab::ab(result),
+        Personality::Ab => ab::ab(result, details),
     };
     match warning(result) {
         Some(warning) => format!("{text}WARNING: {warning}\n"),

@@ -7,6 +7,8 @@ use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::{CipherSuite, NamedGroup, SignatureScheme, SupportedCipherSuite, SupportedProtocolVersion};
 
+use super::p521;
+
 /// A cipher suite, its names and the classes OpenSSL's cipher strings know it by.
 struct Suite {
     suite: SupportedCipherSuite,
@@ -113,6 +115,7 @@ static GROUPS: &[(&[&str], &dyn SupportedKxGroup)] = &[
     (&["X25519"], kx_group::X25519),
     (&["P-256", "prime256v1", "secp256r1"], kx_group::SECP256R1),
     (&["P-384", "secp384r1"], kx_group::SECP384R1),
+    (&["P-521", "secp521r1"], p521::SECP521R1),
     (&["X25519MLKEM768"], kx_group::X25519MLKEM768),
     (&["SecP256r1MLKEM768"], kx_group::SECP256R1MLKEM768),
     (&["MLKEM768"], kx_group::MLKEM768),
@@ -121,7 +124,7 @@ static GROUPS: &[(&[&str], &dyn SupportedKxGroup)] = &[
 
 /// The groups used when the configuration names none; a handshake with a hybrid one costs more.
 static DEFAULT_GROUPS: &[&dyn SupportedKxGroup] =
-    &[kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1];
+    &[kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1, p521::SECP521R1];
 
 /// Signatures of handshakes and their names: the standard's and OpenSSL's.
 static SCHEMES: &[(SignatureScheme, &[&str])] = &[
@@ -173,6 +176,7 @@ pub(crate) fn group_name(group: NamedGroup) -> &'static str {
         NamedGroup::X25519 => "X25519",
         NamedGroup::secp256r1 => "secp256r1",
         NamedGroup::secp384r1 => "secp384r1",
+        NamedGroup::secp521r1 => "secp521r1",
         NamedGroup::X25519MLKEM768 => "X25519MLKEM768",
         NamedGroup::secp256r1MLKEM768 => "SecP256r1MLKEM768",
         NamedGroup::MLKEM768 => "MLKEM768",
@@ -487,11 +491,12 @@ mod tests {
             assert_eq!(warnings.len(), warned, "{list}");
         };
         check("X25519:P-256", &[NamedGroup::X25519, NamedGroup::secp256r1], 0);
-        check("prime256v1:secp521r1", &[NamedGroup::secp256r1], 1);
+        check("prime256v1:secp521r1", &[NamedGroup::secp256r1, NamedGroup::secp521r1], 0);
+        check("prime256v1:X448", &[NamedGroup::secp256r1], 1);
         check("*X25519MLKEM768/?x25519:X25519", &[NamedGroup::X25519MLKEM768, NamedGroup::X25519], 0);
-        assert!(select_groups("P-521", &mut Vec::new()).unwrap_err().contains("X25519:P-256:P-384"));
+        assert!(select_groups("P-111", &mut Vec::new()).unwrap_err().contains("X25519:P-256:P-384"));
         let defaults: Vec<_> = DEFAULT_GROUPS.iter().map(|group| group_name(group.name())).collect();
-        assert_eq!(defaults, ["X25519", "secp256r1", "secp384r1"]);
+        assert_eq!(defaults, ["X25519", "secp256r1", "secp384r1", "secp521r1"]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Owns HAProxy's rules for which files belong together. Which certificate a client gets is left to `sni`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -15,6 +16,7 @@ use rustls::sign::{CertifiedKey, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
+use super::encrypted_key::{Passphrases, pem_of};
 use super::ocsp::{self, CertificateId, Response};
 use super::path;
 use super::trust_files::TrustFiles;
@@ -161,6 +163,8 @@ impl fmt::Debug for Certificate {
 pub struct Loaded {
     /// Without an OCSP response.
     key: Arc<CertifiedKey>,
+    /// The key as it was read; none when it is not a file's.
+    written: Option<Arc<PrivateKeyDer<'static>>>,
     names: Vec<String>,
     /// The certificate of the issuer, when it is known.
     issuer: Option<CertificateDer<'static>>,
@@ -208,9 +212,10 @@ impl Loaded {
         if chain.is_empty() {
             return Err("there is no certificate in it".to_owned());
         }
-        let key = private_key(parts.key.unwrap_or(parts.pem))?;
+        let (key, written) = read_key(parts.key.unwrap_or(parts.pem))?;
         let issuers = parts.issuer.map(read_certificates).transpose()?.unwrap_or_default();
-        Self::assemble(chain, key, &issuers, chains)?.with_ocsp_file(parts.ocsp)
+        Self { written: Some(written), ..Self::assemble(chain, key, &issuers, chains)? }
+            .with_ocsp_file(parts.ocsp)
     }
 
     /// The same with some parts replaced; empty ones stay as they are (`set ssl cert`).
@@ -219,15 +224,15 @@ impl Loaded {
             [] => self.chain().to_vec(),
             pem => read_certificates(pem)?,
         };
-        let key = match parts.key.or_else(|| Some(parts.pem).filter(|pem| contains_key(pem))) {
-            Some(pem) => private_key(pem)?,
-            None => Arc::clone(&self.key.key),
+        let (key, written) = match parts.key.or_else(|| Some(parts.pem).filter(|pem| contains_key(pem))) {
+            Some(pem) => read_key(pem).map(|(key, written)| (key, Some(written)))?,
+            None => (Arc::clone(&self.key.key), self.written.clone()),
         };
         let issuers = match parts.issuer {
             Some(pem) => read_certificates(pem)?,
             None => self.issuer.iter().cloned().collect(),
         };
-        let new = Self::assemble(chain, key, &issuers, chains)?;
+        let new = Self { written, ..Self::assemble(chain, key, &issuers, chains)? };
         if parts.ocsp.is_some() || !self.uses_ocsp() {
             return new.with_ocsp_file(parts.ocsp);
         }
@@ -259,7 +264,7 @@ impl Loaded {
         if public_key.is_some_and(|key| Some(key.as_ref()) != own_key) {
             return Err("the private key does not belong to the certificate".to_owned());
         }
-        Ok(Self { key: Arc::new(certified), names, issuer, ocsp: Ocsp::Unused, remark: None })
+        Ok(Self { key: Arc::new(certified), written: None, names, issuer, ocsp: Ocsp::Unused, remark: None })
     }
 
     /// With what is in a `.ocsp` file, if there is one.
@@ -351,6 +356,18 @@ impl Loaded {
         &self.key.cert
     }
 
+    /// The private key, the certificate and those behind it as PEM text; none when the key is nobody's to see.
+    pub fn to_pem(&self) -> Option<String> {
+        let key = self.written.as_deref()?;
+        let label = match key {
+            PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
+            PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
+            _ => "PRIVATE KEY",
+        };
+        let chain = self.chain().iter().map(|der| pem_of("CERTIFICATE", der));
+        Some(std::iter::once(pem_of(label, key.secret_der())).chain(chain).collect())
+    }
+
     /// The host names in the certificate (alternative names and common name), in lower case.
     pub fn names(&self) -> &[String] {
         &self.names
@@ -385,17 +402,18 @@ fn is_in_future(seconds: i64) -> bool {
     i64::try_from(UnixTime::now().as_secs()).is_ok_and(|now| now < seconds)
 }
 
-/// Reads a private key from PEM text.
-pub(crate) fn private_key(pem: &[u8]) -> Result<Arc<dyn SigningKey>, String> {
+/// Reads a private key from PEM text: ready to sign, and as it is written.
+pub(crate) fn read_key(pem: &[u8]) -> Result<(Arc<dyn SigningKey>, Arc<PrivateKeyDer<'static>>), String> {
     let key = PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
         rustls::pki_types::pem::Error::NoItemsFound if is_encrypted(pem) => {
-            "the private key is encrypted, which is not supported".to_owned()
+            "the private key is encrypted: here it has to be in clear".to_owned()
         }
         rustls::pki_types::pem::Error::NoItemsFound => NO_KEY.to_owned(),
         other => format!("the private key cannot be read: {other}"),
     })?;
-    rustls::crypto::aws_lc_rs::sign::any_supported_type(&key)
-        .map_err(|error| format!("the private key cannot be used: {error}"))
+    let signing = rustls::crypto::aws_lc_rs::sign::any_supported_type(&key)
+        .map_err(|error| format!("the private key cannot be used: {error}"))?;
+    Ok((signing, Arc::new(key)))
 }
 
 const NO_KEY: &str = "there is no private key in it";
@@ -457,6 +475,8 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 pub struct CertificateStore {
     certificates: Mutex<BTreeMap<String, Arc<Certificate>>>,
     chains: OnceLock<Vec<IssuerChain>>,
+    /// What opens encrypted keys.
+    pub passphrases: Passphrases,
     /// Files of authorities.
     pub authorities: TrustFiles<CertificateDer<'static>>,
     /// Files of revocation lists.
@@ -524,7 +544,7 @@ impl CertificateStore {
         if let Some(known) = self.find(&name) {
             return Ok(known);
         }
-        let loaded = load_files(path, extra, named, self.chains())?;
+        let loaded = load_files(path, extra, named, self)?;
         Ok(self.insert(name, loaded))
     }
 
@@ -561,18 +581,22 @@ pub fn load_files(
     path: &Path,
     extra: ExtraFiles,
     named: &NamedFiles,
-    chains: &[IssuerChain],
+    store: &CertificateStore,
 ) -> Result<Loaded, CertificateError> {
     let pem = read_file(path)?;
     let beside = |named: &Option<PathBuf>, wanted: bool, suffix: &str| {
         let found = || Some(extra.beside(path, suffix)).filter(|file| wanted && file.exists());
         named.clone().or_else(found).as_deref().map(read_file).transpose()
     };
-    let key = beside(&named.key, extra.key && !contains_key(&pem), "key")?;
+    let mut key = beside(&named.key, extra.key && !contains_key(&pem), "key")?;
+    let opened = store.passphrases.open(path, key.as_deref().unwrap_or(&pem));
+    if let Cow::Owned(opened) = opened.map_err(|reason| CertificateError::new(path, reason))? {
+        key = Some(opened);
+    }
     let ocsp = beside(&named.ocsp, extra.ocsp, "ocsp")?;
     let issuer = beside(&named.issuer, extra.issuer, "issuer")?;
     let parts = Parts { pem: &pem, key: key.as_deref(), ocsp: ocsp.as_deref(), issuer: issuer.as_deref() };
-    let loaded = Loaded::new(&parts, chains);
+    let loaded = Loaded::new(&parts, store.chains());
     let sent = |loaded: Loaded| if extra.skip_self_issued { loaded.without_self_issued() } else { loaded };
     loaded.map(sent).map_err(|reason| {
         if reason == NO_KEY && extra.key && named.key.is_none() {
@@ -685,6 +709,16 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn certificates_are_written_as_they_were_read() {
+        let (one, key) = self_signed(&["one.example"], false);
+        let (one, key) = (one.replace("\r\n", "\n"), key.replace("\r\n", "\n"));
+        let loaded = Loaded::from_pem(format!("{one}{key}").as_bytes()).unwrap();
+        assert_eq!(loaded.to_pem().unwrap(), format!("{key}{one}"));
+        let same = loaded.replaced(&Parts { pem: one.as_bytes(), ..Parts::default() }, &[]).unwrap();
+        assert_eq!(same.to_pem(), loaded.to_pem());
+    }
+
+    #[test]
     fn a_change_starts_from_what_is_in_use() {
         let (one, key) = self_signed(&["one.example"], false);
         let loaded = Loaded::from_pem(format!("{one}{key}").as_bytes()).unwrap();
@@ -768,7 +802,8 @@ pub(crate) mod tests {
         check(&format!("{certificate}{other}"), "does not belong to the certificate");
         check(&certificate.replace('M', "!"), "cannot be read");
         let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
-        check(&format!("{certificate}{encrypted}"), "encrypted");
+        check(&format!("{certificate}{encrypted}"), "malformed");
+        check(&format!("{certificate}Proc-Type: 4,ENCRYPTED"), "old form");
         let missing = CertificateStore::default().load(&folder.0.join("missing"), ExtraFiles::ALL);
         assert!(missing.unwrap_err().to_string().contains("cannot be read"));
     }

@@ -17,6 +17,7 @@ use rustls::{RootCertStore, SignatureScheme};
 
 use super::algorithms::Algorithms;
 use super::certificate::{Certificate, CertificateStore};
+use super::info::KeepSecrets;
 use super::record::MAX_PLAINTEXT_BYTES;
 use super::server::TlsConfigError;
 use super::session::Session;
@@ -49,6 +50,10 @@ pub struct ClientOptions {
     pub no_tickets: bool,
     /// The longest record's plaintext in bytes.
     pub max_record_bytes: Option<usize>,
+    /// Keep the hello messages with the connection's facts.
+    pub keep_hello: bool,
+    /// Keep the secrets with the connection's facts.
+    pub keep_secrets: bool,
 }
 
 /// TLS of one server line, shared by all threads.
@@ -56,6 +61,7 @@ pub struct ClientOptions {
 pub struct TlsClient {
     config: Arc<ClientConfig>,
     max_record_bytes: usize,
+    keep_hello: bool,
 }
 
 impl TlsClient {
@@ -102,8 +108,12 @@ impl TlsClient {
         };
         // The record layer of this crate takes the keys over after the handshake.
         config.enable_secret_extraction = true;
+        if options.keep_secrets {
+            config.key_log = Arc::new(KeepSecrets);
+        }
         let max_record_bytes = options.max_record_bytes.unwrap_or(MAX_PLAINTEXT_BYTES);
-        Ok((Arc::new(Self { config: Arc::new(config), max_record_bytes }), warnings))
+        let keep_hello = options.keep_hello;
+        Ok((Arc::new(Self { config: Arc::new(config), max_record_bytes, keep_hello }), warnings))
     }
 
     /// A session that asks for `server_name`, or for nobody by name. `alpn` replaces the line's own list.
@@ -119,7 +129,7 @@ impl TlsClient {
             Some(alpn) => UnbufferedClientConnection::new_with_alpn(config, name, alpn.to_vec()),
         };
         let connection = connection.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        let mut session = Session::client(connection, self.max_record_bytes);
+        let mut session = Session::client(connection, self.max_record_bytes, self.keep_hello);
         if let Some(name) = server_name {
             session.info.set_server_name(name);
         }

@@ -21,6 +21,7 @@ use rustls::sign::SigningKey;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::certificate::{Certificate, CertificateError, Loaded, read_certificates, read_file};
+use super::encrypted_key::open_with;
 use super::path;
 
 /// How long a generated certificate is valid.
@@ -119,16 +120,21 @@ struct Slot {
 
 impl Generator {
     /// Reads an authority's certificate and key (`ca-sign-file`).
-    pub(crate) fn load(file: &Path, most_kept: usize) -> Result<Self, CertificateError> {
-        Self::new(&read_file(file)?, most_kept).map_err(|reason| CertificateError::new(file, reason))
+    pub(crate) fn load(
+        file: &Path,
+        passphrase: Option<&str>,
+        most_kept: usize,
+    ) -> Result<Self, CertificateError> {
+        Self::new(&read_file(file)?, passphrase, most_kept)
+            .map_err(|reason| CertificateError::new(file, reason))
     }
 
-    fn new(pem: &[u8], most_kept: usize) -> Result<Self, String> {
+    fn new(pem: &[u8], passphrase: Option<&str>, most_kept: usize) -> Result<Self, String> {
         let authority = read_certificates(pem)?
             .into_iter()
             .next()
             .ok_or("there is no certificate of an authority in it")?;
-        let key = PrivateKeyDer::from_pem_slice(pem)
+        let key = PrivateKeyDer::from_pem_slice(&open_with(pem, passphrase)?)
             .map_err(|error| format!("the key to sign with cannot be read: {error}"))?;
         let signing = AuthorityKey::new(&key)?;
         let wrong = |error: rcgen::Error| format!("the authority cannot be used: {error}");
@@ -253,7 +259,7 @@ mod tests {
     #[test]
     fn what_is_made_is_for_the_name_and_from_the_authority() {
         for algorithm in [&PKCS_ECDSA_P256_SHA256, &PKCS_ECDSA_P384_SHA384, &rcgen::PKCS_RSA_SHA256] {
-            let generator = Generator::new(authority(algorithm).as_bytes(), 10).unwrap();
+            let generator = Generator::new(authority(algorithm).as_bytes(), None, 10).unwrap();
             let made = generator.certificate("a.example").unwrap().current();
             let (_, parsed) = X509Certificate::from_der(made.certificate()).unwrap();
             let names: Vec<_> = parsed.subject().iter_common_name().filter_map(|n| n.as_str().ok()).collect();
@@ -271,7 +277,7 @@ mod tests {
 
     #[test]
     fn only_the_last_used_are_kept() {
-        let generator = Generator::new(authority(&PKCS_ECDSA_P256_SHA256).as_bytes(), 2).unwrap();
+        let generator = Generator::new(authority(&PKCS_ECDSA_P256_SHA256).as_bytes(), None, 2).unwrap();
         let get = |name: &str| generator.certificate(name).unwrap();
         let (a, b) = (get("a.example"), get("b.example"));
         assert!(Arc::ptr_eq(&a, &get("a.example")));
@@ -284,7 +290,7 @@ mod tests {
 
     #[test]
     fn old_ones_are_made_anew() {
-        let generator = Generator::new(authority(&PKCS_ECDSA_P256_SHA256).as_bytes(), 2).unwrap();
+        let generator = Generator::new(authority(&PKCS_ECDSA_P256_SHA256).as_bytes(), None, 2).unwrap();
         drop(generator.certificate("a.example"));
         let month = RENEWED_AFTER.as_secs();
         assert!(generator.kept().find("a.example", now_s() + month - 10).is_some());
@@ -294,7 +300,7 @@ mod tests {
     #[test]
     fn what_cannot_sign_is_refused() {
         let check = |pem: &str, expected: &str| {
-            let error = Generator::new(pem.as_bytes(), 1).unwrap_err();
+            let error = Generator::new(pem.as_bytes(), None, 1).unwrap_err();
             assert!(error.contains(expected), "{error}");
         };
         let (one, other) = (authority(&PKCS_ECDSA_P256_SHA256), authority(&PKCS_ECDSA_P256_SHA256));

@@ -8,11 +8,16 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
-use rustls::{CommonState, HandshakeKind, NamedGroup, ProtocolVersion, SupportedCipherSuite};
+use rustls::{
+    CertificateError, CommonState, HandshakeKind, NamedGroup, ProtocolVersion, SupportedCipherSuite,
+};
 
 use super::algorithms;
 use super::certificate::Certificate;
+use super::early::EarlyHandshake;
+use super::failure::Failure;
 use super::hello;
+use super::path::Objection;
 
 /// The result of verifying the peer's certificate that means "no objection" (X509_V_OK).
 pub const VERIFY_OK: u32 = 0;
@@ -25,11 +30,28 @@ pub struct TlsInfo {
     group: Option<NamedGroup>,
     resumed: bool,
     verify_error: u32,
+    objections: Objections,
+    failure: Option<Failure>,
     server_name: Option<Box<str>>,
+    name_is_unknown: bool,
+    /// The peer's certificate is right, but for another host.
+    other_host: bool,
     alpn: Option<Box<[u8]>>,
     peer_certificates: Box<[CertificateDer<'static>]>,
     local_certificate: Option<Arc<Certificate>>,
     details: Option<Box<Details>>,
+    early: Option<Arc<EarlyHandshake>>,
+}
+
+/// What was objected to in the peer's certificates, by OpenSSL's numbers: let pass, or the end of the handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Objections {
+    /// The first one about the peer's own certificate, [`VERIFY_OK`] without.
+    pub certificate: u32,
+    /// The first one about those above it.
+    pub authorities: u32,
+    /// Where that one stands: 1 is the issuer of the peer's certificate.
+    pub depth: u32,
 }
 
 /// What is only kept when the configuration asks for it.
@@ -46,6 +68,11 @@ pub struct Details {
 }
 
 impl Details {
+    /// The version in the client's hello, two bytes.
+    pub fn version(&self) -> Option<&[u8]> {
+        self.client_hello.get(..2)
+    }
+
     /// The client's random bytes.
     pub fn client_random(&self) -> Option<&[u8]> {
         hello::random(&self.client_hello)
@@ -160,6 +187,30 @@ impl TlsInfo {
         self.verify_error
     }
 
+    /// What was objected to in the peer's certificates.
+    pub fn objections(&self) -> Objections {
+        self.objections
+    }
+
+    /// Why the handshake failed, unless it only ended.
+    pub fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+
+    /// The handshake, when data came before its end.
+    pub fn early(&self) -> Option<&Arc<EarlyHandshake>> {
+        self.early.as_ref()
+    }
+
+    pub(crate) fn set_early(&mut self, handshake: &Arc<EarlyHandshake>) {
+        self.early = Some(Arc::clone(handshake));
+    }
+
+    /// Whether the handshake failed because the server's certificate is for another host.
+    pub fn is_other_host(&self) -> bool {
+        self.other_host
+    }
+
     /// Handshake bytes and secrets, when the configuration asked to keep them.
     pub fn details(&self) -> Option<&Details> {
         self.details.as_deref()
@@ -169,12 +220,44 @@ impl TlsInfo {
         self.details.get_or_insert_default()
     }
 
+    pub(crate) fn keeps_client_hello(&self) -> bool {
+        self.details().is_some_and(|details| !details.client_hello.is_empty())
+    }
+
+    /// Keeps what a server says in its hello, if a record is one.
+    pub(crate) fn keep_server_hello(&mut self, record: &[u8]) {
+        if let Some((random, id)) = hello::read_server_hello(record) {
+            let details = self.details_mut();
+            details.server_random = random;
+            details.session_id = id.into();
+        }
+    }
+
     pub(crate) fn is_tls13(&self) -> bool {
         self.version == Some(ProtocolVersion::TLSv1_3)
     }
 
     pub(crate) fn set_server_name(&mut self, name: &str) {
         self.server_name = Some(name.into());
+    }
+
+    /// The handshake ended with this.
+    pub(crate) fn set_failure(&mut self, failure: Failure) {
+        self.failure = Some(failure);
+    }
+
+    /// Takes over what rustls knows of a handshake that failed; what our own checks noted says more.
+    pub(crate) fn fail(&mut self, state: &CommonState, error: &rustls::Error) {
+        self.version = state.protocol_version();
+        // In TLS 1.2 a suite is in use from the end of the handshake on.
+        self.suite = state.negotiated_cipher_suite().filter(|_| self.is_tls13());
+        self.other_host = matches!(
+            error,
+            rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
+            )
+        );
+        self.failure = Some(Failure::of(error, self.is_tls13(), self.name_is_unknown));
     }
 
     /// Takes over what rustls knows at the end of the handshake.
@@ -199,6 +282,13 @@ impl TlsInfo {
         if notes.verify_error != VERIFY_OK {
             self.verify_error = notes.verify_error;
         }
+        if notes.objections != Objections::default() {
+            self.objections = notes.objections;
+        }
+        if !notes.refused.is_empty() {
+            self.peer_certificates = notes.refused;
+        }
+        self.name_is_unknown |= notes.name_is_unknown;
         if !notes.secrets.is_empty() {
             self.details_mut().secrets.extend(notes.secrets);
         }
@@ -206,7 +296,7 @@ impl TlsInfo {
 }
 
 thread_local! {
-    static NOTES: RefCell<Notes> = const { RefCell::new(Notes::NONE) };
+    static NOTES: RefCell<Notes> = RefCell::default();
 }
 
 #[derive(Default)]
@@ -214,12 +304,11 @@ struct Notes {
     server_name: Option<Box<str>>,
     certificate: Option<Arc<Certificate>>,
     verify_error: u32,
+    objections: Objections,
+    /// The peer's certificates, when they end the handshake.
+    refused: Box<[CertificateDer<'static>]>,
+    name_is_unknown: bool,
     secrets: Vec<(String, Vec<u8>)>,
-}
-
-impl Notes {
-    const NONE: Self =
-        Self { server_name: None, certificate: None, verify_error: VERIFY_OK, secrets: Vec::new() };
 }
 
 /// The client asked for this name.
@@ -237,9 +326,34 @@ pub(crate) fn note_verify_error(number: u32) {
     NOTES.with_borrow_mut(|notes| notes.verify_error = number);
 }
 
+/// This was objected to in the peer's certificates, in the order of the objections.
+pub(crate) fn note_objections(objections: &[Objection]) {
+    let mut noted = Objections::default();
+    for Objection { number, depth } in objections {
+        if *depth == 0 && noted.certificate == VERIFY_OK {
+            noted.certificate = *number;
+        }
+        if *depth > 0 && noted.authorities == VERIFY_OK {
+            (noted.authorities, noted.depth) = (*number, u32::try_from(*depth).unwrap_or(u32::MAX));
+        }
+    }
+    NOTES.with_borrow_mut(|notes| notes.objections = noted);
+}
+
+/// The peer is refused for these certificates.
+pub(crate) fn note_refused(own: &CertificateDer<'_>, others: &[CertificateDer<'_>]) {
+    let all = std::iter::once(own).chain(others).map(|der| der.clone().into_owned()).collect();
+    NOTES.with_borrow_mut(|notes| notes.refused = all);
+}
+
+/// There is no certificate for the name the client asked for.
+pub(crate) fn note_unknown_name() {
+    NOTES.with_borrow_mut(|notes| notes.name_is_unknown = true);
+}
+
 /// Forgets what a handshake that was given up left behind.
 pub(crate) fn forget_notes() {
-    NOTES.set(Notes::NONE);
+    NOTES.set(Notes::default());
 }
 
 /// Keeps the secrets of each connection with its facts, instead of in a file.

@@ -1,8 +1,8 @@
 //! TLS for clients and to servers.
 //!
 //! Configuration: `server` and `client` with `algorithms`, `certificate`, `crt_list`, `sni`, `verify`, `ocsp`,
-//! `generate`,
-//! `trust_files` and `tickets`. Connections: `hello`, `session` and `record`. What is known afterwards: `info` and `facts`.
+//! `encrypted_key`, `generate`, `p521`, `trust_files` and `tickets`. Connections: `hello`, `session`, `early` and `record`. What is known afterwards:
+//! `info`, `facts` and `failure`.
 
 pub mod server;
 
@@ -16,7 +16,11 @@ pub mod crt_list;
 
 pub mod ocsp;
 
+pub mod encrypted_key;
+
 mod generate;
+
+mod p521;
 
 mod signing;
 
@@ -32,9 +36,12 @@ mod hello;
 
 pub(crate) mod session;
 
+pub mod early;
+
 mod record;
 
 pub mod info;
+
 mod path;
 
-pub mod facts;
+pub mod failure;

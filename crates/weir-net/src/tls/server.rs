@@ -92,10 +92,14 @@ pub struct ServerOptions {
     pub early_record: Option<(usize, u64)>,
     /// The authority that signs certificates for names that there is none for (`generate-certificates`).
     pub generate_with: Option<PathBuf>,
+    /// What opens that one's key, when it is encrypted (`ca-sign-pass`).
+    pub generate_pass: Option<String>,
     /// How many of those are kept; the default when none.
     pub generated_kept: Option<usize>,
     /// Fetch OCSP responses of certificates whose line does not say it (`ocsp-update.mode`).
     pub ocsp_update: bool,
+    /// Most early data of a connection, where a line allows any.
+    pub max_early_data_bytes: u32,
     /// Keep the hello messages with the connection's facts (`tune.ssl.capture-buffer-size`, randoms, session id).
     pub keep_hello: bool,
     /// Keep the secrets with the connection's facts (`tune.ssl.keylog`).
@@ -121,12 +125,36 @@ pub struct LineOptions {
     pub leniency: Leniency,
     /// Send no names of authorities (`no-ca-names`).
     pub no_ca_names: bool,
+    /// Take data before the end of the handshake (`allow-0rtt`).
+    pub allow_early_data: bool,
 }
 
 impl LineOptions {
     fn names(&self, file: &Path) -> bool {
         let files = [&self.ca_file, &self.ca_verify_file, &self.crl_file];
         files.into_iter().flatten().any(|own| own == file)
+    }
+
+    /// Commands read no files: what a line names in addition to its bind line has to be known (`new ssl ca-file`).
+    fn require_known(&self, bind: &Self, store: &CertificateStore) -> Result<(), String> {
+        let refuse = |file: &Path| Err(format!("unable to load {}", file.display()));
+        for (own, known) in [(&self.ca_file, &bind.ca_file), (&self.ca_verify_file, &bind.ca_verify_file)] {
+            match own {
+                Some(file) if own != known && store.authorities.find(&file.to_string_lossy()).is_none() => {
+                    return refuse(file);
+                }
+                _ => {}
+            }
+        }
+        match &self.crl_file {
+            Some(file)
+                if self.crl_file != bind.crl_file
+                    && store.revocations.find(&file.to_string_lossy()).is_none() =>
+            {
+                refuse(file)
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -223,7 +251,8 @@ impl TlsServer {
         }
         let table = Arc::new(ArcSwap::from_pointee(SniTable::new(entries, options.strict_sni)));
         let kept = options.generated_kept.unwrap_or(DEFAULT_GENERATED_KEPT);
-        let generate = |file: &PathBuf| Generator::load(file, kept).map(Arc::new);
+        let generate =
+            |file: &PathBuf| Generator::load(file, options.generate_pass.as_deref(), kept).map(Arc::new);
         let generator = options.generate_with.as_ref().map(generate).transpose()?;
         let configurations = lines
             .iter()
@@ -316,6 +345,9 @@ impl TlsServer {
         store: &CertificateStore,
     ) -> Result<(), TlsConfigError> {
         let words = line_options(line, &self.options)?;
+        if let Some(own) = &words.own {
+            own.require_known(&self.options.line, store)?;
+        }
         let place = ListLine { list: list.to_path_buf(), number: line.number };
         let entry = Entry {
             ocsp_update: self.options.updates_ocsp(&certificate, words.ocsp_update),
@@ -566,7 +598,7 @@ fn line_options(line: &CrtListLine, bind: &ServerOptions) -> Result<LineWords, S
                 "off" => found.ocsp_update = Some(false),
                 other => return Err(format!("'ocsp-update {other}': expected on or off")),
             },
-            "allow-0rtt" => return Err("'allow-0rtt' is not implemented yet".to_owned()),
+            "allow-0rtt" => own.allow_early_data = true,
             other => return Err(format!("'{other}' is not an option of a crt-list line")),
         }
     }
@@ -625,12 +657,20 @@ impl Configuration {
                     context.update(root.subject_public_key_info.as_ref());
                 }
                 revocations.iter().for_each(|list| context.update(list.as_ref()));
+                let chosen = line.algorithms.curves.is_some();
+                let groups = || provider.kx_groups.iter().map(|group| group.name()).collect();
+                let terms = Terms {
+                    leniency: line.leniency.clone(),
+                    names_sent,
+                    schemes: client_schemes,
+                    groups: chosen.then(groups),
+                };
                 verify::client_verifier(
                     &provider,
                     line.verify == Verify::Required,
                     authorities,
                     revocations,
-                    Terms { leniency: line.leniency.clone(), names_sent, schemes: client_schemes },
+                    terms,
                 )?
             }
         };
@@ -656,6 +696,12 @@ impl Configuration {
             config.session_storage = sessions(options);
             config.ticketer = ticketer(options, context.finish().as_ref())?;
             config.send_tls13_tickets = TICKETS_A_HANDSHAKE;
+            if line.allow_early_data {
+                // RFC 8446 section 8.1: a session that is kept here is used once, so that early data cannot come
+                // again. A ticket that holds the session itself could.
+                config.ticketer = Arc::new(NoTickets);
+                config.max_early_data_size = options.max_early_data_bytes;
+            }
         }
         // The record layer of this crate takes the keys over after the handshake.
         config.enable_secret_extraction = true;

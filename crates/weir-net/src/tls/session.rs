@@ -14,6 +14,8 @@ use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{CommonState, ExtractedSecrets, ProtocolVersion};
 
+use super::early::EarlyData;
+use super::failure::Failure as TlsFailure;
 use super::hello::{self, Start};
 use super::info::{self, TlsInfo};
 use super::record::{self, ContentType, MAX_PLAINTEXT_BYTES, Opener, RecordError, Sealer};
@@ -74,6 +76,8 @@ pub(crate) struct Session {
     received_close: bool,
     sent_close: bool,
     keep_details: bool,
+    /// What the client sent before the end of the handshake; stays for as long as the connection.
+    early: Option<Box<EarlyData>>,
 }
 
 /// Shorter records at the beginning and after a pause (`tune.ssl.maxrecord`): the peer can use the bytes of the first
@@ -158,8 +162,12 @@ impl Session {
         session
     }
 
-    pub(crate) fn client(connection: UnbufferedClientConnection, max_record_bytes: usize) -> Self {
-        let mut session = Self::new(Phase::Client(Box::new(connection)), max_record_bytes, false);
+    pub(crate) fn client(
+        connection: UnbufferedClientConnection,
+        max_record_bytes: usize,
+        keep_details: bool,
+    ) -> Self {
+        let mut session = Self::new(Phase::Client(Box::new(connection)), max_record_bytes, keep_details);
         session.is_client = true;
         session
     }
@@ -180,11 +188,17 @@ impl Session {
             received_close: false,
             sent_close: false,
             keep_details,
+            early: None,
         }
     }
 
     pub(crate) fn is_established(&self) -> bool {
         matches!(self.phase, Phase::Established(_))
+    }
+
+    /// Whether early data waits for the reader.
+    pub(crate) fn has_early_data(&self) -> bool {
+        self.early.as_ref().is_some_and(|early| early.waits())
     }
 
     /// Whether the connection is over because of an error.
@@ -287,6 +301,7 @@ impl Session {
                     return Ok(Handshake::NeedsInput);
                 }
                 Err(error) => {
+                    self.note_failure(&error);
                     self.queue_handshake_alert();
                     self.phase = Phase::Failed;
                     self.incoming.consume(self.incoming.len());
@@ -298,7 +313,7 @@ impl Session {
     }
 
     fn handshake_step(&mut self) -> io::Result<Step> {
-        if self.keep_details && self.info.details().is_none_or(|details| details.client_hello.is_empty()) {
+        if self.keep_details && !self.is_client && !self.info.keeps_client_hello() {
             match hello::read_hello(self.incoming.data()) {
                 Start::Incomplete => return Ok(Step::NeedsInput),
                 Start::Hello(hello) => self.info.details_mut().client_hello = hello.into(),
@@ -321,10 +336,24 @@ impl Session {
             }
             Phase::Server(connection) => {
                 let shown = self.incoming.data_mut().get_mut(..self.shown).unwrap_or_default();
-                take_step(connection.process_tls_records(shown), &mut self.outgoing)
+                match connection.process_tls_records(shown) {
+                    UnbufferedStatus {
+                        discard, state: Ok(ConnectionState::ReadEarlyData(mut read)), ..
+                    } => {
+                        let early = self.early.get_or_insert_with(|| Box::new(EarlyData::new()));
+                        while let Some(record) = read.next_record() {
+                            early.arrived(record.map_err(failed)?.payload);
+                        }
+                        (discard, Ok(Step::Again))
+                    }
+                    status => take_step(status, &mut self.outgoing),
+                }
             }
             Phase::Client(connection) => {
                 let shown = self.incoming.data_mut().get_mut(..self.shown).unwrap_or_default();
+                if self.keep_details {
+                    self.info.keep_server_hello(shown);
+                }
                 take_step(connection.process_tls_records(shown), &mut self.outgoing)
             }
             Phase::Established(_) => return Ok(Step::Again),
@@ -333,14 +362,24 @@ impl Session {
         self.incoming.consume(discard);
         self.shown = self.shown.saturating_sub(discard);
         self.info.collect_notes();
+        if self.keep_details && !self.is_client {
+            self.info.keep_server_hello(self.outgoing.data());
+        }
         if self.keep_details
-            && let Some((random, id)) = hello::read_server_hello(self.outgoing.data())
+            && self.is_client
+            && !self.info.keeps_client_hello()
+            && let Start::Hello(hello) = hello::read_hello(self.outgoing.data())
         {
-            let details = self.info.details_mut();
-            details.server_random = random;
-            details.session_id = id.into();
+            self.info.details_mut().client_hello = hello.into();
         }
         let step = step?;
+        if let (Some(early), Phase::Server(connection)) = (&self.early, &self.phase)
+            && self.info.early().is_none()
+        {
+            // Everything that the session it goes on with says is known; the client's own proof is what is missing.
+            self.info.complete(connection);
+            self.info.set_early(early.handshake());
+        }
         let established = match &self.phase {
             Phase::Server(connection) => is_established(connection),
             Phase::Client(connection) => is_established(connection),
@@ -370,8 +409,25 @@ impl Session {
         count > 0
     }
 
+    fn note_failure(&mut self, error: &io::Error) {
+        let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref()) else { return };
+        match &self.phase {
+            Phase::Server(connection) => self.info.fail(connection, error),
+            Phase::Client(connection) => self.info.fail(connection, error),
+            Phase::Choosing(_) | Phase::Established(_) | Phase::Failed => {}
+        }
+    }
+
     /// The connection begins with something else than a client's hello.
     fn refuse_start(&mut self) -> io::Error {
+        self.info.set_failure(match self.incoming.data() {
+            [b'C', b'O', b'N', b'N', b'E', ..] => TlsFailure::HTTPS_PROXY_REQUEST,
+            [b'G', b'E', b'T', b' ', ..]
+            | [b'P', b'O', b'S', b'T', b' ', ..]
+            | [b'H', b'E', b'A', b'D', b' ', ..]
+            | [b'P', b'U', b'T', b' ', ..] => TlsFailure::HTTP_REQUEST,
+            _ => TlsFailure::WRONG_VERSION_NUMBER,
+        });
         let alert = record::plain_alert(ALERT_FATAL, ALERT_UNEXPECTED_MESSAGE);
         self.outgoing.reserve(alert.len());
         if let Some(room) = self.outgoing.spare().get_mut(..alert.len()) {
@@ -404,6 +460,7 @@ impl Session {
         let traffic = Traffic::new(version, secrets, if tls13 { keys } else { Keys::Fixed })
             .ok_or_else(|| invalid("the TLS cipher is unknown to the record layer"))?;
         self.phase = Phase::Established(Box::new(traffic));
+        self.early.iter().for_each(|early| early.complete());
         // Only a TLS 1.2 server's last message is one that the peer waits for.
         self.outgoing_can_wait = tls13 || self.is_client;
         Ok(())
@@ -433,9 +490,10 @@ impl Session {
     /// Whether the reader would get something without new input: data, the end, or an error.
     pub(crate) fn has_input(&self) -> bool {
         if !self.is_established() {
-            return matches!(self.phase, Phase::Failed);
+            return self.has_early_data() || matches!(self.phase, Phase::Failed);
         }
-        !self.plain.is_empty()
+        self.has_early_data()
+            || !self.plain.is_empty()
             || self.received_close
             || match record::record_bytes(self.incoming.data()) {
                 Ok(None) => false,
@@ -446,7 +504,11 @@ impl Session {
 
     /// Appends at most `max` decrypted bytes to `buf`, as far as the input reaches.
     pub(crate) fn decrypt(&mut self, buf: &mut Vec<u8>, max: usize) -> io::Result<usize> {
-        let mut count = 0;
+        // It is older than what the record layer has.
+        let mut count = self.early.as_mut().map_or(0, |early| early.take(buf, max));
+        if count > 0 && !self.is_established() {
+            return Ok(count);
+        }
         loop {
             count += self.take_plain(buf, max - count);
             if count == max || self.received_close {

@@ -204,7 +204,15 @@ impl ResolvesServerCert for Resolver {
         });
         let certificate = match made {
             Some(made) => made,
-            None => Arc::clone(&table.choose(name, suits)?.certificate),
+            None => match table.choose(name, suits) {
+                Some(entry) => Arc::clone(&entry.certificate),
+                None => {
+                    if table.choose(name, |_| true).is_none() {
+                        info::note_unknown_name();
+                    }
+                    return None;
+                }
+            },
         };
         info::note_certificate(Arc::clone(&certificate));
         let loaded = certificate.current.load();

@@ -15,8 +15,8 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, ServerName
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
-    CertificateError as Refusal, DigitallySignedStruct, DistinguishedName, Error, PeerMisbehaved,
-    RootCertStore, SignatureScheme,
+    CertificateError as Refusal, DigitallySignedStruct, DistinguishedName, Error, NamedGroup, OtherError,
+    PeerMisbehaved, RootCertStore, SignatureScheme,
 };
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
@@ -162,6 +162,8 @@ pub(crate) struct Terms {
     pub(crate) names_sent: Vec<DistinguishedName>,
     /// The only signatures to accept in handshakes (`client-sigalgs`).
     pub(crate) schemes: Option<Vec<SignatureScheme>>,
+    /// The only groups to accept, where the line says which (`curves`).
+    pub(crate) groups: Option<Vec<NamedGroup>>,
 }
 
 /// Verifies clients' certificates.
@@ -182,7 +184,8 @@ pub(crate) fn client_verifier(
     let builder = if required { builder } else { builder.allow_unauthenticated() };
     let builder = builder.clear_root_hint_subjects().add_root_hint_subjects(terms.names_sent);
     let webpki = builder.build().map_err(|error| error.to_string())?;
-    Ok(Arc::new(ClientVerifier { webpki, trust, leniency: terms.leniency, schemes: terms.schemes }))
+    let Terms { leniency, schemes, groups, .. } = terms;
+    Ok(Arc::new(ClientVerifier { webpki, trust, leniency, schemes, groups }))
 }
 
 /// Asks webpki, except where it has no answer: see [`path`].
@@ -192,6 +195,44 @@ struct ClientVerifier {
     trust: Trust,
     leniency: Leniency,
     schemes: Option<Vec<SignatureScheme>>,
+    groups: Option<Vec<NamedGroup>>,
+}
+
+/// A client of TLS 1.2 showed a certificate whose key is on a curve that the bind line does not have. In TLS 1.3 the
+/// signature names the curve.
+#[derive(Debug)]
+pub(crate) struct WrongCurve;
+
+impl std::fmt::Display for WrongCurve {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the key of the client's certificate is on a curve that is not accepted")
+    }
+}
+
+impl std::error::Error for WrongCurve {}
+
+impl ClientVerifier {
+    /// RFC 8422 section 5.1.1: the groups are those for certificates, too.
+    fn require_known_curve(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
+        match curve_of(certificate) {
+            Some(curve) if self.groups.as_ref().is_some_and(|groups| !groups.contains(&curve)) => {
+                Err(OtherError(Arc::new(WrongCurve)).into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The curve of a certificate's key; none when it has another kind of key, or is on a curve nobody can choose.
+fn curve_of(certificate: &[u8]) -> Option<NamedGroup> {
+    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+    let parameters = parsed.public_key().algorithm.parameters.as_ref()?;
+    match parameters.as_oid().ok()?.to_id_string().as_str() {
+        "1.2.840.10045.3.1.7" => Some(NamedGroup::secp256r1),
+        "1.3.132.0.34" => Some(NamedGroup::secp384r1),
+        "1.3.132.0.35" => Some(NamedGroup::secp521r1),
+        _ => None,
+    }
 }
 
 impl ClientCertVerifier for ClientVerifier {
@@ -217,13 +258,24 @@ impl ClientCertVerifier for ClientVerifier {
         if !own_only {
             match self.webpki.verify_client_cert(end_entity, intermediates, now) {
                 Err(_) if self.leniency != Leniency::default() => {}
+                Err(error) => {
+                    let objections = self.trust.objections(end_entity, intermediates, Purpose::Client, now);
+                    // What webpki objects to and the path does not has no number of its own.
+                    let unspecified = Objection { number: path::number::UNSPECIFIED, depth: 0 };
+                    info::note_objections(&[*objections.first().unwrap_or(&unspecified)]);
+                    info::note_refused(end_entity, intermediates);
+                    return Err(error);
+                }
                 decided => return decided,
             }
         }
         let objections = self.trust.objections(end_entity, intermediates, Purpose::Client, now);
-        if let Some(refused) = objections.iter().find(|objection| !self.leniency.ignores(**objection)) {
-            return Err(refused.error());
+        if let Some(at) = objections.iter().position(|objection| !self.leniency.ignores(*objection)) {
+            info::note_objections(&objections[..=at]);
+            info::note_refused(end_entity, intermediates);
+            return Err(objections[at].error());
         }
+        info::note_objections(&objections);
         // What webpki objects to and the path does not is nothing that can be let pass.
         match objections.last() {
             None if !own_only => Err(Objection { number: path::number::UNSPECIFIED, depth: 0 }.error()),
@@ -242,6 +294,7 @@ impl ClientCertVerifier for ClientVerifier {
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         require_allowed(dss.scheme, self.schemes.as_deref())?;
+        self.require_known_curve(cert)?;
         verify_signature(message, cert, dss, &self.trust.algorithms, false)
     }
 
@@ -347,11 +400,19 @@ impl ServerCertVerifier for ServerVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let Some((webpki, own)) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
-        let verified = if path::is_version_1(end_entity) || !own.suits_webpki() {
+        let verified_by_us = || {
             let objections = own.objections(end_entity, intermediates, Purpose::Server, now);
             objections.first().map_or(Ok(ServerCertVerified::assertion()), |objection| Err(objection.error()))
+        };
+        let verified = if path::is_version_1(end_entity) || !own.suits_webpki() {
+            verified_by_us()
         } else {
-            webpki.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+            match webpki.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+                // It takes no authority's certificate for a server's, which a self-signed one mostly is. OpenSSL
+                // does, so HAProxy's `ca-file` may name the server's own certificate.
+                Err(Error::InvalidCertificate(Refusal::Other(_))) => verified_by_us(),
+                other => other,
+            }
         };
         match verified {
             // Names are the last thing it looks at, so the chain is right. HAProxy's rules for names differ:

@@ -9,13 +9,11 @@ use weir_http::h1::{
 use weir_http::{Fields, Method, Request, Response, Version};
 use weir_net::Stream;
 
+use super::output_limit::OutputLimit;
 use super::{Body, BodyLength, EdgeError};
 use crate::buffer::Buffer;
 use crate::connection::glitches::Glitches;
 use crate::worker::Worker;
-
-/// Bytes waiting to be sent above which no more body is taken.
-const OUTPUT_HIGH_WATER_BYTES: usize = 64 * 1024;
 
 /// An HTTP/1 connection, from either side.
 pub(crate) struct H1Edge {
@@ -46,6 +44,7 @@ pub(crate) struct H1Edge {
     proxied: bool,
     /// Violations of the server that were tolerated.
     glitches: u16,
+    output_limit: OutputLimit,
     /// The client waits for `100 Continue` before it sends the body.
     pub(crate) expect_continue: bool,
     /// `100 Continue` was sent from here.
@@ -99,6 +98,7 @@ impl H1Edge {
             method: Method::Get,
             proxied: false,
             glitches: 0,
+            output_limit: OutputLimit::default(),
             expect_continue: false,
             continue_sent: false,
             close_delimited: false,
@@ -289,6 +289,16 @@ impl H1Edge {
         }
     }
 
+    /// Drops what has come of a body that nobody reads; its bytes.
+    pub(crate) fn discard_body(&mut self) -> u64 {
+        let mut discarded = 0;
+        // What is wrong with it does not matter any more: the connection ends then.
+        while self.data > 0 || (!self.received_end && self.decode().unwrap_or(false)) {
+            discarded += self.with_data(|data| (data.len(), data.len() as u64));
+        }
+        discarded
+    }
+
     /// All of the received body was taken.
     pub(crate) fn is_body_received(&self) -> bool {
         self.received_end && self.data == 0
@@ -445,10 +455,10 @@ impl H1Edge {
     }
 
     pub(super) fn send_data(&mut self, data: &[u8]) -> Result<usize, EdgeError> {
-        if self.output.len() >= OUTPUT_HIGH_WATER_BYTES {
+        let take = data.len().min(self.room());
+        if take == 0 {
             return Ok(0);
         }
-        let take = data.len().min(OUTPUT_HIGH_WATER_BYTES);
         let data = &data[..take];
         self.output.claim(&mut self.worker.buffers.borrow_mut());
         match &mut self.sending {
@@ -490,8 +500,7 @@ impl H1Edge {
 
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), EdgeError>> {
         while !self.output.is_empty() {
-            let n = ready!(self.stream.poll_write(cx, self.output.unread()))?;
-            self.output.consume(n);
+            ready!(self.poll_write(cx))?;
         }
         self.output.release(&mut self.worker.buffers.borrow_mut());
         ready!(self.stream.poll_flush(cx))?;
@@ -504,12 +513,27 @@ impl H1Edge {
     }
 
     pub(super) fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), EdgeError>> {
-        if self.output.len() < OUTPUT_HIGH_WATER_BYTES {
-            return Poll::Ready(Ok(()));
+        while self.room() == 0 {
+            ready!(self.poll_write(cx))?;
         }
-        while self.output.len() >= OUTPUT_HIGH_WATER_BYTES / 2 {
-            let n = ready!(self.stream.poll_write(cx, self.output.unread()))?;
-            self.output.consume(n);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Bytes of a body that are taken now.
+    fn room(&self) -> usize {
+        self.output_limit.room(self.worker.buffers.borrow().size(), self.output.len())
+    }
+
+    /// Writes once.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), EdgeError>> {
+        let length = self.output.len();
+        let Poll::Ready(written) = self.stream.poll_write(cx, self.output.unread()) else {
+            self.output_limit.blocked();
+            return Poll::Pending;
+        };
+        self.output.consume(written?);
+        if self.output.is_empty() {
+            self.output_limit.all_taken(self.worker.buffers.borrow().size(), length);
         }
         Poll::Ready(Ok(()))
     }

@@ -4,12 +4,12 @@ use std::io::{self, ErrorKind, Write};
 use std::rc::Rc;
 
 use weir_config::model::Proxy;
-use weir_rules::txn::{Environment, Session};
+use weir_rules::txn::{Environment, Session, TlsFacts, TlsObjections};
 use weir_rules::{Txn, log_format};
 
 use super::{Logger, NO_DATA, level};
 
-/// What went wrong before the first request: number, name and text as `fc_err` and its like give them.
+/// What went wrong before the first request, or in a handshake with a server: number, name and text as `fc_err` and its like give them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum EarlyError {
     ProxyHeaderMissing,
@@ -18,6 +18,14 @@ pub(crate) enum EarlyError {
     TlsClosed,
     TlsBroken,
     TlsLate,
+    /// The certificate of an authority above the client's.
+    TlsAuthority,
+    /// The client's certificate.
+    TlsCertificate,
+    /// The server's certificate is not for the host of the line (`verifyhost`).
+    TlsOtherCertificate,
+    /// The server's certificate is not for the name asked for.
+    TlsOtherHost,
     TlsRefused,
 }
 
@@ -32,12 +40,23 @@ impl EarlyError {
         }
     }
 
+    /// The same of a client that may have been refused for its certificates.
+    pub(crate) fn of_client(error: Option<&io::Error>, facts: Option<&dyn TlsFacts>) -> Self {
+        let objections = facts.filter(|facts| facts.failure().is_some()).map(TlsFacts::objections);
+        match objections.unwrap_or_default() {
+            TlsObjections { authorities: 1.., .. } => Self::TlsAuthority,
+            TlsObjections { certificate: 1.., .. } => Self::TlsCertificate,
+            _ => Self::of_tls(error),
+        }
+    }
+
     /// The client only looked whether somebody listens (`option dontlognull`).
     fn is_probe(self) -> bool {
         matches!(self, Self::ProxyHeaderMissing | Self::TlsClosed | Self::TlsBroken)
     }
 
-    fn parts(self) -> (u8, &'static str, &'static str) {
+    /// Number, name and text.
+    pub(crate) fn parts(self) -> (u8, &'static str, &'static str) {
         match self {
             Self::ProxyHeaderMissing => {
                 (11, "PRX_EMPTY", "Connection closed while waiting for PROXY protocol header")
@@ -49,6 +68,16 @@ impl EarlyError {
             Self::TlsClosed => (24, "SSL_EMPTY", "Connection closed during SSL handshake"),
             Self::TlsBroken => (25, "SSL_ABORT", "Connection error during SSL handshake"),
             Self::TlsLate => (26, "SSL_TIMEOUT", "Timeout during SSL handshake"),
+            Self::TlsAuthority => (30, "SSL_CA_FAIL", "SSL client CA chain cannot be verified"),
+            Self::TlsCertificate => (31, "SSL_CRT_FAIL", "SSL client certificate not trusted"),
+            Self::TlsOtherCertificate => {
+                (32, "SSL_MISMATCH", "Server presented an SSL certificate different from the configured one")
+            }
+            Self::TlsOtherHost => (
+                33,
+                "SSL_MISMATCH_SNI",
+                "Server presented an SSL certificate different from the expected one",
+            ),
             Self::TlsRefused => (34, "SSL_HANDSHAKE", "SSL handshake failure"),
         }
     }

@@ -118,7 +118,7 @@ async fn serve(
 ) -> io::Result<()> {
     let forward = section(worker, at);
     if let Some(tls) = tls {
-        tls.accept(&mut stream, &[]).await?;
+        tls.accept(&mut stream, &[], false).await?;
     }
     let mut input = Vec::new();
     loop {

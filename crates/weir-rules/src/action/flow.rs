@@ -244,9 +244,11 @@ fn parse_body(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
 struct Handshake;
 
 impl Action for Handshake {
-    fn run(&self, _: &mut Txn, _: Phase) -> Step {
-        // Early data is not accepted: a request is there only when the handshake is done.
-        Step::Next
+    fn run(&self, txn: &mut Txn, _: Phase) -> Step {
+        match &txn.session.tls {
+            Some(tls) if tls.has_early() => Step::Wait(WaitFor::Handshake),
+            _ => Step::Next,
+        }
     }
 }
 

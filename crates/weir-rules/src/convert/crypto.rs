@@ -1,9 +1,9 @@
 //! Digests, message authentication, ciphers.
 
 use aws_lc_rs::{constant_time, digest, hmac};
+use md5::{Digest, Md5};
 
 use crate::args::{Arg, ArgKind as K, Args, Call, NONE, args};
-use crate::md5;
 use crate::registry::{Converter, converter};
 use crate::value::{Type, Value};
 use crate::{Diagnostic, Scope, Txn};
@@ -107,7 +107,7 @@ fn prepare_digest(call: &Call, _: &mut Scope<'_>, _: &'static str) -> Result<Vec
 fn digest_bytes(at: u8, bytes: &[u8]) -> Vec<u8> {
     match algorithm(at) {
         Some(algorithm) => digest::digest(algorithm, bytes).as_ref().to_vec(),
-        None => md5::digest(bytes).to_vec(),
+        None => Md5::digest(bytes).to_vec(),
     }
 }
 

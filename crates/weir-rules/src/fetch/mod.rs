@@ -6,15 +6,17 @@ pub(crate) mod internal;
 pub(crate) mod payload;
 pub(crate) mod stick;
 pub(crate) mod tls;
+pub(crate) mod tls_hello;
 
 use crate::registry::Fetch;
 
 /// The entries of all families.
-pub(crate) fn families() -> [&'static [Fetch]; 8] {
+pub(crate) fn families() -> [&'static [Fetch]; 9] {
     [
         internal::FETCHES,
         connection::FETCHES,
         tls::FETCHES,
+        tls_hello::FETCHES,
         payload::FETCHES,
         http::HEADERS,
         http::FETCHES,

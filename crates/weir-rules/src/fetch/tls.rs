@@ -7,7 +7,7 @@ use crate::args::{ArgKind as K, Args, NONE, args};
 use crate::certificate;
 use crate::expr::Cursor;
 use crate::registry::{Fetch, Needs as N, fetch};
-use crate::txn::TlsFacts;
+use crate::txn::{TlsFacts, TlsFailure};
 use crate::value::{Type, Value};
 
 const DN: &[K] = &[K::Str, K::Int, K::OneOf(&["rfc2253"])];
@@ -31,6 +31,22 @@ pub(crate) static FETCHES: &[Fetch] = &[
         N::Server,
         "Key exchange group of the server's connection.",
         curve,
+    ),
+    fetch(
+        "ssl_bc_err",
+        NONE,
+        Type::Int,
+        N::Server,
+        "Error of the handshake with the server, as OpenSSL packs it; 0 without.",
+        failure,
+    ),
+    fetch(
+        "ssl_bc_err_str",
+        NONE,
+        Type::Str,
+        N::Server,
+        "The same in words, as OpenSSL has them.",
+        failure_text,
     ),
     fetch(
         "ssl_bc_is_resumed",
@@ -65,23 +81,23 @@ pub(crate) static FETCHES: &[Fetch] = &[
         Type::Int,
         N::Client,
         "Verification error of the client's certificate, 0 without.",
-        verify,
+        objection,
     ),
     fetch(
         "ssl_c_ca_err",
         NONE,
         Type::Int,
         N::Client,
-        "Verification error of the client's chain: kept with ssl_c_err, so 0.",
-        zero,
+        "First verification error of the certificates above the client's, 0 without.",
+        objection,
     ),
     fetch(
         "ssl_c_ca_err_depth",
         NONE,
         Type::Int,
         N::Client,
-        "Depth of the first verification error of the client's chain: 0.",
-        zero,
+        "Where the certificate of ssl_c_ca_err stands: 1 is the issuer of the client's.",
+        objection,
     ),
     fetch(
         "ssl_c_i_dn",
@@ -231,6 +247,14 @@ pub(crate) static FETCHES: &[Fetch] = &[
     fetch("ssl_fc_alpn", NONE, Type::Str, N::Client, "Protocol negotiated with the client.", alpn),
     fetch("ssl_fc_cipher", NONE, Type::Str, N::Client, "Cipher of the client's connection.", cipher),
     fetch(
+        "ssl_fc_crtname",
+        NONE,
+        Type::Str,
+        N::Client,
+        "Name of the certificate we present, as in show ssl cert.",
+        certificate_name,
+    ),
+    fetch(
         "ssl_fc_curve",
         NONE,
         Type::Str,
@@ -239,12 +263,28 @@ pub(crate) static FETCHES: &[Fetch] = &[
         curve,
     ),
     fetch(
+        "ssl_fc_early_rcvd",
+        NONE,
+        Type::Bool,
+        N::Client,
+        "Whether early data came over this connection.",
+        received_early,
+    ),
+    fetch(
         "ssl_fc_err",
         NONE,
         Type::Int,
         N::Client,
-        "Error of the client's handshake, 0 without.",
-        handshake_error,
+        "Error of the client's handshake, as OpenSSL packs it; 0 without.",
+        failure,
+    ),
+    fetch(
+        "ssl_fc_err_str",
+        NONE,
+        Type::Str,
+        N::Client,
+        "The same in words, as OpenSSL has them.",
+        failure_text,
     ),
     fetch(
         "ssl_fc_has_crt",
@@ -259,7 +299,7 @@ pub(crate) static FETCHES: &[Fetch] = &[
         NONE,
         Type::Bool,
         N::Client,
-        "Whether early data was used: it is not accepted, so never.",
+        "Whether the request came in early data and the handshake is not complete yet.",
         has_early,
     ),
     fetch("ssl_fc_has_sni", NONE, Type::Bool, N::Client, "Whether the client sent a server name.", has_sni),
@@ -355,8 +395,13 @@ fn certificate<'a>(txn: &'a Txn, keyword: &str) -> Option<&'a [u8]> {
     if keyword.starts_with("ssl_f_") { facts.own_certificate() } else { facts.peer_certificate() }
 }
 
-fn zero<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
-    facts(txn, args.variant).map(|_| Value::Int(0))
+fn objection<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
+    let found = facts(txn, args.variant)?.objections();
+    Some(Value::Int(i64::from(match args.variant {
+        "ssl_c_ca_err" => found.authorities,
+        "ssl_c_ca_err_depth" => found.depth,
+        _ => found.certificate,
+    })))
 }
 
 fn present<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
@@ -381,12 +426,17 @@ fn curve<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> 
     facts(txn, args.variant)?.group().map(|g| Value::text(g.as_bytes()))
 }
 
+fn certificate_name<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
+    facts(txn, args.variant)?.own_certificate_name().map(|name| Value::text(name.as_bytes()))
+}
+
 fn resumed<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
     Some(Value::Bool(facts(txn, args.variant).is_some_and(|f| f.resumed())))
 }
 
 fn protocol<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
-    facts(txn, args.variant).map(|f| Value::text(f.version().as_bytes()))
+    let version = facts(txn, args.variant)?.version();
+    (!version.is_empty()).then(|| Value::text(version.as_bytes()))
 }
 
 fn sni<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
@@ -397,12 +447,22 @@ fn has_sni<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>
     Some(Value::Bool(facts(txn, args.variant).is_some_and(|f| f.sni().is_some())))
 }
 
-fn has_early<'a>(_: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
-    Some(Value::Bool(false))
+fn has_early<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
+    Some(Value::Bool(facts(txn, args.variant).is_some_and(|f| f.has_early())))
 }
 
-fn handshake_error<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
-    txn.session.tls.as_ref().map(|_| Value::Int(txn.tls_error as i64))
+fn received_early<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
+    Some(Value::Bool(facts(txn, args.variant).is_some_and(|f| f.received_early())))
+}
+
+fn failure<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
+    let failure = facts(txn, args.variant)?.failure();
+    Some(Value::Int(failure.map_or(0, |failure| i64::from(failure.number))))
+}
+
+fn failure_text<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
+    let TlsFailure { number, reason } = facts(txn, args.variant)?.failure()?;
+    Some(Value::owned(format!("error:{number:08X}:SSL routines::{reason}").into_bytes()))
 }
 
 fn has_certificate<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
@@ -410,7 +470,10 @@ fn has_certificate<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<V
 }
 
 fn verify<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
-    facts(txn, args.variant).map(|f| Value::Int(i64::from(f.verify_error())))
+    let facts = facts(txn, args.variant)?;
+    // Of a handshake that ended before its end there is no result.
+    let complete = facts.failure().is_none() && !facts.version().is_empty();
+    complete.then(|| Value::Int(i64::from(facts.verify_error())))
 }
 
 fn der<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
@@ -447,7 +510,8 @@ fn chain_der<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'
 
 /// The last certificate of the chain names who signed it: the authority, where the chain was verified.
 fn root_dn<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
-    let facts = facts(txn, args.variant).filter(|facts| facts.verify_error() == 0)?;
+    let facts =
+        facts(txn, args.variant).filter(|facts| facts.verify_error() == 0 && facts.failure().is_none())?;
     let der = certificate::last_of_chain(facts.peer_certificate()?, facts.peer_intermediates());
     certificate::name(der, true, args.str(0), args.int(1), args.get(2).is_some()).map(Value::owned)
 }

@@ -4,15 +4,18 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use clap::Parser;
 use weir_load::Setup;
+use weir_load::report::Details;
 use weir_load::request::{self, MAX_BODY_BYTES, RequestText};
 use weir_load::result::{Personality, Reuse};
-use weir_load::setup::Weighted;
+use weir_load::setup::{Http, Weighted};
 use weir_load::url::Url;
 
 use super::arguments::{count, read_bytes};
-use super::{Outputs, Refused, Task};
+use super::{Lists, Outputs, Refused, Task};
 
 /// What `-t` implies.
 const TIMED_REQUESTS: u64 = 50_000;
@@ -59,18 +62,33 @@ struct Options {
     /// Do not show progress.
     #[arg(short = 'q')]
     quiet: bool,
-    /// Accept variable document length; it is accepted anyway.
-    #[arg(short = 'l', hide = true)]
+    /// Accept variable document length.
+    #[arg(short = 'l')]
     variable: bool,
-    /// Don't exit on socket receive errors; they never end a run.
-    #[arg(short = 'r', hide = true)]
+    /// Requests without an answer are no failure of the run.
+    #[arg(short = 'r')]
     robust: bool,
     /// Do not show percentiles served table.
-    #[arg(short = 'd', hide = true)]
+    #[arg(short = 'd')]
     no_percentiles: bool,
     /// Do not show confidence estimators.
-    #[arg(short = 'S', hide = true)]
+    #[arg(short = 'S')]
     no_estimators: bool,
+    /// Add Basic WWW Authentication: name and password with a colon between.
+    #[arg(short = 'A', value_name = "NAME:PASSWORD")]
+    authentication: Option<String>,
+    /// Add Basic Proxy Authentication.
+    #[arg(short = 'P', value_name = "NAME:PASSWORD")]
+    proxy_authentication: Option<String>,
+    /// Output collected data to gnuplot format file.
+    #[arg(short = 'g', value_name = "FILE")]
+    gnuplot: Option<PathBuf>,
+    /// Output CSV file with percentages served.
+    #[arg(short = 'e', value_name = "FILE")]
+    percentages: Option<PathBuf>,
+    /// Print version number and exit.
+    #[arg(short = 'V')]
+    version: bool,
     #[arg(short = 'v', hide = true)]
     verbosity: Option<u32>,
     url: Option<String>,
@@ -80,6 +98,9 @@ struct Options {
 pub(super) fn task(words: impl Iterator<Item = OsString>) -> Result<Task, Refused> {
     let words = std::iter::once(OsString::from("ab")).chain(words);
     let options = Options::try_parse_from(words)?;
+    if options.version {
+        return Err(Refused::Version("ab"));
+    }
     let url = options.url.as_deref().ok_or_else(|| "a URL is missing".to_owned())?;
     let scheme = if url.contains("://") { "" } else { "http://" };
     let url = Url::parse(&format!("{scheme}{url}"))?;
@@ -97,12 +118,23 @@ pub(super) fn task(words: impl Iterator<Item = OsString>) -> Result<Task, Refuse
     if !options.cookies.is_empty() {
         headers.push(("Cookie".into(), options.cookies.join("; ")));
     }
+    let basic = |text: &String| format!("Basic {}", STANDARD.encode(text));
+    headers.extend(options.authentication.iter().map(|text| ("Authorization".into(), basic(text))));
+    headers
+        .extend(options.proxy_authentication.iter().map(|text| ("Proxy-Authorization".into(), basic(text))));
     let label = url.to_string();
     let method = options.method.unwrap_or_else(|| sent.into());
     let requests = vec![Weighted { request: RequestText { method, url, headers, body }, weight: 1 }];
     let count = options.timelimit.map_or(options.requests, |_| options.requests.max(TIMED_REQUESTS));
+    if options.concurrency > count {
+        return Err(Refused::Value(
+            "Cannot use concurrency level greater than total number of requests".into(),
+        ));
+    }
     let setup = Setup {
         label,
+        http: Http::OneDotZero,
+        keep_samples: true,
         requests,
         connections: u32::try_from(options.concurrency).unwrap_or(u32::MAX),
         duration: options.timelimit.map(Duration::from_secs),
@@ -113,7 +145,21 @@ pub(super) fn task(words: impl Iterator<Item = OsString>) -> Result<Task, Refuse
         insecure: true,
         ..Setup::default()
     };
-    let outputs = Outputs { personality: Personality::Ab, quiet: true, ..Outputs::default() };
+    let details = Details {
+        any_length: options.variable,
+        no_percentages: options.no_percentiles,
+        no_deviations: options.no_estimators,
+        ..Details::default()
+    };
+    let lists = Lists { gnuplot: options.gnuplot, percentages: options.percentages, ..Lists::default() };
+    let outputs = Outputs {
+        personality: Personality::Ab,
+        details,
+        lists,
+        quiet: true,
+        all_answered: !options.robust,
+        ..Outputs::default()
+    };
     Ok(Task::Run { setup: Box::new(setup), outputs })
 }
 
@@ -122,7 +168,8 @@ mod tests {
     use super::*;
 
     fn setup(line: &str) -> Result<Setup, String> {
-        crate::load::setup_of(task(line.split(' ').map(OsString::from)))
+        let setup = crate::load::setup_of(task(line.split(' ').map(OsString::from)))?;
+        setup.check().map(|()| setup)
     }
 
     #[test]
@@ -132,6 +179,12 @@ mod tests {
         let request = &single.requests[0].request;
         assert_eq!((request.url.to_string(), request.method.as_str()), ("http://h:81/p".into(), "GET"));
         assert_eq!(request.headers, [("Cookie".into(), "a=1; b=2".into())]);
+        let known = setup("-A a:b -P c:d -g g.tsv -e e.csv http://h/").unwrap();
+        let expected = [("Authorization", "Basic YTpi"), ("Proxy-Authorization", "Basic Yzpk")];
+        assert_eq!(
+            known.requests[0].request.headers,
+            expected.map(|(name, value)| (name.into(), value.into()))
+        );
         let timed = setup("-k -t 3 -i https://h/").unwrap();
         assert_eq!((timed.duration, timed.count), (Some(Duration::from_secs(3)), Some(TIMED_REQUESTS)));
         assert_eq!((timed.reuse, timed.requests[0].request.method.as_str()), (Reuse::KeepAlive, "HEAD"));
@@ -145,7 +198,10 @@ mod tests {
         };
         check("-n 0 http://h/", "no number of things");
         check("-p a -u b http://h/", "Cannot mix");
-        check("-e x.csv http://h/", "unexpected argument");
+        check("-w http://h/", "unexpected argument");
+        check("-n 5 -c 6 http://h/", "concurrency level");
+        check("-n 30M http://h/", "one by one");
+        check("-V", "version");
         check("-n 1", "URL is missing");
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use weir_load::goal::{Goal, duration};
 use weir_load::replay;
+use weir_load::report::Details;
 use weir_load::request::{self, MAX_BODY_BYTES, RequestText};
 use weir_load::result::{Load, Personality, Reuse};
 use weir_load::setup::{Http, Order, Setup, Weighted};
@@ -179,9 +180,12 @@ impl Arguments {
             insecure: self.insecure,
             ca_file: self.cacert,
             interval: self.interval,
+            ..Setup::default()
         };
         let OutputArguments { latency, json, hdr, html, quiet } = self.outputs;
-        let outputs = Outputs { personality: Personality::Weir, latency, json, hdr, html, quiet };
+        let details = Details { latency, ..Details::default() };
+        let outputs =
+            Outputs { personality: Personality::Weir, details, json, hdr, html, quiet, ..Outputs::default() };
         Ok(Task::Run { setup: Box::new(setup), outputs })
     }
 

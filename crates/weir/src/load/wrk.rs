@@ -1,21 +1,28 @@
 //! The command lines of wrk and wrk2.
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
 use weir_load::Setup;
 use weir_load::goal::duration;
+use weir_load::report::Details;
 use weir_load::request::{self, RequestText};
 use weir_load::result::{Load, Personality};
+use weir_load::script::{MAX_SCRIPT_BYTES, Script};
 use weir_load::setup::Weighted;
 use weir_load::url::Url;
 
-use super::arguments::count;
+use super::arguments::{count, read_bytes};
 use super::{Outputs, Refused, Task};
 
 /// How long wrk2 runs before it counts latencies; a shorter run is measured from the beginning.
 const CALIBRATION: Duration = Duration::from_secs(10);
+
+/// How often the rate of a thread is taken.
+const RECORD_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Parser)]
 #[command(name = "wrk", disable_version_flag = true)]
@@ -29,9 +36,9 @@ struct Options {
     /// Number of threads to use.
     #[arg(short, long, default_value = "2", value_parser = count)]
     threads: u64,
-    /// Load Lua script file: not implemented yet.
-    #[arg(short, long)]
-    script: Option<String>,
+    /// Load Lua script file.
+    #[arg(short, long, value_name = "FILE")]
+    script: Option<PathBuf>,
     /// Add header to request.
     #[arg(short = 'H', long = "header", value_parser = request::header)]
     headers: Vec<(String, String)>,
@@ -50,7 +57,8 @@ struct Options {
     /// Print version details.
     #[arg(short, long)]
     version: bool,
-    url: Option<String>,
+    /// The URL, and behind it what the script's `init` is called with.
+    words: Vec<String>,
 }
 
 /// The task that a command line of wrk or wrk2 describes.
@@ -58,12 +66,10 @@ pub(super) fn task(personality: Personality, words: impl Iterator<Item = OsStrin
     let words = std::iter::once(OsString::from("wrk")).chain(words);
     let options = Options::try_parse_from(words)?;
     if options.version {
-        return Err(Refused::Value(format!("the wrk of weir {}", env!("CARGO_PKG_VERSION"))));
+        return Err(Refused::Version("wrk"));
     }
-    if options.script.is_some() {
-        return Err(Refused::Value("--script is not implemented yet".into()));
-    }
-    let url = Url::parse(&options.url.ok_or_else(|| "a URL is missing".to_owned())?)?;
+    let mut words = options.words.into_iter();
+    let url = Url::parse(&words.next().ok_or_else(|| "a URL is missing".to_owned())?)?;
     let load = match (personality, options.rate) {
         (Personality::Wrk2, None) => {
             return Err(Refused::Value("Throughput MUST be specified with the --rate or -R option".into()));
@@ -78,6 +84,10 @@ pub(super) fn task(personality: Personality, words: impl Iterator<Item = OsStrin
     };
     let label = url.to_string();
     let request = RequestText { method: "GET".into(), url, headers: options.headers, body: Vec::new() };
+    let script = match &options.script {
+        Some(file) => Some(Arc::new(script(file, request.clone(), words.collect())?)),
+        None => None,
+    };
     let setup = Setup {
         label,
         requests: vec![Weighted { request, weight: 1 }],
@@ -87,13 +97,25 @@ pub(super) fn task(personality: Personality, words: impl Iterator<Item = OsStrin
         duration: Some(options.duration - warm_up),
         warm_up,
         timeout: options.timeout,
+        is_patient: true,
+        interval: RECORD_INTERVAL,
         // Neither of them looks at certificates.
         insecure: true,
+        script,
         ..Setup::default()
     };
-    let latency = options.latency || options.u_latency;
-    let outputs = Outputs { personality, latency, quiet: true, ..Outputs::default() };
+    let details = Details {
+        latency: options.latency || options.u_latency,
+        uncorrected: options.u_latency,
+        ..Details::default()
+    };
+    let outputs = Outputs { personality, details, quiet: true, ..Outputs::default() };
     Ok(Task::Run { setup: Box::new(setup), outputs })
+}
+
+fn script(file: &Path, request: RequestText, arguments: Vec<String>) -> Result<Script, String> {
+    let source = read_bytes(file, MAX_SCRIPT_BYTES)?;
+    Script::load(&file.display().to_string(), source, request, arguments)
 }
 
 #[cfg(test)]
@@ -121,7 +143,7 @@ mod tests {
             let error = setup(personality, line).unwrap_err();
             assert!(error.contains(why), "{line}: {error}");
         };
-        check(Personality::Wrk, "-s x.lua http://h/", "not implemented yet");
+        check(Personality::Wrk, "-s /does/not/exist http://h/", "No such file");
         check(Personality::Wrk, "-R 5 http://h/", "wrk2");
         check(Personality::Wrk2, "http://h/", "MUST be specified");
         check(Personality::Wrk, "--nonsense", "unexpected argument");

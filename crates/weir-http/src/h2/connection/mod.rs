@@ -341,12 +341,6 @@ impl Connection {
         self.streams.get(stream).map_or(&[], |stream| stream.unread())
     }
 
-    /// The peer has sent all of the stream's message, or the stream is gone.
-    #[must_use]
-    pub fn is_end_received(&self, stream: StreamId) -> bool {
-        self.streams.get(stream).is_none_or(|stream| !stream.state.can_receive())
-    }
-
     /// The first `n` octets of [`received`](Self::received) have been dealt with.
     pub fn consume(&mut self, stream: StreamId, n: usize) {
         let due_from = self.settings.initial_window / 2;
@@ -479,12 +473,6 @@ impl Connection {
     #[must_use]
     pub fn total_streams(&self) -> u32 {
         self.total_streams
-    }
-
-    /// What the peer announced; its defaults until its SETTINGS have come.
-    #[must_use]
-    pub fn peer_settings(&self) -> &PeerSettings {
-        &self.peer
     }
 
     /// The peer's SETTINGS have come.

@@ -18,6 +18,7 @@ pub(super) use encoder::Encoder;
 pub(super) use huffman::encode_for_tests;
 
 use crate::FieldName;
+use crate::token::is_token_byte;
 
 /// The block cannot be decoded; the tables of both ends differ from here on (RFC 9113 section 4.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,28 +51,6 @@ pub(super) enum Fault {
     Malformed,
 }
 
-/// Octets of a token (RFC 9110 section 5.6.2); HTTP/2 names are the ones without upper case.
-const fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(
-            byte,
-            b'!' | b'#'
-                | b'$'
-                | b'%'
-                | b'&'
-                | b'\''
-                | b'*'
-                | b'+'
-                | b'-'
-                | b'.'
-                | b'^'
-                | b'_'
-                | b'`'
-                | b'|'
-                | b'~'
-        )
-}
-
 static TOKEN: [bool; 256] = table(false);
 static LOWER_TOKEN: [bool; 256] = table(true);
 
@@ -80,7 +59,7 @@ const fn table(lower: bool) -> [bool; 256] {
     let mut at = 0;
     while at < 256 {
         let byte = at as u8;
-        table[at] = is_token(byte) && !(lower && byte.is_ascii_uppercase());
+        table[at] = is_token_byte(byte) && !(lower && byte.is_ascii_uppercase());
         at += 1;
     }
     table

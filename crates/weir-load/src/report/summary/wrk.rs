@@ -1,6 +1,6 @@
 //! The summaries of wrk 4 and wrk2.
 
-use super::{Spread, per_second, scaled};
+use super::{Details, Spread, per_second, scaled};
 use crate::histogram::Histogram;
 use crate::report::hgrm::spectrum;
 use crate::report::table::printable;
@@ -9,7 +9,9 @@ use crate::result::{Plan, RunResult};
 /// The lines before the run.
 pub(super) fn opening(plan: &Plan) -> String {
     let url = plan.targets.first().map_or("", |target| target.url.as_str());
-    let length = match (plan.duration_seconds, plan.requests) {
+    // A warm-up is part of the duration that was asked for.
+    let seconds = plan.duration_seconds.map(|seconds| seconds + plan.warm_up_seconds);
+    let length = match (seconds, plan.requests) {
         (Some(seconds), _) if seconds >= 3600.0 => format!("{:.0}h test", seconds / 3600.0),
         (Some(seconds), _) if seconds >= 60.0 => format!("{:.0}m test", seconds / 60.0),
         (Some(seconds), _) => format!("{seconds:.0}s test"),
@@ -21,10 +23,10 @@ pub(super) fn opening(plan: &Plan) -> String {
 }
 
 /// The summary of wrk.
-pub(super) fn wrk(result: &RunResult, latency: bool) -> String {
+pub(super) fn wrk(result: &RunResult, details: Details) -> String {
     let times = &result.times.uncorrected;
     let mut text = thread_stats(result, times);
-    if latency {
+    if details.latency {
         text.push_str("  Latency Distribution\n");
         for percent in [50.0, 75.0, 90.0, 99.0] {
             text.push_str(&format!(
@@ -38,12 +40,12 @@ pub(super) fn wrk(result: &RunResult, latency: bool) -> String {
 }
 
 /// The summary of wrk2.
-pub(super) fn wrk2(result: &RunResult, latency: bool) -> String {
+pub(super) fn wrk2(result: &RunResult, details: Details) -> String {
     let mut text = thread_stats(result, result.times.latency());
-    if latency {
+    if details.latency {
         let uncorrected = "Uncorrected Latency (measured without taking delayed starts into account)";
         distribution(&mut text, "Recorded Latency", result.times.latency());
-        if !result.times.corrected.is_empty() {
+        if details.uncorrected && !result.times.corrected.is_empty() {
             distribution(&mut text, uncorrected, &result.times.uncorrected);
         }
     }
@@ -108,19 +110,23 @@ fn bytes(number: f64) -> String {
 }
 
 fn totals(text: &mut String, result: &RunResult) {
-    let (totals, errors, seconds) = (&result.totals, &result.totals.errors, result.elapsed_seconds);
+    // Requests are counted from the beginning, latencies after the warm-up.
+    let mut totals = result.warm_up.clone();
+    totals.add(&result.totals);
+    let (errors, seconds) = (&totals.errors, result.elapsed_seconds + result.plan.warm_up_seconds);
     text.push_str(&format!(
         "  {} requests in {}, {} read\n",
         totals.answers,
         time(seconds),
         bytes(totals.received_bytes as f64)
     ));
-    if errors.failed() > 0 {
+    let late = result.late();
+    if errors.failed() + late > 0 {
         text.push_str(&format!(
             "  Socket errors: connect {}, read {}, write 0, timeout {}\n",
             errors.connect + errors.tls,
             errors.reset + errors.protocol,
-            errors.timeout
+            late
         ));
     }
     if totals.answers > totals.good() {
@@ -153,7 +159,8 @@ Running 10s test @ http://127.0.0.1:8000/bytes/60
 Requests/sec:   1000.00
 Transfer/sec:    253.91KB
 ";
-        let text = opening(Personality::Wrk, &result.plan) + &summary(Personality::Wrk, &result, false);
+        let text =
+            opening(Personality::Wrk, &result.plan) + &summary(Personality::Wrk, &result, Details::default());
         assert_eq!(text, expected);
         result.totals.errors.timeout = 2;
         result.totals.errors.tls = 1;
@@ -170,25 +177,35 @@ Transfer/sec:    253.91KB
 Requests/sec:   1000.00
 Transfer/sec:    253.91KB
 ";
-        let text = summary(Personality::Wrk, &result, true);
+        let text = summary(Personality::Wrk, &result, Details { latency: true, ..Details::default() });
         assert!(text.ends_with(expected), "{text}");
     }
 
     #[test]
     fn wrk2_as_it_is() {
-        let text = summary(Personality::Wrk2, &fixture::paced(), true);
+        let mut warmed_up = fixture::paced();
+        warmed_up.warm_up.answers = 2000;
+        warmed_up.warm_up.received_bytes = 520_000;
+        assert!(opening(Personality::Wrk2, &warmed_up.plan).starts_with("Running 12s test"));
+        let both = Details { latency: true, uncorrected: true, ..Details::default() };
+        let text = summary(Personality::Wrk2, &warmed_up, both);
         let parts = [
             "  Latency Distribution (HdrHistogram - Recorded Latency)\n 50.000%    1.22ms\n 75.000%    1.25ms\n",
             "\n100.000%  121.24ms\n\n  Detailed Percentile spectrum:\n       Value   Percentile   TotalCount 1/(1-Percentile)\n\n",
             "#[Buckets =           26, SubBuckets     =         2048]\n----------------------------------------------------------\n",
             "  Latency Distribution (HdrHistogram - Uncorrected Latency (measured without taking delayed starts into account))\n",
-            "  10000 requests in 10.00s, 2.48MB read\n  Socket errors: connect 3, read 9, write 0, timeout 3\n",
+            "  12000 requests in 12.00s, 2.98MB read\n  Socket errors: connect 3, read 9, write 0, timeout 3\n",
             "Requests/sec:   1000.00\n",
         ];
         for part in parts {
             assert!(text.contains(part), "{part:?} is missing in\n{text}");
         }
-        assert!(summary(Personality::Wrk2, &fixture::starved(), false).ends_with("or lower the load.\n"));
+        let recorded = Details { latency: true, ..Details::default() };
+        assert!(!summary(Personality::Wrk2, &fixture::paced(), recorded).contains("Uncorrected"));
+        assert!(
+            summary(Personality::Wrk2, &fixture::starved(), Details::default())
+                .ends_with("or lower the load.\n")
+        );
     }
 
     #[test]
