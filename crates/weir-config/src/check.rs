@@ -1,5 +1,7 @@
 //! What can only be seen when everything was read: names, modes, missing parts, numbers.
 
+mod servers;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 
@@ -380,6 +382,7 @@ impl Checker<'_> {
         };
         self.proxies.iter_mut().for_each(|proxy| expand(&mut proxy.logs));
         self.config.log_forwards.iter_mut().for_each(|forward| expand(&mut forward.logs));
+        self.config.peers.values_mut().for_each(|peers| expand(&mut peers.logs));
         // Manual, `ring`: its format is that of the lines stored in it, where the log line says no other.
         let rings = &self.config.rings;
         let of_ring = |log: &mut LogTarget| {
@@ -394,8 +397,11 @@ impl Checker<'_> {
         self.config.global.logs.iter_mut().for_each(of_ring);
         let mut problems = Vec::new();
         let forwards = self.config.log_forwards.iter().map(|forward| (forward.pos, &forward.logs));
+        let peers = self.config.peers.values().map(|peers| (peers.pos, &peers.logs));
         let own = std::iter::once((Pos::default(), &global));
-        for (pos, log) in own.chain(forwards).flat_map(|(pos, logs)| logs.iter().map(move |log| (pos, log))) {
+        for (pos, log) in
+            own.chain(forwards).chain(peers).flat_map(|(pos, logs)| logs.iter().map(move |log| (pos, log)))
+        {
             match &log.address {
                 LogAddress::Ring(name) if !self.config.rings.contains_key(name) => {
                     problems.push(Diagnostic::error(
@@ -476,6 +482,7 @@ impl Checker<'_> {
         self.log_formats(index);
         self.layer7(index);
         self.protocols(index);
+        self.servers(index);
         self.tls(index);
         let proxy = &self.proxies[index];
         let (pos, name) = (proxy.pos, proxy.name.clone());

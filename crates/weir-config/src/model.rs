@@ -94,6 +94,8 @@ pub struct Peers {
     /// All other peers.
     pub remotes: Vec<Server>,
     pub tables: Vec<StickTable>,
+    /// Where connections from peers are logged.
+    pub logs: Vec<LogTarget>,
 }
 
 /// `mailers NAME`

@@ -367,6 +367,15 @@ fn log_forward_log(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
     Ok(())
 }
 
+fn peers_log(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    if a.prefix != Prefix::None {
+        d.peers.logs.clear();
+        return a.end();
+    }
+    d.peers.logs.push(logging::target(a)?);
+    Ok(())
+}
+
 const FCGI: Places = Places::FCGI_APP;
 
 /// Nothing can refer to the section.
@@ -501,7 +510,14 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             a.end()
         }),
     ),
-    entry("log", Places::PEERS, "global | <target> <facility>", "Where log lines go", How::NotYet),
+    entry(
+        "log",
+        Places::PEERS,
+        "global | <target> [len <n>] [format <f>] [sample <s>] <facility>",
+        "Where connections from peers are logged",
+        How::Section(peers_log),
+    )
+    .negatable(),
     entry(
         "peer",
         Places::PEERS,

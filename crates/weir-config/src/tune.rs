@@ -282,7 +282,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "tune.h2.header-table-size",
         "<size>",
         "Size of the HPACK table",
-        How::Global(|d, a| number(d, a, |t| &mut t.h2_header_table_size, 0..=65535)),
+        How::Global(|d, a| number(d, a, |t| &mut t.h2_header_table_size, 4096..=65536)),
     ),
     entry("tune.h2.initial-window-size", "<size>", "Window of each stream", How::Global(window)),
     entry(

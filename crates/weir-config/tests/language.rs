@@ -60,6 +60,60 @@ fn a_frontend_and_its_backend() {
 }
 
 #[test]
+fn what_has_no_effect_beside_the_rest_is_said() {
+    let check = |mode: &str, lines: &str, expected: &str| {
+        let text = format!(
+            "defaults\n mode {mode}\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n\
+             frontend f\n bind 127.0.0.1:1\n default_backend b\nbackend b\n{lines}\n"
+        );
+        let said = said(&text);
+        match expected {
+            "" => assert_eq!(said, "", "{lines}"),
+            _ => assert!(said.contains(expected), "{lines}\n{said}"),
+        }
+    };
+    let retries = " retry-on conn-failure empty-response response-timeout";
+    check("http", " server s 127.0.0.1:2 tfo", "what fails with it is not tried again");
+    check("http", &format!("{retries}\n server s 127.0.0.1:2 tfo"), "");
+    check("tcp", " server s 127.0.0.1:2 cookie x", "cookie of server 's' is ignored as backend 'b'");
+    check("http", " server s 127.0.0.1:0 check", "neither a port nor one for its checks");
+    check("http", " server s 127.0.0.1:0 check port 80", "");
+    check("http", " server s 127.0.0.1:0", "");
+    check("http", " server s 127.0.0.1:+1000 check", "");
+    check("http", " option tcp-check\n tcp-check connect port 80\n server s 127.0.0.1:0 check", "");
+    check("http", " option tcp-check\n tcp-check connect\n server s 127.0.0.1:0 check", "neither a port");
+    check("http", " server s 127.0.0.1:2 agent-check", "'agent-check' without a port");
+    check("http", " server s 127.0.0.1:2 agent-check agent-port 3", "");
+    check("http", " http-request deny\n http-request set-header a b", "no later one runs");
+    check("http", " http-request deny if TRUE\n http-request set-header a b", "");
+    check("http", " http-response allow\n http-request set-header a b", "");
+    check(
+        "http",
+        " http-after-response allow\n http-after-response allow",
+        "'http-after-response' rule before",
+    );
+    check("http", " tcp-request connection accept", "'tcp-request connection' is not allowed: backend 'b'");
+    check("http", " tcp-request nonsense accept", "unknown kind of rule 'nonsense'");
+    assert!(said("global\n tune.h2.header-table-size 4095\n").contains("not a number from 4096 to 65536"));
+}
+
+#[test]
+fn peers_log_their_connections() {
+    let check = |lines: &str, expected: &str| {
+        let said =
+            said(&format!("global\n log 127.0.0.1:514 local0\npeers p\n peer a 127.0.0.1:1\n{lines}\n"));
+        match expected {
+            "" => assert!(!said.contains("[ALERT]") && !said.contains("log"), "{lines}\n{said}"),
+            _ => assert!(said.contains(expected), "{lines}\n{said}"),
+        }
+    };
+    check(" log global", "");
+    check(" log 127.0.0.1:514 local0 info\n no log", "");
+    check(" log ring@none local0", "unable to find ring 'none'");
+    check(" log", "'log' expects");
+}
+
+#[test]
 fn bandwidth_is_limited_by_filters_that_rules_turn_on() {
     const STREAM: &str = "default-limit 1m default-period 1s";
     let check = |lines: &str, expected: &str| {

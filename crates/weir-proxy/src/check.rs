@@ -87,8 +87,9 @@ pub(crate) fn take<T>(place: &Mutex<Option<T>>) -> Option<T> {
 }
 
 impl Shared {
-    /// Starts the checks of a server that was added at run time, and follows the one that it tracks.
+    /// Starts the checks of a server that was added at run time, resolves its name, and follows the one that it tracks.
     pub fn watch(&self, server: &Arc<ServerState>) {
+        self.dns.follow(server);
         if let Some(tracked) = tracked_by(self, server) {
             server.follow(&tracked);
             self.adopt(&tracked, server);

@@ -13,10 +13,12 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustls::crypto::SecureRandom;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use weir_config::model::{AcceptFamily, Config, Resolvers};
 
 use message::{Answer, Fault, Kind};
+
+use crate::state::ServerState;
 
 mod ask;
 pub mod message;
@@ -49,8 +51,16 @@ const MAX_NAME_BYTES: usize = 253;
 /// How long the look for a route to IPv6 addresses counts (manual, `dns-accept-family`).
 const ROUTE_PERIOD: Duration = Duration::from_secs(30);
 
-/// The `resolvers` sections.
-pub struct Directory(Vec<Arc<Section>>);
+/// Servers added at run time that wait to be resolved at once; with more, the last ones keep no address.
+const MAX_ADDED: usize = 1024;
+
+/// The `resolvers` sections, and the way to them for servers that are added at run time.
+pub struct Directory {
+    sections: Vec<Arc<Section>>,
+    add: mpsc::Sender<Arc<ServerState>>,
+    /// Taken by the first thread when it starts.
+    added: Mutex<Option<mpsc::Receiver<Arc<ServerState>>>>,
+}
 
 /// A `resolvers` section.
 pub struct Section {
@@ -134,18 +144,31 @@ impl Directory {
             let section = Section::new(Resolvers::of_system(DEFAULT_SECTION), families);
             sections.extend((!section.servers.is_empty()).then_some(section));
         }
-        Self(sections.into_iter().map(Arc::new).collect())
+        let (add, added) = mpsc::channel(MAX_ADDED);
+        let sections = sections.into_iter().map(Arc::new).collect();
+        Self { sections, add, added: Mutex::new(Some(added)) }
+    }
+
+    /// Resolves the name of a server that was added at run time, if it has one, from now on.
+    pub(crate) fn follow(&self, server: &Arc<ServerState>) {
+        if server.config.resolvers.is_some() {
+            let _queued = self.add.try_send(Arc::clone(server));
+        }
+    }
+
+    fn take_added(&self) -> Option<mpsc::Receiver<Arc<ServerState>>> {
+        self.added.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// The section of a name.
     #[must_use]
     pub fn section(&self, name: &str) -> Option<&Arc<Section>> {
-        self.0.iter().find(|section| section.name() == name)
+        self.sections.iter().find(|section| section.name() == name)
     }
 
     /// All sections.
     pub fn sections(&self) -> impl Iterator<Item = &Arc<Section>> {
-        self.0.iter()
+        self.sections.iter()
     }
 }
 

@@ -22,6 +22,7 @@ use weir_net::listen;
 use weir_net::{Address, Stream};
 
 use crate::farm::Farm;
+use crate::log::{Logger, level};
 use crate::peers::session::{Event, Learning, Session, Shard, Synced};
 use crate::peers::wire::VERSION_LINE;
 use crate::resolve;
@@ -85,6 +86,9 @@ pub(crate) struct Group {
     /// Parts that the tables are split into.
     shards: usize,
     binds: Vec<model::Bind>,
+    /// Name of the section.
+    section: Arc<str>,
+    logs: Vec<model::LogTarget>,
 }
 
 /// Another process.
@@ -165,6 +169,8 @@ fn group(shared: &Arc<Shared>, section: &model::Peers, remotes: &Remotes) -> Opt
         learning: Cell::default(),
         shards: section.shards,
         binds: section.binds.clone(),
+        section: Arc::clone(&remotes.section),
+        logs: section.logs.clone(),
         tables,
     })
 }
@@ -178,12 +184,24 @@ pub(crate) async fn accept(group: Rc<Group>, mut acceptor: listen::Acceptor, tls
         };
         // A failure to accept is the machine's, and has paused already.
         let Ok(accepted) = accepted else { continue };
+        note(&group, &accepted);
         let (group, tls) = (Rc::clone(&group), tls.clone());
         tokio::task::spawn_local(async move {
             // Peers that go away are back soon.
             let _ended = receive(&group, accepted.stream, tls.as_deref()).await;
         });
     }
+}
+
+/// Logs a connection as HAProxy's frontends do that have no format of their own.
+fn note(group: &Group, accepted: &listen::Accepted) {
+    if group.logs.is_empty() {
+        return;
+    }
+    let shown = |address: Option<Address>| address.map_or_else(|| "-".to_owned(), |a| a.to_string());
+    let (from, to) = (shown(Some(accepted.peer.clone())), shown(accepted.stream.local_addr().ok()));
+    let line = format!("Connect from {from} to {to} ({}/TCP)", group.section);
+    Logger::new(&group.shared).send(&group.logs, level::INFO, None, line.as_bytes());
 }
 
 /// Who said hello.

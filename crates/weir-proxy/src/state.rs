@@ -776,7 +776,11 @@ impl ProxyState {
         let index = self.next_index.fetch_add(1, Relaxed);
         let mut server = ServerState::new(config, self.index, index, self.threads, &self.farm);
         server.dynamic = true;
+        let unresolved = config.resolvers.is_some() && server.addr.load().address.is_none();
         server.standing.start_with(&server, weir_balance::Admin::FORCED_MAINT);
+        if unresolved {
+            server.standing.start_with(&server, weir_balance::Admin::RESOLUTION_MAINT);
+        }
         let server = Arc::new(server);
         self.servers.rcu(|servers| {
             let mut servers = Vec::clone(servers);

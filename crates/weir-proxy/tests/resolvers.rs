@@ -228,6 +228,41 @@ fn a_server_follows_its_name() {
 }
 
 #[test]
+fn servers_that_are_added_follow_their_names_too() {
+    let bench = Bench::new(
+        "server s app.test:80 resolvers d init-addr none",
+        &[("app.test", at(&["127.0.0.2", "127.0.0.3"]))],
+    );
+    bench.hear("Server l/s administratively READY thanks to valid DNS answer.");
+    let shared = &bench.running.shared;
+    let add = |line: &str| {
+        let word = |text: &str| weir_rules::Word { text: text.as_bytes().to_vec(), pos: Default::default() };
+        let words: Vec<_> = line.split(' ').map(word).collect();
+        let config = weir_config::parse_server(&words, &shared.config.global).unwrap();
+        let server = shared.proxies[0].add_server(&config);
+        shared.watch(&server);
+        server
+    };
+    // The other address of a name that is known.
+    let same = add("t app.test:81 resolvers d");
+    bench.hear("l/t changed its IP from (none) to 127.0.0.");
+    let found = bench.addresses();
+    assert!(["127.0.0.2:80 127.0.0.3:81", "127.0.0.3:80 127.0.0.2:81"].contains(&found.as_str()), "{found}");
+    assert!(same.in_maintenance(), "added servers start in maintenance");
+    // A name that nobody had, and again after it was removed.
+    bench.names.set("new.test", Some(at(&["127.0.0.4"])));
+    for round in 0..2 {
+        let other = add(&format!("u{round} new.test:82 resolvers d"));
+        bench.hear(&format!("l/u{round} changed its IP from (none) to 127.0.0.4"));
+        bench.names.set("new.test", Some(at(&["127.0.0.5"])));
+        bench.hear(&format!("l/u{round} changed its IP from 127.0.0.4 to 127.0.0.5"));
+        bench.names.set("new.test", Some(at(&["127.0.0.4"])));
+        bench.hear(&format!("l/u{round} changed its IP from 127.0.0.5 to 127.0.0.4"));
+        assert!(shared.proxies[0].remove_server(&other));
+    }
+}
+
+#[test]
 fn servers_of_a_template_share_the_addresses() {
     let bench = Bench::new(
         "server-template t 3 app.test:80 resolvers d init-addr none",

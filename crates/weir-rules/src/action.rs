@@ -317,6 +317,10 @@ impl<'w> Words<'w> {
     }
 }
 
+/// Actions of HTTP rules that end their set.
+const FINAL: &[&str] =
+    &["allow", "auth", "deny", "redirect", "reject", "return", "silent-drop", "tarpit", "use-service"];
+
 /// A rule of one of the sets.
 #[derive(Debug)]
 pub struct Rule {
@@ -331,6 +335,12 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// No rule of an HTTP rule set runs after this one.
+    #[must_use]
+    pub fn is_last(&self) -> bool {
+        self.condition.is_none() && FINAL.contains(&self.keyword)
+    }
+
     /// Parses a rule from the word after `http-request` (or its like) to the end of the line.
     ///
     /// # Errors

@@ -59,6 +59,12 @@ fn try_add(shared: &Shared, request: &Request) -> Outcome {
     if proxy.mode != Mode::Http && matches!(config.proto, Some(Proto::H1 | Proto::H2)) {
         return Err(Answer::error("MUX protocol is not usable for server."));
     }
+    if let Some(section) =
+        config.resolvers.as_ref().filter(|name| !shared.config.resolvers.contains_key(*name))
+        && section != "default"
+    {
+        return Err(Answer::error(format!("unable to find resolvers '{section}'.")));
+    }
     check_track(shared, index, &config)?;
     number(&existing, &mut config)?;
     let server = state.add_server(&config);

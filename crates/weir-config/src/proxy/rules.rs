@@ -17,7 +17,14 @@ fn rule(
         return fail(a.pos(), format!("'{}' expects an action", a.keyword));
     }
     let rule = Rule::parse(phase, a.rest(), &mut d.scope)?;
-    set(&mut d.proxy).push(rule);
+    let rules = set(&mut d.proxy);
+    let http = matches!(phase, Phase::HttpRequest | Phase::HttpResponse | Phase::HttpAfterResponse);
+    if http && !d.inherited && rules.last().is_some_and(Rule::is_last) {
+        let message =
+            format!("the '{}' rule before is final and has no condition: no later one runs", phase.name());
+        d.warnings.push(Diagnostic::warning(a.keyword_pos, message));
+    }
+    rules.push(rule);
     Ok(())
 }
 
@@ -28,7 +35,7 @@ fn redirect(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     Ok(())
 }
 
-fn bare_tcp_request(_: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+fn bare_tcp_request(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let known = ["connection", "session", "content", "inspect-delay"];
     let Some(word) = a.peek() else {
         return fail(
@@ -36,6 +43,13 @@ fn bare_tcp_request(_: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
             format!("'{}' expects one of connection, session, content, inspect-delay", a.keyword),
         );
     };
+    if *word == "connection" || *word == "session" {
+        let kind = word.as_str();
+        return fail(
+            word.pos,
+            format!("'tcp-request {kind}' is not allowed: {} is no frontend", d.section()),
+        );
+    }
     Err(vec![Diagnostic::unknown("kind of rule", word, known)])
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Owns timers, what is held how long, and the log's words; leaves who gets which address to [`super::slots`].
 
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -38,49 +39,84 @@ struct Group {
     section: Arc<Section>,
     name: String,
     ipv6: bool,
-    /// By backend, in the order of the configuration.
-    backends: BTreeMap<usize, Vec<Arc<ServerState>>>,
+    /// By backend, in the order of the configuration; those added at run time follow.
+    backends: RefCell<BTreeMap<usize, Vec<Arc<ServerState>>>>,
     hurry: Arc<Notify>,
+    /// All its servers were removed, and its task has ended.
+    over: Cell<bool>,
 }
 
-/// Starts a task for each name; only the first thread does.
-pub(crate) fn start(worker: &Rc<Worker>) {
-    let mut groups: HashMap<(String, String, bool), Group> = HashMap::new();
-    let mut order = Vec::new();
-    let servers = worker.shared.proxies.iter().flat_map(|state| state.servers.load().to_vec());
-    for server in servers {
+/// The groups by section, name and preferred family.
+#[derive(Default)]
+struct Groups(HashMap<(String, String, bool), Rc<Group>>);
+
+impl Groups {
+    /// Puts a server beside those of the same name; the group, when that is a new one.
+    fn add(&mut self, shared: &Shared, server: Arc<ServerState>) -> Option<Rc<Group>> {
         let (Some(section), ServerAddr::Name(name, _)) = (&server.config.resolvers, &server.config.addr)
         else {
-            continue;
+            return None;
         };
         // A section that is not there is the one of a system without name servers.
-        let Some(section) = worker.shared.dns.section(section) else { continue };
+        let section = shared.dns.section(section)?;
         let ipv6 = prefers_ipv6(&server);
         let name = name.trim_end_matches('.').to_ascii_lowercase();
-        let key = (section.name().to_owned(), name.clone(), ipv6);
-        let group = groups.entry(key.clone()).or_insert_with(|| {
-            order.push(key);
-            Group {
+        self.0.retain(|_, group| !group.over.get());
+        let mut new = None;
+        let group = self.0.entry((section.name().to_owned(), name.clone(), ipv6)).or_insert_with(|| {
+            let group = Rc::new(Group {
                 section: Arc::clone(section),
                 name,
                 ipv6,
-                backends: BTreeMap::new(),
+                backends: RefCell::default(),
                 hurry: Arc::default(),
-            }
+                over: Cell::new(false),
+            });
+            new = Some(Rc::clone(&group));
+            group
         });
         // Set once, here.
         let _set = server.resolve_soon.set(Arc::clone(&group.hurry));
-        group.backends.entry(server.proxy).or_default().push(server);
-    }
-    for group in order.into_iter().filter_map(|key| groups.remove(&key)) {
-        tokio::task::spawn_local(watch(Arc::clone(&worker.shared), group));
+        let mut backends = group.backends.borrow_mut();
+        let members = backends.entry(server.proxy).or_default();
+        members.retain(|member| !member.standing.removed.load(Relaxed));
+        members.push(server);
+        new
     }
 }
 
-async fn watch(shared: Arc<Shared>, group: Group) {
+/// Starts a task for each name, and one for servers that are added later; only the first thread does.
+pub(crate) fn start(worker: &Rc<Worker>) {
+    let shared = &worker.shared;
+    let mut groups = Groups::default();
+    let servers = shared.proxies.iter().flat_map(|state| state.servers.load().to_vec());
+    let new: Vec<Rc<Group>> = servers.filter_map(|server| groups.add(shared, server)).collect();
+    for group in new {
+        tokio::task::spawn_local(watch(Arc::clone(shared), group));
+    }
+    tokio::task::spawn_local(admit(Arc::clone(shared), groups));
+}
+
+/// Takes in servers that are added at run time.
+async fn admit(shared: Arc<Shared>, mut groups: Groups) {
+    let Some(mut added) = shared.dns.take_added() else { return };
+    while let Some(server) = added.recv().await {
+        let hurry = Arc::clone(&server);
+        match groups.add(&shared, server) {
+            Some(group) => drop(tokio::task::spawn_local(watch(Arc::clone(&shared), group))),
+            None => {
+                if let Some(hurry) = hurry.resolve_soon.get() {
+                    hurry.notify_one();
+                }
+            }
+        }
+    }
+}
+
+async fn watch(shared: Arc<Shared>, group: Rc<Group>) {
     let mut memory = Memory::new(Instant::now());
     let pause = group.section.config.timeout_resolve.max(SHORTEST_PAUSE);
-    loop {
+    while !group.is_deserted() {
         match group.is_service() {
             true => services(&shared, &group, &mut memory).await,
             false => addresses(&shared, &group, &mut memory).await,
@@ -90,12 +126,19 @@ async fn watch(shared: Arc<Shared>, group: Group) {
             () = group.hurry.notified() => {}
         }
     }
+    group.over.set(true);
 }
 
 impl Group {
     /// Manual, section 5.3.1: what starts with an underscore is an SRV label.
     fn is_service(&self) -> bool {
         self.name.starts_with('_')
+    }
+
+    /// All its servers were removed.
+    fn is_deserted(&self) -> bool {
+        let backends = self.backends.borrow();
+        backends.values().flatten().all(|server| server.standing.removed.load(Relaxed))
     }
 
     /// Its servers that were not removed, and whose name was not changed at run time.
@@ -169,7 +212,7 @@ async fn addresses(shared: &Shared, group: &Group, memory: &mut Memory) {
         Ok(Told { what, by }) => {
             let found = memory.addresses(what, Instant::now(), section.config.hold_obsolete);
             let mut said_by = group.name_server(by);
-            for servers in group.backends.values() {
+            for servers in group.backends.borrow().values() {
                 let members = group.members(servers);
                 let given = slots::share_out(&found, &slots_of(&members));
                 for (server, ip) in members.into_iter().zip(given) {
@@ -189,7 +232,8 @@ async fn addresses(shared: &Shared, group: &Group, memory: &mut Memory) {
         Err(fault) => {
             let Some(reason) = outweighing(section, fault, memory.last_valid, Instant::now()) else { return };
             memory.seen.clear();
-            for server in group.backends.values().flat_map(|servers| group.members(servers)) {
+            let backends = group.backends.borrow();
+            for server in backends.values().flat_map(|servers| group.members(servers)) {
                 unsettle(shared, server, reason);
             }
         }
@@ -231,7 +275,7 @@ async fn services(shared: &Shared, group: &Group, memory: &mut Memory) {
         }
     };
     let hosts = hosts(group, &found, memory).await;
-    for servers in group.backends.values() {
+    for servers in group.backends.borrow().values() {
         let members = group.members(servers);
         let held: Vec<_> = members.iter().map(|server| server.addr.load_full()).collect();
         let current: Vec<_> =

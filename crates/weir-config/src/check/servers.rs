@@ -1,0 +1,72 @@
+//! What is wrong with a server only beside the rest of its backend: ports of checks, and words without effect there.
+
+use weir_rules::Diagnostic;
+
+use super::{Checker, kind};
+use crate::model::{Checks, Mode, OtherCheck, PortMap, Proxy, Server, ServerAddr, TcpCheckStep};
+
+impl Checker<'_> {
+    /// Checks a proxy's servers.
+    pub(super) fn servers(&mut self, index: usize) {
+        let proxy = &self.proxies[index];
+        let mut problems = Vec::new();
+        for server in &proxy.servers {
+            problems.extend(without_retries(proxy, server));
+            problems.extend(cookie_without_http(proxy, server));
+            if server.check.is_some() && !has_check_port(server, self.config.checks(proxy, server)) {
+                let message = format!("server '{}' has neither a port nor one for its checks", server.name);
+                problems.push(Diagnostic::error(server.pos, message).hint("add 'port NUMBER'"));
+            }
+            if server.agent_check.as_ref().is_some_and(|agent| agent.port == 0) {
+                let message = format!("server '{}' has 'agent-check' without a port", server.name);
+                problems.push(Diagnostic::error(server.pos, message).hint("add 'agent-port NUMBER'"));
+            }
+        }
+        self.found.extend(problems);
+    }
+}
+
+/// What is sent with TCP fast open is lost with the connection.
+fn without_retries(proxy: &Proxy, server: &Server) -> Option<Diagnostic> {
+    let on = &proxy.retry_on;
+    let retried = on.conn_failure && on.empty_response && on.response_timeout;
+    (server.tfo && !retried).then(|| {
+        let message =
+            format!("server '{}' uses 'tfo', and what fails with it is not tried again", server.name);
+        let hint = "add 'retry-on conn-failure empty-response response-timeout' to the backend";
+        Diagnostic::warning(server.pos, message).hint(hint)
+    })
+}
+
+fn cookie_without_http(proxy: &Proxy, server: &Server) -> Option<Diagnostic> {
+    (proxy.mode == Mode::Tcp && server.cookie.is_some()).then(|| {
+        let name = &server.name;
+        let message = format!(
+            "the cookie of server '{name}' is ignored as {} '{}' is not in HTTP mode",
+            kind(proxy),
+            proxy.name
+        );
+        Diagnostic::warning(server.pos, message)
+    })
+}
+
+/// There is a port to connect to: the server's, its checks', or one of each connection of a script.
+fn has_check_port(server: &Server, checks: &Checks) -> bool {
+    let own = match &server.addr {
+        ServerAddr::Inet(addr) => addr.port() != 0 || server.port_map != PortMap::Fixed,
+        // A record of the name may have it.
+        ServerAddr::Name(name, port) => {
+            *port != 0 || name.starts_with('_') || server.port_map != PortMap::Fixed
+        }
+        ServerAddr::Unix(_) | ServerAddr::Abstract(_) | ServerAddr::Reverse | ServerAddr::Unset => true,
+    };
+    let program = matches!(checks.other_check, Some(OtherCheck::External));
+    let steps = checks.httpchk.as_ref().map(|http| &http.steps).or(checks.tcpchk.as_ref());
+    let in_script = |step: &TcpCheckStep| match step {
+        TcpCheckStep::Connect { port, port_expr, .. } => Some(port.is_some() || port_expr.is_some()),
+        _ => None,
+    };
+    let mut connections = steps.into_iter().flatten().filter_map(in_script).peekable();
+    let scripted = connections.peek().is_some() && connections.all(|has_port| has_port);
+    own || program || scripted || server.check.as_ref().is_some_and(|check| check.port.is_some())
+}
