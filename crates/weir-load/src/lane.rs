@@ -432,6 +432,7 @@ impl Lane {
             (pending.sent_ns.saturating_sub(connect_ns), pending.sent_ns)
         };
         state.figures.samples.push(Sample {
+            connection: self.number_among_all(pending.connection),
             began_unix_ns: began_ns,
             connect_ns,
             first_byte_ns: pending.begun_ns.saturating_sub(connected_ns),
