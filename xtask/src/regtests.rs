@@ -27,6 +27,7 @@ struct Adapted {
 
 /// Cases that ask for the library by name although another one does what they look at.
 const BY_LIBRARY: &str = " && ssllib_name_startswith(OpenSSL)";
+const BY_LIBRARY_1_1_1: &str = " && ssllib_name_startswith(OpenSSL) && openssl_version_atleast(1.1.1)";
 const BY_LIBRARY_3: &str = " && ssllib_name_startswith(OpenSSL) && openssl_version_atleast(3.0.0)";
 
 /// Since HAProxy 3.3 a server's certificate has to be for the host of the request (`sni-auto`); these cases are older.
@@ -36,6 +37,7 @@ const VERIFIED_WITHOUT_NAME: &str = "verify required no-sni-auto\n\n    listen";
 const ADAPTED: &[Adapted] = &[
     Adapted { case: "ssl/set_ssl_cert_bundle.vtc", from: BY_LIBRARY, to: "" },
     Adapted { case: "ssl/ssl_curve_name.vtc", from: BY_LIBRARY_3, to: "" },
+    Adapted { case: "ssl/ssl_curves.vtc", from: BY_LIBRARY_1_1_1, to: "" },
     Adapted { case: "ssl/ssl_reuse.vtc", from: BY_LIBRARY, to: "" },
     Adapted { case: "ssl/set_ssl_cafile.vtc", from: VERIFIED, to: VERIFIED_WITHOUT_NAME },
     Adapted { case: "ssl/set_ssl_crlfile.vtc", from: VERIFIED, to: VERIFIED_WITHOUT_NAME },

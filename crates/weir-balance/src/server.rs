@@ -14,7 +14,7 @@ impl Admin {
     pub const FORCED_MAINT: Self = Self(0x01);
     /// Maintenance inherited from a tracked server.
     pub const INHERITED_MAINT: Self = Self(0x02);
-    /// In maintenance because of the configuration.
+    /// Started in maintenance because of the configuration; no restriction by itself, and never cleared.
     pub const CONFIG_MAINT: Self = Self(0x04);
     /// Forced into drain.
     pub const FORCED_DRAIN: Self = Self(0x08);
@@ -26,7 +26,7 @@ impl Admin {
     /// In maintenance for any reason.
     #[must_use]
     pub fn is_maint(self) -> bool {
-        self.0 & 0x27 != 0
+        self.0 & 0x23 != 0
     }
 
     /// In drain for any reason.

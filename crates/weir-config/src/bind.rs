@@ -124,6 +124,7 @@ fn empty(addr: BindAddr, pos: Pos) -> Bind {
         tfo: false,
         mss: None,
         tcp_ut: None,
+        idle_ping: None,
         unix: UnixBind::default(),
         level: AdminLevel::default(),
         expose_fd_listeners: false,
@@ -429,7 +430,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("idle-ping", "<delay>", "Probes an idle connection after this time", How::NotYet),
+    entry(
+        "idle-ping",
+        "<delay>",
+        "Probes an idle HTTP/2 connection after this time",
+        How::Bind(|d, a| {
+            d.bind.idle_ping = Some(a.time()?).filter(|delay| !delay.is_zero());
+            Ok(())
+        }),
+    ),
     entry(
         "interface",
         "<interface>",

@@ -871,6 +871,8 @@ pub struct Bind {
     pub tfo: bool,
     pub mss: Option<i32>,
     pub tcp_ut: Option<Duration>,
+    /// How long an HTTP/2 connection may be idle before its client is asked for a sign of life.
+    pub idle_ping: Option<Duration>,
     pub unix: UnixBind,
     /// `level` of a stats socket: user, operator, admin.
     pub level: AdminLevel,
@@ -1081,6 +1083,8 @@ pub struct Server {
     pub maxqueue: usize,
     /// `maxconn` is of connections, the idle ones too, and not only of requests.
     pub strict_maxconn: bool,
+    /// How long an HTTP/2 connection may be idle before the server is asked for a sign of life.
+    pub idle_ping: Option<Duration>,
     pub backup: bool,
     pub disabled: bool,
     pub cookie: Option<Vec<u8>>,

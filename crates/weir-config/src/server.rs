@@ -98,6 +98,7 @@ impl ServerDraft {
             minconn: 0,
             maxqueue: 0,
             strict_maxconn: false,
+            idle_ping: None,
             backup: false,
             disabled: false,
             cookie: None,
@@ -688,7 +689,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("idle-ping", "<delay>", "Probes an idle connection after this time", How::NotYet),
+    entry(
+        "idle-ping",
+        "<delay>",
+        "Probes an idle HTTP/2 connection after this time",
+        How::Server(|d, a| {
+            d.server.idle_ping = Some(a.time()?).filter(|delay| !delay.is_zero());
+            Ok(())
+        }),
+    ),
     entry(
         "init-addr",
         "<methods>",

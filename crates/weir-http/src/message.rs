@@ -304,6 +304,7 @@ impl Fields {
     /// Appends bytes to the arena and returns where they stand.
     pub fn store(&mut self, bytes: &[u8]) -> Span {
         let start = self.arena.len();
+        make_room(&mut self.arena, bytes.len(), SLACK_BYTES);
         self.arena.extend_from_slice(bytes);
         Span::new(start, self.arena.len())
     }
@@ -313,11 +314,12 @@ impl Fields {
         let id = FieldName::from_bytes(name);
         let name = self.store(name);
         let value = self.store(value);
-        self.list.push(Field::new(name, value, id));
+        self.push_field(Field::new(name, value, id));
     }
 
     /// Appends a classified field line whose bytes are in the arena already.
     pub fn push_field(&mut self, field: Field) {
+        make_room(&mut self.list, 1, SLACK_LINES);
         self.list.push(field);
     }
 
@@ -460,6 +462,14 @@ impl Fields {
     pub fn set(&mut self, name: &[u8], value: &[u8]) {
         self.remove_named(name);
         self.push(name, value);
+    }
+}
+
+/// Makes room for `more` and a little beyond: a head lives as long as its message, and doubling would hold memory for
+/// lines that never come.
+fn make_room<T>(list: &mut Vec<T>, more: usize, slack: usize) {
+    if list.capacity() - list.len() < more {
+        list.reserve_exact(more + slack + list.len() / 4);
     }
 }
 

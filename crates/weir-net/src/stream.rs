@@ -169,9 +169,9 @@ impl Stream {
     /// What is known about the TLS connection; none in clear, and none before the handshake is complete or there is
     /// early data.
     pub fn tls(&self) -> Option<&TlsInfo> {
-        let known =
-            |tls: &&Box<Session>| tls.is_established() || (tls.info.early().is_some() && !tls.has_failed());
-        self.tls.as_ref().filter(known).map(|tls| &tls.info)
+        let tls = self.tls.as_deref()?;
+        let known = tls.is_established() || (tls.info.early().is_some() && !tls.has_failed());
+        known.then_some(&tls.info)
     }
 
     /// What is known about a TLS handshake that may have failed.
@@ -261,13 +261,7 @@ impl Stream {
     }
 
     fn poll_write_tls(&mut self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let had_input = self.has_tls_input();
-        let complete = self.poll_handshake(cx);
-        if !had_input && self.has_tls_input() {
-            // Who waits for the socket to read from would wait for what was read here.
-            cx.waker().wake_by_ref();
-        }
-        ready!(complete)?;
+        ready!(self.poll_handshake(cx))?;
         let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(0)) };
         if tls.output_is_pending() {
             ready!(self.socket.poll_send(cx, tls))?;
@@ -277,10 +271,6 @@ impl Stream {
         // What the socket does not take now goes with the next write or flush.
         let _sent = self.socket.poll_send(cx, tls)?;
         Poll::Ready(Ok(count))
-    }
-
-    fn has_tls_input(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.has_input())
     }
 
     /// Finishes sending what earlier writes accepted.
@@ -370,15 +360,15 @@ impl Stream {
         self.set_no_linger();
     }
 
-    /// Makes the eventual close go unnoticed (`silent-drop`): what tells the peer of it goes no further than the next
-    /// router, and a peer behind one goes on waiting.
-    pub fn vanish(&self) {
-        const NEXT_ROUTER: u32 = 1;
+    /// Makes the eventual close go unnoticed (`silent-drop`): what tells the peer of it goes over so many links only,
+    /// and a peer behind more of them goes on waiting.
+    pub fn vanish(&self, ttl: u8) {
+        let ttl = u32::from(ttl);
         if let Socket::Tcp(_) = self.socket {
             let socket = SockRef::from(self);
             // A socket has one of both options.
-            let v6 = socket.set_unicast_hops_v6(NEXT_ROUTER);
-            let _set = socket.set_ttl_v4(NEXT_ROUTER).or(v6);
+            let v6 = socket.set_unicast_hops_v6(ttl);
+            let _set = socket.set_ttl_v4(ttl).or(v6);
             self.set_no_linger();
         }
     }

@@ -748,6 +748,7 @@ pub(crate) fn multiplex(
 ) {
     let shared = Rc::clone(&connection.shared);
     shared.set_socket(stream, input);
+    shared.ping_when_idle(connection.facts.server.config.idle_ping);
     if reusable {
         worker.pool.share_h2(connection, worker.thread);
     }

@@ -223,13 +223,16 @@ async fn prepare(
     }
     let mut edge = Box::new(H1Edge::new(stream, Rc::clone(worker)));
     edge.adjust_case = front.options.h1_case_adjust_bogus_client;
-    if entry.bind.accept_proxy
+    let expects = session.expects.get();
+    if (entry.bind.accept_proxy || expects.proxy)
         && let Err(error) = receive_proxy_header(&mut edge, session, &mut deadline).await
     {
         ended_early(worker, entry, session, error);
         return None;
     }
-    if let Some(magic) = entry.bind.accept_netscaler_cip {
+    // As HAProxy, a rule expects the magic number of the bind line, or 0 where that has none.
+    let netscaler_magic = entry.bind.accept_netscaler_cip.or_else(|| expects.netscaler_cip.then_some(0));
+    if let Some(magic) = netscaler_magic {
         match receive_header(&mut edge, &mut deadline, |bytes| netscaler::parse(bytes, magic)).await {
             Ok((src, dst)) => {
                 session.src.set(Some(src));
@@ -241,7 +244,7 @@ async fn prepare(
             }
         }
     }
-    let told = session.proxy_header || entry.bind.accept_netscaler_cip.is_some();
+    let told = session.proxy_header || netscaler_magic.is_some();
     // What a rule set stays the connection's; the PROXY header's addresses are the session's then.
     if ruled.0 != accepted.0 && told {
         session.override_with(session.src.replace(ruled.0), None);
@@ -370,7 +373,7 @@ fn run_connection_rules(worker: &Rc<Worker>, rules: &[Rule], session: &mut Sessi
         *session = back;
     }
     if let Flow::Drop { silent: true } = flow {
-        stream.vanish();
+        stream.vanish(session.reset_ttl.get());
     }
     matches!(flow, Flow::Done | Flow::Allow)
 }

@@ -5,6 +5,7 @@
 
 pub(crate) mod h1;
 pub(crate) mod h2;
+pub(crate) mod idle_ping;
 mod output_limit;
 
 use std::io;

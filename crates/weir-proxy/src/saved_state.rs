@@ -84,7 +84,14 @@ impl SavedStates {
 
 impl Saved {
     fn apply(self, server: &Arc<ServerState>) {
-        let forced = Admin(self.admin & (Admin::FORCED_MAINT.0 | Admin::FORCED_DRAIN.0));
+        let was_disabled = Admin(self.admin).has(Admin::CONFIG_MAINT);
+        let mut forced = Admin(self.admin & (Admin::FORCED_MAINT.0 | Admin::FORCED_DRAIN.0));
+        if was_disabled && forced.has(Admin::FORCED_MAINT) {
+            // That was the configuration's wish, and now it is the new one that says.
+            forced.0 &= !Admin::FORCED_MAINT.0;
+        } else if was_disabled {
+            server.standing.start_enabled(server);
+        }
         if forced.0 != 0 {
             server.standing.start_with(server, forced);
         }
@@ -162,9 +169,11 @@ mod tests {
     #[test]
     fn servers_go_on_where_they_were() {
         let shared = backend(
-            " server up 127.0.0.1:1 check\n server down 127.0.0.1:2 check\n server maint 127.0.0.1:3\n server drain 127.0.0.1:4\n server heavy 127.0.0.1:5 weight 10\n server new 127.0.0.1:6 weight 20",
+            " server up 127.0.0.1:1 check\n server down 127.0.0.1:2 check\n server maint 127.0.0.1:3\n server drain 127.0.0.1:4\n server heavy 127.0.0.1:5 weight 10\n server new 127.0.0.1:6 weight 20\n \
+             server was 127.0.0.1:7\n server on 127.0.0.1:8 disabled\n server off 127.0.0.1:9 disabled",
         );
-        let text = "1\n3 b 1 up - 2 0 1 1 9\n3 b 2 down - 0 0 1 1 9\n3 b 3 maint - 0 1 1 1 9\n3 b 4 drain - 2 8 1 1 9\n3 b 5 heavy - 2 0 5 10 9\n3 b 6 new - 2 0 5 10 9\n3 other 1 up - 0 1 1 1 9\n";
+        let text = "1\n3 b 1 up - 2 0 1 1 9\n3 b 2 down - 0 0 1 1 9\n3 b 3 maint - 0 1 1 1 9\n3 b 4 drain - 2 8 1 1 9\n3 b 5 heavy - 2 0 5 10 9\n3 b 6 new - 2 0 5 10 9\n3 other 1 up - 0 1 1 1 9\n\
+                    3 b 7 was - 0 5 1 1 9\n3 b 8 on - 2 4 1 1 9\n3 b 9 off - 0 5 1 1 9\n";
         let mut saved = SavedStates::default();
         saved.add(&shared.config.proxies[0].name, text);
         saved.apply(&shared);
@@ -180,5 +189,9 @@ mod tests {
         check("drain", (true, false, true, 1));
         check("heavy", (true, false, false, 5));
         check("new", (true, false, false, 20));
+        // Disabled by the old configuration, and enabled or not by somebody since.
+        check("was", (true, false, false, 1));
+        check("on", (true, false, false, 1));
+        check("off", (false, true, false, 1));
     }
 }

@@ -317,7 +317,7 @@ pub mod admin {
     pub const MAINT: u8 = 1;
     /// Maintenance inherited from a tracked server.
     pub const MAINT_TRACKED: u8 = 2;
-    /// Disabled in the configuration.
+    /// Was disabled by the configuration; no restriction by itself.
     pub const MAINT_CONFIG: u8 = 4;
     /// Drain: no new sessions but persistent ones.
     pub const DRAIN: u8 = 8;
@@ -326,7 +326,7 @@ pub mod admin {
     /// Name not resolved.
     pub const MAINT_RESOLUTION: u8 = 32;
     /// Any kind of maintenance.
-    pub const ANY_MAINT: u8 = MAINT | MAINT_TRACKED | MAINT_CONFIG | MAINT_RESOLUTION;
+    pub const ANY_MAINT: u8 = MAINT | MAINT_TRACKED | MAINT_RESOLUTION;
 }
 
 /// Changing state of a server.
@@ -458,7 +458,7 @@ impl ServerState {
     #[must_use]
     pub fn new(config: &model::Server, proxy: usize, index: usize, threads: usize, farm: &Arc<Farm>) -> Self {
         let target = target_of(&config.addr);
-        let admin_bits = if config.disabled { admin::MAINT_CONFIG } else { 0 };
+        let admin_bits = if config.disabled { admin::MAINT | admin::MAINT_CONFIG } else { 0 };
         let standing = Standing::new(config);
         let health = standing.health();
         let running = admin_bits & admin::ANY_MAINT == 0 && health != Health::Down;

@@ -34,6 +34,7 @@ pub(crate) async fn serve(client: &Client<'_>, mut edge: Box<H1Edge>) -> Option<
     edge.start_tunnel();
     let mut x = client.exchange(Edge::H1(edge), Request::default(), now_ms());
     x.start_tunnel();
+    let session = Rc::clone(&x.txn.session);
     let watch = x.place.watch();
     let outcome = watch.unless_ended(Box::pin(stages(&mut x)).as_mut()).await;
     let stop = match outcome {
@@ -48,7 +49,7 @@ pub(crate) async fn serve(client: &Client<'_>, mut edge: Box<H1Edge>) -> Option<
     if finished.silent
         && let Edge::H1(edge) = &finished.client
     {
-        edge.stream.vanish();
+        edge.stream.vanish(session.reset_ttl.get());
     }
     None
 }

@@ -182,6 +182,37 @@ fn netscaler_tells_the_clients_address() {
 }
 
 #[test]
+fn rules_expect_a_header_from_some() {
+    let check = |rules: &str, header: &str, expected: Option<&str>| {
+        let running = start(
+            "",
+            &format!(
+                "frontend fe\n bind 127.0.0.1:0\n{rules}\n http-request return status 200 content-type text/plain lf-string %[src]\n"
+            ),
+        );
+        let request = format!("{header}GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let answer = ask(running.address, &request);
+        match expected {
+            Some(expected) => assert!(answer.ends_with(&format!("\r\n\r\n{expected}")), "{rules} {answer}"),
+            None => assert!(!answer.contains("200 OK"), "{rules} {answer}"),
+        }
+    };
+    const HEADER: &str = "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n";
+    check(" tcp-request connection expect-proxy layer4", HEADER, Some("192.0.2.1"));
+    check(" tcp-request connection expect-proxy layer4 if { src 127.0.0.1 }", HEADER, Some("192.0.2.1"));
+    check(" tcp-request connection expect-proxy layer4 if { src 10.0.0.0/8 }", "", Some("127.0.0.1"));
+    check(" tcp-request connection expect-proxy layer4", "", None);
+    check(" tcp-request connection expect-netscaler-cip layer4", "", None);
+    // Rules before the header see the connection's address, rules on the session the one that was told.
+    let rules =
+        " tcp-request connection expect-proxy layer4\n tcp-request connection reject if { src 192.0.2.1 }";
+    check(rules, HEADER, Some("192.0.2.1"));
+    let rules =
+        " tcp-request connection expect-proxy layer4\n tcp-request session reject if { src 192.0.2.1 }";
+    check(rules, HEADER, None);
+}
+
+#[test]
 fn independent_streams_give_a_silent_server_up() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let server = silent.local_addr().unwrap();

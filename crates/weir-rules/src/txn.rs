@@ -133,6 +133,10 @@ pub struct Session {
     pub last_server: Cell<Option<(u32, u32)>>,
     /// The server this connection is given to instead of being served (`attach-srv`).
     pub attach: RefCell<Option<Box<AttachServer>>>,
+    /// Headers that rules on the connection expect before the first data (`expect-proxy`, `expect-netscaler-cip`).
+    pub expects: Cell<ExpectedHeaders>,
+    /// How far the reset goes that a dropped client is not to see (`silent-drop rst-ttl`), in routers.
+    pub reset_ttl: Cell<u8>,
     /// Log level override, nice, mark and tos set by rules are stored by the action's module.
     pub log_level: Cell<Option<u8>>,
 }
@@ -160,9 +164,20 @@ impl Session {
             requests: Cell::new(0),
             last_server: Cell::new(None),
             attach: RefCell::default(),
+            expects: Cell::default(),
+            reset_ttl: Cell::new(1),
             log_level: Cell::new(None),
         }
     }
+}
+
+/// Headers before the first data of a connection.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct ExpectedHeaders {
+    /// That of the PROXY protocol.
+    pub proxy: bool,
+    /// NetScaler's client IP insertion.
+    pub netscaler_cip: bool,
 }
 
 /// Addresses that stand in for the connection's.

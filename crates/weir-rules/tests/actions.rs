@@ -258,6 +258,8 @@ fn other_endings() {
     };
     check(Phase::HttpRequest, "reject", |f| matches!(f, Flow::Drop { silent: false }));
     check(Phase::HttpRequest, "silent-drop", |f| matches!(f, Flow::Drop { silent: true }));
+    check(Phase::TcpRequestConnection, "silent-drop rst-ttl 5", |f| matches!(f, Flow::Drop { silent: true }));
+    check(Phase::TcpRequestConnection, "expect-proxy layer4", |f| matches!(f, Flow::Done));
     check(Phase::HttpRequest, "use-service prometheus-exporter", |f| matches!(f, Flow::Service(_)));
     check(Phase::TcpRequestContent, "accept", |f| matches!(f, Flow::Allow));
     check(Phase::TcpResponseContent, "close", |f| matches!(f, Flow::CloseServer));
@@ -379,6 +381,11 @@ fn refused_rules() {
     check(Req, "set-header a %[status]", "'status' needs the response's headers");
     check(Req, "set-status 200", "'http-request' has no action 'set-status'");
     check(Req, "do-log", "'do-log' is not implemented yet");
+    check(Req, "silent-drop rst-ttl 0", "'0' is no TTL from 1 to 255");
+    check(Req, "silent-drop rst-ttl 256", "'256' is no TTL from 1 to 255");
+    check(Phase::TcpRequestConnection, "expect-proxy", "'layer4'");
+    check(Phase::TcpRequestConnection, "expect-netscaler-cip layer7", "'layer7' is not 'layer4'");
+    check(Req, "expect-proxy layer4", "has no action");
     check(Con, "set-var(txn.x) src", "use a 'sess.' or 'proc.' variable");
     check(Con, "set-header a b", "it can stand in http-request");
     check(Req, "return string abc", "a body needs its type");

@@ -120,6 +120,9 @@ pub(crate) fn server_states(session: &mut Session, request: &Request) -> Answer 
     Answer::Data(text)
 }
 
+/// `srv_check_health` of a server without checks.
+const UNCHECKED_HEALTH: u32 = 2;
+
 fn server_state(proxy: &Proxy, server: &ServerState, now: Now, text: &mut String) {
     let target = server.addr.load();
     let (address, port) = match target.ip() {
@@ -136,7 +139,9 @@ fn server_state(proxy: &Proxy, server: &ServerState, now: Now, text: &mut String
     let agent = server.standing.agent_target();
     let report = server.check.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let machine = server.standing();
-    let running = u32::from(machine.op() != OpState::Stopped);
+    // Without checks a server has the health it started with; HAProxy starts with what a first check needs.
+    let unchecked = if machine.op() == OpState::Stopped { 0 } else { UNCHECKED_HEALTH };
+    let health = machine.health.map_or(unchecked, |health| health.counter());
     let shown = |addr: Option<IpAddr>| addr.map_or_else(|| "-".to_owned(), |addr| addr.to_string());
     let check = server.standing.check_target();
     // Writing to memory cannot fail.
@@ -154,7 +159,7 @@ fn server_state(proxy: &Proxy, server: &ServerState, now: Now, text: &mut String
         now.seconds_since(server.last_change_ms.load(Relaxed)),
         report.status as u8,
         report.result,
-        machine.health.map_or(running, |health| health.counter()),
+        if machine.admin().is_maint() { 0 } else { health },
         server.check_state(),
         server.agent_state(),
         target.name.as_deref().unwrap_or("-"),

@@ -269,7 +269,7 @@ pub(crate) fn set_weight(session: &mut Session, request: &Request) -> Answer {
 /// `enable server <b>/<s>`: out of maintenance; a drain stays.
 pub(crate) fn enable(session: &mut Session, request: &Request) -> Answer {
     either(named(&session.shared, request.word(2)).map(|server| {
-        session.shared.set_admin(&server, Admin(Admin::FORCED_MAINT.0 | Admin::CONFIG_MAINT.0), false);
+        session.shared.set_admin(&server, Admin::FORCED_MAINT, false);
         Answer::Done
     }))
 }

@@ -293,7 +293,7 @@ fn server_states() {
     assert_eq!(lines[0], "1");
     assert!(lines[1].starts_with("# be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state "));
     assert_eq!(lines[2], "3 be 1 s1 127.0.0.1 2 0 10 10 0 1 0 2 6 0 0 0 - 8312 - 0 0 - - 0");
-    assert_eq!(lines[3], "3 be 2 s2 127.0.0.1 0 4 1 1 0 1 0 0 0 0 0 0 - 8313 - 0 0 - - 0");
+    assert_eq!(lines[3], "3 be 2 s2 127.0.0.1 0 5 1 1 0 1 0 0 8 0 0 0 - 8313 - 0 0 - - 0");
     assert_eq!(lines[4], "3 be 3 s3 127.0.0.1 0 1 1 1 0 1 0 0 0 0 0 0 - 8313 - 0 0 - - 0");
 }
 

@@ -134,6 +134,28 @@ impl LineOptions {
         let files = [&self.ca_file, &self.ca_verify_file, &self.crl_file];
         files.into_iter().flatten().any(|own| own == file)
     }
+
+    /// Commands read no files: what a line names in addition to its bind line has to be known (`new ssl ca-file`).
+    fn require_known(&self, bind: &Self, store: &CertificateStore) -> Result<(), String> {
+        let refuse = |file: &Path| Err(format!("unable to load {}", file.display()));
+        for (own, known) in [(&self.ca_file, &bind.ca_file), (&self.ca_verify_file, &bind.ca_verify_file)] {
+            match own {
+                Some(file) if own != known && store.authorities.find(&file.to_string_lossy()).is_none() => {
+                    return refuse(file);
+                }
+                _ => {}
+            }
+        }
+        match &self.crl_file {
+            Some(file)
+                if self.crl_file != bind.crl_file
+                    && store.revocations.find(&file.to_string_lossy()).is_none() =>
+            {
+                refuse(file)
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Why a bind line's TLS cannot be set up.
@@ -323,6 +345,9 @@ impl TlsServer {
         store: &CertificateStore,
     ) -> Result<(), TlsConfigError> {
         let words = line_options(line, &self.options)?;
+        if let Some(own) = &words.own {
+            own.require_known(&self.options.line, store)?;
+        }
         let place = ListLine { list: list.to_path_buf(), number: line.number };
         let entry = Entry {
             ocsp_update: self.options.updates_ocsp(&certificate, words.ocsp_update),

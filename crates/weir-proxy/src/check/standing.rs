@@ -74,7 +74,7 @@ impl Standing {
         let agent = config.agent_check.as_ref().map(|agent| CheckSettings::agent(ms(agent.inter)));
         let mut machine = Machine::new(check, agent, ms(config.slowstart), 0);
         if config.disabled {
-            machine.set_admin(Admin::CONFIG_MAINT, true, 0);
+            machine.set_admin(Admin(Admin::FORCED_MAINT.0 | Admin::CONFIG_MAINT.0), true, 0);
         }
         Self {
             machine: Mutex::new(machine),
@@ -101,6 +101,14 @@ impl Standing {
     pub(crate) fn start_with(&self, server: &ServerState, flags: Admin) {
         self.with(|machine| {
             machine.set_admin(flags, true, 0);
+            server.publish(machine);
+        });
+    }
+
+    /// Starts out as a predecessor left it that somebody had enabled although its line says `disabled`.
+    pub(crate) fn start_enabled(&self, server: &ServerState) {
+        self.with(|machine| {
+            machine.set_admin(Admin::FORCED_MAINT, false, 0);
             server.publish(machine);
         });
     }
@@ -205,7 +213,9 @@ impl ServerState {
         use state_bits::{CONFIGURED, ENABLED};
         let configured = if self.config.check.is_some() { CONFIGURED } else { 0 };
         let enabled = if self.check_enabled.load(Relaxed) { ENABLED } else { 0 };
-        let paused = if enabled != 0 && self.in_maintenance() { state_bits::PAUSED } else { 0 };
+        // As HAProxy shows it: a server that was disabled by its line and has no checks is paused for ever.
+        let is_paused = if enabled != 0 { self.in_maintenance() } else { self.config.disabled };
+        let paused = if is_paused { state_bits::PAUSED } else { 0 };
         configured | paused | self.activity(enabled, RUNNING_CHECK)
     }
 
@@ -257,7 +267,7 @@ impl Shared {
     pub fn set_drain(&self, server: &Arc<ServerState>) {
         self.change(server, Cause::Admin, |machine, now| {
             machine.set_admin(Admin::FORCED_DRAIN, true, now);
-            machine.set_admin(Admin(Admin::FORCED_MAINT.0 | Admin::CONFIG_MAINT.0), false, now);
+            machine.set_admin(Admin::FORCED_MAINT, false, now);
         });
     }
 
@@ -265,7 +275,7 @@ impl Shared {
     pub fn set_ready(&self, server: &Arc<ServerState>) {
         self.change(server, Cause::Admin, |machine, now| {
             machine.set_admin(Admin::FORCED_DRAIN, false, now);
-            machine.set_admin(Admin(Admin::FORCED_MAINT.0 | Admin::CONFIG_MAINT.0), false, now);
+            machine.set_admin(Admin::FORCED_MAINT, false, now);
         });
     }
 

@@ -259,17 +259,18 @@ impl Client<'_> {
             return Next::Kept(edge);
         }
         let quick = self.worker.proxy(self.entry.front).options.nolinger;
-        Box::pin(close(edge, &mut self.deadline, finished.silent, quick)).await;
+        let silent = finished.silent.then(|| self.session.reset_ttl.get());
+        Box::pin(close(edge, &mut self.deadline, silent, quick)).await;
         Next::Ended
     }
 }
 
 /// Closes a client's connection so that the last answer is not lost: says that nothing follows and reads
 /// what the client still sends, for a while.
-async fn close(mut edge: Box<H1Edge>, deadline: &mut Deadline, silent: bool, quick: bool) {
-    if silent {
+async fn close(mut edge: Box<H1Edge>, deadline: &mut Deadline, silent: Option<u8>, quick: bool) {
+    if let Some(reset_ttl) = silent {
         // `silent-drop`: the client is left waiting.
-        edge.stream.vanish();
+        edge.stream.vanish(reset_ttl);
         return;
     }
     deadline.set_after(LINGER);

@@ -30,6 +30,7 @@ pub(super) async fn serve(client: &mut Client<'_>, edge: Box<H1Edge>) {
 pub(super) async fn streams(client: &mut Client<'_>, shared: Rc<H2Shared>, socket: (Stream, Buffer)) {
     let (worker, entry) = (client.worker, client.entry);
     entry.count(worker, Counter::H2Sessions);
+    shared.ping_when_idle(entry.bind.idle_ping);
     let (mut stream, mut input) = socket;
     let timeouts = &worker.proxy(entry.front).timeouts;
     let idle_time = timeouts.http_keep_alive.or(timeouts.client);
@@ -74,6 +75,10 @@ pub(super) async fn streams(client: &mut Client<'_>, shared: Rc<H2Shared>, socke
         let idle = shared.core.borrow().is_idle();
         match (idle, armed, idle_time) {
             (true, false, Some(time)) => client.deadline.set_after(time),
+            // Manual, bind keyword `idle-ping`: an answer is a sign of life for `timeout client` and no other.
+            (true, true, Some(time)) if shared.take_answered() && timeouts.http_keep_alive.is_none() => {
+                client.deadline.set_after(time);
+            }
             (false, true, _) => client.deadline.clear(),
             _ => {}
         }

@@ -15,6 +15,7 @@ use weir_http::{FieldName, Fields, Request, Response};
 use weir_net::Stream;
 use weir_net::timers::Deadline;
 
+use super::idle_ping::{Due, IdlePing};
 use super::{Body, BodyLength, EdgeError};
 use crate::buffer::Buffer;
 use crate::number_hash::NumberMap;
@@ -40,6 +41,8 @@ pub(crate) struct H2Shared {
     resting: Cell<bool>,
     /// The socket and what was read from it, on connections to servers; they can be taken over by another thread.
     socket: RefCell<Option<(Stream, Buffer)>>,
+    /// Probes the peer while the connection is idle.
+    idle_ping: RefCell<Option<Box<IdlePing>>>,
 }
 
 /// A request that arrived on a connection.
@@ -79,7 +82,26 @@ impl H2Shared {
             rest: RefCell::default(),
             resting: Cell::new(false),
             socket: RefCell::default(),
+            idle_ping: RefCell::default(),
         })
+    }
+
+    /// Probes the peer whenever the connection was idle for so long.
+    pub(crate) fn ping_when_idle(&self, delay: Option<Duration>) {
+        self.idle_ping.replace(delay.map(|delay| Box::new(IdlePing::new(delay))));
+    }
+
+    /// The peer has answered a probe since this was asked last.
+    pub(crate) fn take_answered(&self) -> bool {
+        self.idle_ping.borrow_mut().as_mut().is_some_and(|probe| probe.take_answered())
+    }
+
+    /// What the probe of an idle peer asks for.
+    fn poll_idle_ping(&self, cx: &mut Context<'_>) -> Due {
+        match &mut *self.idle_ping.borrow_mut() {
+            Some(probe) => probe.poll(&mut self.core.borrow_mut(), cx),
+            None => Due::Nothing,
+        }
     }
 
     /// Gives the connection its socket, for [`Self::poll_drive_own`].
@@ -221,7 +243,14 @@ impl H2Shared {
         on_request: &mut OnRequest<'_>,
     ) -> Poll<Result<(), EdgeError>> {
         self.driving.set(true);
-        let result = self.drive(cx, stream, input, worker, on_request);
+        let mut result = self.drive(cx, stream, input, worker, on_request);
+        while result.is_pending() {
+            result = match self.poll_idle_ping(cx) {
+                Due::Nothing => break,
+                Due::Ping => self.drive(cx, stream, input, worker, on_request),
+                Due::End => Poll::Ready(Err(EdgeError::Closed)),
+            };
+        }
         self.driving.set(false);
         self.wake_waiting();
         if result.is_pending() {

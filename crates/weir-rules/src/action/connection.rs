@@ -11,7 +11,7 @@ use super::{Action, ActionEntry, Flow, Phase, Step, Words, action};
 use crate::args::parse_time;
 use crate::expr::Expr;
 use crate::scope::Target;
-use crate::txn::{AttachServer, CacheStore, CacheUse, Marking};
+use crate::txn::{AttachServer, CacheStore, CacheUse, ExpectedHeaders, Marking};
 use crate::{Diagnostic, Scope, Txn};
 
 const ADDRESS: u8 = CONNECTION | SESSION | CONTENT | REQUEST;
@@ -34,6 +34,20 @@ pub(super) static ACTIONS: &[ActionEntry] = &[
         parse_cache,
     ),
     action("disable-l7-retry", REQUEST, "disable-l7-retry", "Sends the request only once.", parse_no_retry),
+    action(
+        "expect-netscaler-cip",
+        CONNECTION,
+        "expect-netscaler-cip layer4",
+        "Expects NetScaler's header with the client's address.",
+        parse_expect,
+    ),
+    action(
+        "expect-proxy",
+        CONNECTION,
+        "expect-proxy layer4",
+        "Expects a header of the PROXY protocol.",
+        parse_expect,
+    ),
     action(
         "set-bc-mark",
         CONTENT | REQUEST,
@@ -125,6 +139,29 @@ pub(super) static ACTIONS: &[ActionEntry] = &[
 ];
 
 type Parsed = Result<Box<dyn Action>, Vec<Diagnostic>>;
+
+#[derive(Debug)]
+struct Expect(ExpectedHeaders);
+
+impl Action for Expect {
+    fn run(&self, txn: &mut Txn, _: Phase) -> Step {
+        let before = txn.session.expects.get();
+        txn.session.expects.set(ExpectedHeaders {
+            proxy: before.proxy || self.0.proxy,
+            netscaler_cip: before.netscaler_cip || self.0.netscaler_cip,
+        });
+        Step::Next
+    }
+}
+
+fn parse_expect(words: &mut Words<'_>, _: &mut Scope<'_>) -> Result<Box<dyn Action>, Vec<Diagnostic>> {
+    let layer = words.expect("'layer4'")?;
+    if layer.text != b"layer4" {
+        return Err(vec![Diagnostic::error(layer.pos, format!("'{}' is not 'layer4'", layer.as_str()))]);
+    }
+    let proxy = words.call.name.text == b"expect-proxy";
+    Ok(Box::new(Expect(ExpectedHeaders { proxy, netscaler_cip: !proxy })))
+}
 
 #[derive(Debug)]
 struct SetAddress {

@@ -75,7 +75,6 @@ enum End {
     Allow,
     Close,
     Reject,
-    Silent,
 }
 
 impl Action for End {
@@ -84,7 +83,6 @@ impl Action for End {
             Self::Allow => Flow::Allow,
             Self::Close => Flow::CloseServer,
             Self::Reject => Flow::Drop { silent: false },
-            Self::Silent => Flow::Drop { silent: true },
         })
     }
 }
@@ -97,18 +95,28 @@ fn parse_end(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
     }))
 }
 
-fn parse_silent(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
-    if words.accept("rst-ttl") {
-        let ttl = words.expect("a TTL")?;
-        if number(&ttl.text).is_none_or(|n| !(1..=255).contains(&n)) {
-            return Err(vec![Diagnostic::error(
-                ttl.pos,
-                format!("'{}' is no TTL from 1 to 255", ttl.as_str()),
-            )]);
+/// `silent-drop`, and how far the reset goes if not only to the next router.
+#[derive(Debug)]
+struct SilentDrop(Option<u8>);
+
+impl Action for SilentDrop {
+    fn run(&self, txn: &mut Txn, _: Phase) -> Step {
+        if let Some(ttl) = self.0 {
+            txn.session.reset_ttl.set(ttl);
         }
-        return Err(vec![Diagnostic::error(ttl.pos, "'silent-drop rst-ttl' is not implemented yet")]);
+        Step::End(Flow::Drop { silent: true })
     }
-    Ok(Box::new(End::Silent))
+}
+
+fn parse_silent(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
+    if !words.accept("rst-ttl") {
+        return Ok(Box::new(SilentDrop(None)));
+    }
+    let ttl = words.expect("a TTL")?;
+    match number(&ttl.text).and_then(|n| u8::try_from(n).ok()) {
+        Some(ttl @ 1..) => Ok(Box::new(SilentDrop(Some(ttl)))),
+        _ => Err(vec![Diagnostic::error(ttl.pos, format!("'{}' is no TTL from 1 to 255", ttl.as_str()))]),
+    }
 }
 
 #[derive(Debug)]

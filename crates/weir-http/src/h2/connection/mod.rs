@@ -163,6 +163,8 @@ pub struct Connection {
     peer_settings_received: bool,
     settings_acknowledged: bool,
     peer_going_away: bool,
+    /// A PING of [`Self::send_ping`] was answered.
+    ping_answered: bool,
     expect: Expect,
     decoder: Decoder,
     encoder: Encoder,
@@ -225,6 +227,7 @@ impl Connection {
             peer_settings_received: false,
             settings_acknowledged: false,
             peer_going_away: false,
+            ping_answered: false,
             expect: if role == Role::Server { Expect::Preface } else { Expect::Settings },
             decoder: Decoder::new(DEFAULT_TABLE_SIZE.max(settings.header_table_size as usize)),
             encoder: Encoder::new(),

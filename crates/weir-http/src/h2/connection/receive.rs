@@ -30,6 +30,9 @@ const GRACEFUL_GLITCHES_PERCENT: u64 = 75;
 /// What the PING carries that tells when the peer has seen the first GOAWAY.
 pub(super) const GOAWAY_PING: &[u8; 8] = b"weir bye";
 
+/// What the PING carries that asks whether the peer is there.
+pub(super) const LIVENESS_PING: &[u8; 8] = b"weir ask";
+
 impl Connection {
     /// Takes octets of the peer and returns how many: whole frames, parts of DATA.  What was not taken has
     /// to be offered again, together with what follows it; the buffer therefore has to hold a whole frame.
@@ -705,6 +708,8 @@ impl Connection {
             frame::write_ping(&mut self.output, true, payload);
         } else if payload == GOAWAY_PING && self.closing == Closing::Announced {
             self.go_away(false);
+        } else if payload == LIVENESS_PING {
+            self.ping_answered = true;
         }
         self.control(1)
     }

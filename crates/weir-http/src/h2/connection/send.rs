@@ -1,6 +1,6 @@
 //! Commands: what the user has to say to the peer.
 
-use super::receive::GOAWAY_PING;
+use super::receive::{GOAWAY_PING, LIVENESS_PING};
 use super::{Closing, Connection, LastData, Role};
 use crate::h2::error::{ErrorCode, Gone, Refused};
 use crate::h2::frame::{self, FLAGS_AT, FrameHeader, HEADER_LEN, flag, kind};
@@ -263,6 +263,16 @@ impl Connection {
             self.goaway_last = self.peer_last_stream();
             frame::write_goaway(&mut self.output, self.goaway_last, ErrorCode::NO_ERROR, "");
         }
+    }
+
+    /// Asks the peer for an answer, whatever else it does (RFC 9113 section 6.7).
+    pub fn send_ping(&mut self) {
+        frame::write_ping(&mut self.output, false, LIVENESS_PING);
+    }
+
+    /// Whether the peer has answered a [`Self::send_ping`] since this was asked last.
+    pub fn take_ping_answer(&mut self) -> bool {
+        std::mem::take(&mut self.ping_answered)
     }
 
     /// RFC 9113 section 6.8: a GOAWAY that excludes no stream yet.

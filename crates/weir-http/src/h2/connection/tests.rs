@@ -857,6 +857,23 @@ fn floods_end_the_connection() {
 }
 
 #[test]
+fn a_ping_is_answered() {
+    let mut client = Connection::client(Settings::default());
+    client.advance_output(client.output().len());
+    client.receive(&frame(kind::SETTINGS, 0, 0, &[])).unwrap();
+    client.advance_output(client.output().len());
+    client.send_ping();
+    let asked = client.output().to_vec();
+    assert_eq!((asked[3], asked[4]), (kind::PING, 0));
+    // An answer to something else says nothing about this question.
+    client.receive(&frame(kind::PING, flag::ACK, 0, &[0; 8])).unwrap();
+    assert!(!client.take_ping_answer());
+    client.receive(&frame(kind::PING, flag::ACK, 0, &asked[9..])).unwrap();
+    assert!(client.take_ping_answer());
+    assert!(!client.take_ping_answer());
+}
+
+#[test]
 fn a_peer_that_does_not_read_is_not_read() {
     let mut server = server();
     let pings: Vec<u8> = (0..20_000).flat_map(|_| frame(kind::PING, 0, 0, &[0; 8])).collect();
