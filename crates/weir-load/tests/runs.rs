@@ -273,6 +273,16 @@ fn a_connection_that_was_open_too_long() {
 }
 
 #[test]
+fn a_stream_that_is_reset_on_a_connection_of_its_own() {
+    let server = Server::start_with(|_, number, _| (number % 2 == 0).then(|| b"hello".to_vec()), serve_h2);
+    let setup =
+        Setup { http: Http::Two, reuse: Reuse::NewFull, connections: 1, threads: 1, ..counted(&server, 8) };
+    let result = run(setup);
+    check_sums(&result);
+    assert_eq!((result.totals.answers, result.totals.errors.reset, result.totals.connections), (4, 4, 8));
+}
+
+#[test]
 fn a_late_answer_on_a_connection_of_its_own() {
     let server = Server::start_with(
         |_, _, _| Some(Vec::new()),
