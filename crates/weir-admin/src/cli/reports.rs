@@ -120,9 +120,6 @@ pub(crate) fn server_states(session: &mut Session, request: &Request) -> Answer 
     Answer::Data(text)
 }
 
-/// `srv_check_health` of a server without checks.
-const UNCHECKED_HEALTH: u32 = 2;
-
 fn server_state(proxy: &Proxy, server: &ServerState, now: Now, text: &mut String) {
     let target = server.addr.load();
     let (address, port) = match target.ip() {
@@ -139,8 +136,7 @@ fn server_state(proxy: &Proxy, server: &ServerState, now: Now, text: &mut String
     let agent = server.standing.agent_target();
     let report = server.check.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let machine = server.standing();
-    // Without checks a server has the health it started with; HAProxy starts with what a first check needs.
-    let unchecked = if machine.op() == OpState::Stopped { 0 } else { UNCHECKED_HEALTH };
+    let unchecked = u32::from(machine.op() != OpState::Stopped);
     let health = machine.health.map_or(unchecked, |health| health.counter());
     let shown = |addr: Option<IpAddr>| addr.map_or_else(|| "-".to_owned(), |addr| addr.to_string());
     let check = server.standing.check_target();
