@@ -39,14 +39,14 @@ pub(crate) async fn run(lane: Rc<Lane>, number: u32) {
     if let Some(opening) = lane.setup.opening {
         sleep(opening.after(number_among_all)).await;
     }
+    if left == 0 {
+        lane.tried();
+    }
     while left > 0 {
         let first = if lane.setup.is_single_use() { Some(next(&lane, number).await) } else { None };
         lane.leave(number);
         let opened = open(&lane, number).await;
-        if lane.untried.get() > 0 {
-            lane.untried.set(lane.untried.get() - 1);
-            lane.changed.notify_one();
-        }
+        lane.tried();
         match opened {
             Ok((stream, client)) => {
                 pause = FIRST_PAUSE;

@@ -533,6 +533,14 @@ impl Lane {
         state.figures.totals.sent_bytes += bytes as u64;
     }
 
+    /// An attempt to open a connection has ended, or is not needed: the first ones are waited for.
+    pub(crate) fn tried(&self) {
+        if self.untried.get() > 0 {
+            self.untried.set(self.untried.get() - 1);
+            self.changed.notify_one();
+        }
+    }
+
     /// A connection can be used, after so long.
     pub(crate) fn opened(&self, connection: u32, time_ns: u64) {
         if let Some(known) = self.state.borrow_mut().connections.get_mut(connection as usize) {

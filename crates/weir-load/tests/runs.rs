@@ -231,6 +231,8 @@ fn requests_are_divided_among_connections() {
         assert_eq!((sample.status, sample.body_bytes), (Some(200), 2));
         assert!(sample.first_byte_ns <= sample.answer_ns && sample.answer_ns <= sample.total_ns());
     }
+    let fewer = run(Setup { divided: true, ..counted(&server, 3) });
+    assert_eq!((fewer.totals.answers, fewer.totals.connections), (3, 3));
     // The first request of each connection has the time of opening it.
     assert_eq!(result.samples.iter().filter(|sample| sample.connect_ns > 0).count(), 4);
 }
