@@ -39,14 +39,14 @@ pub(crate) async fn run(lane: Rc<Lane>, number: u32) {
     if let Some(opening) = lane.setup.opening {
         sleep(opening.after(number_among_all)).await;
     }
+    if left == 0 {
+        lane.tried();
+    }
     while left > 0 {
         let first = if lane.setup.is_single_use() { Some(next(&lane, number).await) } else { None };
         lane.leave(number);
         let opened = open(&lane, number).await;
-        if lane.untried.get() > 0 {
-            lane.untried.set(lane.untried.get() - 1);
-            lane.changed.notify_one();
-        }
+        lane.tried();
         match opened {
             Ok((stream, client)) => {
                 pause = FIRST_PAUSE;
@@ -297,9 +297,10 @@ impl Serving<'_> {
                     return Poll::Ready(Ended::Failed(failure, why));
                 }
             }
-            let answered = self.tell(now_ns);
-            let sent_all = self.left == 0 && self.client.open().is_empty();
-            if self.client.is_over() || (self.single && answered) || sent_all {
+            let ended = self.tell(now_ns);
+            // A script may have sent several requests at once.
+            let at_end = self.left == 0 || (self.single && ended);
+            if self.client.is_over() || (at_end && self.client.open().is_empty()) {
                 return Poll::Ready(Ended::Over);
             }
         }
@@ -373,15 +374,15 @@ impl Serving<'_> {
         }
     }
 
-    /// Tells the lane what has happened; whether there was an answer.
+    /// Tells the lane what has happened; whether a request has ended.
     fn tell(&mut self, now_ns: u64) -> bool {
-        let mut answered = false;
+        let mut ended = false;
         let mut all = std::mem::take(&mut self.told);
         for told in all.drain(..) {
             match told {
                 Told::Begun(ticket) => self.lane.begun(ticket, now_ns),
                 Told::Answered(answer) => {
-                    answered = true;
+                    ended = true;
                     if self.lane.seen.borrow().is_none() {
                         self.look(answer.status, answer.body_bytes);
                     }
@@ -389,12 +390,13 @@ impl Serving<'_> {
                     self.tell_script();
                 }
                 Told::Reset(ticket) => {
+                    ended = true;
                     self.lane.failed(ticket, Failure::Reset, "the stream was reset", now_ns);
                 }
             }
         }
         self.told = all;
-        answered
+        ended
     }
 
     /// Hands the script an answer.

@@ -432,6 +432,7 @@ impl Lane {
             (pending.sent_ns.saturating_sub(connect_ns), pending.sent_ns)
         };
         state.figures.samples.push(Sample {
+            connection: self.number_among_all(pending.connection),
             began_unix_ns: began_ns,
             connect_ns,
             first_byte_ns: pending.begun_ns.saturating_sub(connected_ns),
@@ -530,6 +531,14 @@ impl Lane {
     pub(crate) fn wrote(&self, bytes: usize) {
         let state = &mut *self.state.borrow_mut();
         state.figures.totals.sent_bytes += bytes as u64;
+    }
+
+    /// An attempt to open a connection has ended, or is not needed: the first ones are waited for.
+    pub(crate) fn tried(&self) {
+        if self.untried.get() > 0 {
+            self.untried.set(self.untried.get() - 1);
+            self.changed.notify_one();
+        }
     }
 
     /// A connection can be used, after so long.

@@ -6,6 +6,8 @@ pub const MAX_SAMPLES: u64 = 20_000_000;
 /// One request that has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
+    /// Which of all connections it went over, those that replaced a broken one included.
+    pub connection: u32,
     /// When it was sent, or its connection opened for it, in nanoseconds since 1970.
     pub began_unix_ns: u64,
     /// Opening its connection, TLS included; nothing where it was open.

@@ -15,11 +15,11 @@ use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mlua::{Lua, Table, Value};
+use mlua::{BString, Lua, Table, Value};
 
 use crate::request::RequestText;
 use crate::result::RunResult;
-use crate::url::{ConnectTo, Origin};
+use crate::url::ConnectTo;
 
 use state::{State, in_words};
 use thread::Handle;
@@ -141,13 +141,16 @@ impl Script {
     }
 }
 
-/// The fields of `wrk` that a URL says.
-fn describe(wrk: &Table, origin: &Origin, path: &str) -> mlua::Result<()> {
+/// The fields of `wrk` that the command line says.
+fn describe(wrk: &Table, request: &RequestText) -> mlua::Result<()> {
+    let origin = &request.url.origin;
     let default = if origin.https { 443 } else { 80 };
     wrk.set("scheme", origin.scheme())?;
     wrk.set("host", origin.host.as_str())?;
     wrk.set("port", (origin.port != default).then(|| origin.port.to_string()))?;
-    wrk.set("path", path)
+    wrk.set("path", request.url.path.as_str())?;
+    wrk.set("method", request.method.as_str())?;
+    wrk.set("body", (!request.body.is_empty()).then(|| BString::from(request.body.as_slice())))
 }
 
 /// The most tables within tables that go from one state to another.

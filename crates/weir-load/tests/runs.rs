@@ -231,6 +231,8 @@ fn requests_are_divided_among_connections() {
         assert_eq!((sample.status, sample.body_bytes), (Some(200), 2));
         assert!(sample.first_byte_ns <= sample.answer_ns && sample.answer_ns <= sample.total_ns());
     }
+    let fewer = run(Setup { divided: true, ..counted(&server, 3) });
+    assert_eq!((fewer.totals.answers, fewer.totals.connections), (3, 3));
     // The first request of each connection has the time of opening it.
     assert_eq!(result.samples.iter().filter(|sample| sample.connect_ns > 0).count(), 4);
 }
@@ -270,6 +272,16 @@ fn a_connection_that_was_open_too_long() {
     let totals = run(Setup { divided: true, connection_life, ..counted(&server, 12) }).totals;
     assert_eq!(totals.answers + totals.errors.failed(), 12, "{totals:?}");
     assert_eq!((totals.errors.timeout, totals.errors.reset), (4, 7));
+}
+
+#[test]
+fn a_stream_that_is_reset_on_a_connection_of_its_own() {
+    let server = Server::start_with(|_, number, _| (number % 2 == 0).then(|| b"hello".to_vec()), serve_h2);
+    let setup =
+        Setup { http: Http::Two, reuse: Reuse::NewFull, connections: 1, threads: 1, ..counted(&server, 8) };
+    let result = run(setup);
+    check_sums(&result);
+    assert_eq!((result.totals.answers, result.totals.errors.reset, result.totals.connections), (4, 4, 8));
 }
 
 #[test]

@@ -79,6 +79,7 @@ mod tests {
 
     fn result() -> RunResult {
         let sample = |number: u64| Sample {
+            connection: 0,
             began_unix_ns: 1_700_000_000_000_000_000 + number * 1_000_000_000,
             connect_ns: 1_400_000 * (number % 2),
             first_byte_ns: 600_000,

@@ -68,7 +68,7 @@ impl Spread {
         Self {
             min: times.min().as_secs_f64(),
             mean: times.mean_ns() / 1e9,
-            deviation: times.deviation_ns() / 1e9,
+            deviation: times.deviation_ns() / 1e9 * of_sample(times.count()),
             max: times.max().as_secs_f64(),
             within: times.within_deviation(),
         }
@@ -78,7 +78,8 @@ impl Spread {
     fn of(figures: &[f64]) -> Self {
         let count = figures.len().max(1) as f64;
         let mean = figures.iter().sum::<f64>() / count;
-        let deviation = (figures.iter().map(|figure| (figure - mean).powi(2)).sum::<f64>() / count).sqrt();
+        let deviation = (figures.iter().map(|figure| (figure - mean).powi(2)).sum::<f64>() / count).sqrt()
+            * of_sample(figures.len() as u64);
         let within = figures.iter().filter(|figure| (*figure - mean).abs() <= deviation).count();
         Self {
             min: figures.iter().copied().reduce(f64::min).unwrap_or(0.0),
@@ -88,6 +89,11 @@ impl Spread {
             within: within as f64 / count,
         }
     }
+}
+
+/// What makes the deviation of all that of a sample, as tools print it.
+fn of_sample(count: u64) -> f64 {
+    if count > 1 { (count as f64 / (count - 1) as f64).sqrt() } else { 0.0 }
 }
 
 /// `number / seconds`, and 0 for no time.

@@ -40,9 +40,15 @@ impl Batch {
         if text.len() > MAX_TEXT_BYTES {
             return Err(format!("more than {MAX_TEXT_BYTES} bytes"));
         }
-        self.methods.clear();
         self.text.clear();
+        self.methods.clear();
+        self.read(text)?;
         self.text.extend_from_slice(text);
+        Ok(())
+    }
+
+    /// Finds the requests of a text.
+    fn read(&mut self, text: &[u8]) -> Result<(), String> {
         let mut rest = text;
         while self.methods.is_empty() || !rest.is_empty() {
             if self.methods.len() == MAX_REQUESTS {
@@ -105,5 +111,9 @@ mod tests {
         check(&chunked[..chunked.len() - 1], Err("ends before"));
         check("hello\r\n\r\n", Err("invalid"));
         check(&get.repeat(MAX_REQUESTS + 1), Err("more than"));
+        let mut batch = Batch::default();
+        for _ in 0..2 {
+            assert!(batch.set(b"hello").is_err(), "what was refused is refused again");
+        }
     }
 }

@@ -90,7 +90,7 @@ impl State {
 /// Makes the table `wrk`, and returns what the program calls.
 fn prepare(lua: &Lua, request: &RequestText) -> mlua::Result<Table> {
     let wrk = lua.create_table()?;
-    super::describe(&wrk, &request.url.origin, &request.url.path)?;
+    super::describe(&wrk, request)?;
     let headers = lua.create_table()?;
     for (name, value) in &request.headers {
         headers.set(name.as_str(), value.as_str())?;

@@ -1,7 +1,5 @@
--- The table `wrk` as scripts know it.  Its fields about the URL, the header fields of the command line, and
--- what needs the system (lookup, connect, time_us, thread) are set by the program.
-
-wrk.method = "GET"
+-- The table `wrk` as scripts know it.  Its fields about the request of the command line, and what needs the
+-- system (lookup, connect, time_us, thread) are set by the program.
 
 local function has_host(headers)
    for name in pairs(headers) do

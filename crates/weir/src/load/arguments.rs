@@ -1,6 +1,7 @@
 //! The command line of `weir load`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -71,6 +72,12 @@ pub(crate) struct Arguments {
     /// How much faster than the log.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "replay")]
     speed: f64,
+    /// Let a script with wrk's interface decide what is sent (HTTP/1.1).
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "replay", "h2"])]
+    script: Option<PathBuf>,
+    /// What the script's `init` is called with; may be repeated.
+    #[arg(long, value_name = "TEXT", requires = "script")]
+    argument: Vec<String>,
     /// A new connection for each request; TLS sessions are resumed.
     #[arg(long)]
     new_connections: bool,
@@ -159,6 +166,13 @@ impl Arguments {
             (true, true) => Reuse::NewFull,
         };
         let first = requests.first().map(|weighted| weighted.request.url.to_string());
+        let script = match (&self.script, requests.as_slice()) {
+            (None, _) => None,
+            (Some(file), [only]) => {
+                Some(Arc::new(super::wrk::script(file, only.request.clone(), self.argument)?))
+            }
+            (Some(_), _) => return Err("a script's requests go to one URL".into()),
+        };
         let setup = Setup {
             label: self.label.or(first).unwrap_or_default(),
             requests,
@@ -180,6 +194,7 @@ impl Arguments {
             insecure: self.insecure,
             ca_file: self.cacert,
             interval: self.interval,
+            script,
             ..Setup::default()
         };
         let OutputArguments { latency, json, hdr, html, quiet } = self.outputs;
@@ -405,6 +420,9 @@ mod tests {
         check("http://a/ -H x", "Name: value");
         check("http://a/ --speed 2", "--replay");
         check("http://a/ --body @/does/not/exist", "No such file");
+        check("http://a/ --script /does/not/exist", "No such file");
+        check("http://a/ http://b/ --script x", "one URL");
+        check("http://a/ --script x --h2", "--h2");
         check("--compare a.json", "--html");
     }
 

@@ -9,6 +9,7 @@ use weir_load::Setup;
 use weir_load::goal::duration;
 use weir_load::request::{self, MAX_BODY_BYTES, RequestText};
 use weir_load::result::{Load, Personality};
+use weir_load::sample::MAX_SAMPLES;
 use weir_load::setup::{Http, Opening, Order, Weighted};
 use weir_load::url::{ConnectTo, Url};
 
@@ -132,7 +133,9 @@ pub(super) fn task(words: impl Iterator<Item = OsString>) -> Result<Task, Refuse
         divided: options.duration.is_none(),
         opening: options.rate.map(|rate| Opening { connections: narrow(rate), period: options.rate_period }),
         connection_life: options.connection_active_timeout,
-        keep_samples: options.log_file.is_some(),
+        // The figures of each client are taken from them.
+        keep_samples: options.log_file.is_some()
+            || (options.duration.is_none() && options.requests <= MAX_SAMPLES),
         warm_up: options.warm_up_time,
         timeout: options.connection_inactivity_timeout.unwrap_or(PATIENT),
         insecure: true,

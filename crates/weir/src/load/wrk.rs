@@ -113,7 +113,8 @@ pub(super) fn task(personality: Personality, words: impl Iterator<Item = OsStrin
     Ok(Task::Run { setup: Box::new(setup), outputs })
 }
 
-fn script(file: &Path, request: RequestText, arguments: Vec<String>) -> Result<Script, String> {
+/// Reads a script.
+pub(super) fn script(file: &Path, request: RequestText, arguments: Vec<String>) -> Result<Script, String> {
     let source = read_bytes(file, MAX_SCRIPT_BYTES)?;
     Script::load(&file.display().to_string(), source, request, arguments)
 }

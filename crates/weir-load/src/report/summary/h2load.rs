@@ -1,8 +1,11 @@
 //! The summary of h2load.
 
+use std::collections::BTreeMap;
+
 use super::{Spread, per_second, scaled};
 use crate::report::table::printable;
-use crate::result::{Protocol, RunResult};
+use crate::result::{Protocol, RunResult, ThreadLoad};
+use crate::sample::Sample;
 
 /// The whole summary.
 pub(super) fn h2load(result: &RunResult) -> String {
@@ -96,16 +99,39 @@ fn times(result: &RunResult) -> String {
             format!("{:.2}%", spread.within * 100.0)
         )
     };
-    let threads = result.generator.threads.iter().filter(|thread| thread.connections > 0);
-    let rates: Vec<f64> = threads
-        .map(|thread| per_second(thread.requests, result.elapsed_seconds) / f64::from(thread.connections))
-        .collect();
+    let (first_bytes, rates) = clients(result);
+    let first_byte =
+        if first_bytes.is_empty() { Spread::of_times(&times.first_byte) } else { Spread::of(&first_bytes) };
     let mut text = format!("{:>24}{:>12}{:>13}{:>11}{:>14}\n", "min", "max", "mean", "sd", "+/- sd");
     text.push_str(&row("time for request", Spread::of_times(times.latency()), time));
     text.push_str(&row("time for connect", Spread::of_times(connect), time));
-    text.push_str(&row("time to 1st byte", Spread::of_times(&times.first_byte), time));
+    text.push_str(&row("time to 1st byte", first_byte, time));
     text.push_str(&row("req/s", Spread::of(&rates), |rate| format!("{rate:.2}")));
     text
+}
+
+/// Of each client, how long after it began its first byte came, in seconds, and its requests a second; where requests
+/// were not kept, only the mean rate of each thread's clients.
+fn clients(result: &RunResult) -> (Vec<f64>, Vec<f64>) {
+    let mut clients: BTreeMap<u32, (Sample, u64, u64)> = BTreeMap::new();
+    for sample in result.samples.iter().filter(|sample| sample.status.is_some()) {
+        let end_ns = sample.began_unix_ns + sample.total_ns();
+        let (_, last_ns, count) = clients.entry(sample.connection).or_insert((*sample, end_ns, 0));
+        *last_ns = end_ns.max(*last_ns);
+        *count += 1;
+    }
+    if clients.is_empty() {
+        let threads = result.generator.threads.iter().filter(|thread| thread.connections > 0);
+        let mean = |thread: &ThreadLoad| {
+            per_second(thread.requests, result.elapsed_seconds) / f64::from(thread.connections)
+        };
+        return (Vec::new(), threads.map(mean).collect());
+    }
+    let figures = |(first, last_ns, count): (Sample, u64, u64)| {
+        let seconds = last_ns.saturating_sub(first.began_unix_ns) as f64 / 1e9;
+        ((first.connect_ns + first.first_byte_ns) as f64 / 1e9, per_second(count, seconds))
+    };
+    clients.into_values().map(figures).unzip()
 }
 
 fn time(seconds: f64) -> String {
@@ -146,7 +172,7 @@ traffic: 2.48MB (2600000) total, 1.74MB (1820000) headers (space savings 9.00%),
             assert_eq!(line, wanted);
         }
         assert!(
-            text.ends_with("req/s           :      80.00      120.00      100.00       20.00   100.00%\n"),
+            text.ends_with("req/s           :      80.00      120.00      100.00       28.28   100.00%\n"),
             "{text}"
         );
         let mut compressed = fixture::paced();
@@ -168,6 +194,30 @@ traffic: 2.48MB (2600000) total, 1.74MB (1820000) headers (space savings 9.00%),
         for line in text.lines().skip(1) {
             assert_eq!(ends(line), [27, 39, 51, 63, 73], "{line:?}");
         }
+    }
+
+    #[test]
+    fn each_client() {
+        let mut result = fixture::closed();
+        assert_eq!(clients(&result), (Vec::new(), vec![80.0, 120.0]));
+        let sample = |connection: u32, began_ms: u64, connect_ms: u64, status| Sample {
+            connection,
+            began_unix_ns: began_ms * 1_000_000,
+            connect_ns: connect_ms * 1_000_000,
+            first_byte_ns: 50_000_000,
+            answer_ns: 100_000_000,
+            status,
+            ..Sample::default()
+        };
+        let done = Some(200);
+        result.samples = vec![
+            sample(1, 0, 20, done),
+            sample(0, 0, 0, done),
+            sample(1, 120, 0, done),
+            sample(1, 400, 0, done),
+            sample(0, 100, 0, None),
+        ];
+        assert_eq!(clients(&result), (vec![0.05, 0.07], vec![10.0, 6.0]));
     }
 
     #[test]

@@ -154,7 +154,7 @@ Running 10s test @ http://127.0.0.1:8000/bytes/60
   2 threads and 10 connections
   Thread Stats   Avg      Stdev     Max   +/- Stdev
     Latency     1.10ms    1.28ms 101.06ms   99.28%
-    Req/Sec   504.50      4.15   510.00     30.00%
+    Req/Sec   504.50      4.38   510.00     30.00%
   10000 requests in 10.00s, 2.48MB read
 Requests/sec:   1000.00
 Transfer/sec:    253.91KB
