@@ -25,20 +25,6 @@ pub(super) struct Seen {
     pub(super) resident_bytes: u64,
 }
 
-impl Seen {
-    /// Adds a round to this one, which stands for `rounds` already.
-    pub(super) fn add(&mut self, round: &Self, rounds: usize) {
-        let mean = |all: f64, one: f64| (all * rounds as f64 + one) / (rounds + 1) as f64;
-        self.cpu_us = mean(self.cpu_us, round.cpu_us);
-        self.busy = mean(self.busy, round.busy);
-        self.resident_bytes = self.resident_bytes.max(round.resident_bytes);
-        self.result.elapsed_seconds += round.result.elapsed_seconds;
-        self.result.totals.add(&round.result.totals);
-        self.result.times.add(&round.result.times);
-        self.result.generator.lag.add(&round.result.generator.lag);
-    }
-}
-
 /// Runs a command that begins with `weir load`, URL and rate included, and adds where its figures go.
 pub(super) fn run(mut command: Command, folder: &Path, subject: &Running) -> Result<Seen, String> {
     let (figures, said) = (folder.join("load.json"), folder.join("load.err"));

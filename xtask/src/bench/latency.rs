@@ -13,6 +13,7 @@ use crate::arguments::Arguments;
 use levels::{Level, levels};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 use weir_load::result::Step;
 
 /// The configurations' name.
@@ -61,14 +62,10 @@ struct Ramp {
 /// What a subject did at one rate.
 struct Turn {
     name: &'static str,
-    outcome: Outcome,
-}
-
-enum Outcome {
-    /// All rounds that the generator could follow, together, and how many these are.
-    Measured { seen: Box<Seen>, rounds: usize },
-    /// Why there are no figures.
-    None(String),
+    /// The rounds that the generator could follow, the one with the lowest 99.9 % first.
+    rounds: Vec<Seen>,
+    /// Why there are none.
+    missing: String,
 }
 
 /// A rate and what each subject did at it.
@@ -178,11 +175,8 @@ impl Comparison {
     fn turns(&self, level: &Level, highest: &[(&'static str, f64)]) -> Vec<Turn> {
         let mut turns: Vec<Turn> = Vec::new();
         for &(name, most) in highest {
-            let outcome = match most < level.rate {
-                true => Outcome::None("above its highest rate".to_owned()),
-                false => Outcome::None("not measured".to_owned()),
-            };
-            turns.push(Turn { name, outcome });
+            let missing = if most < level.rate { "above its highest rate" } else { "not measured" };
+            turns.push(Turn { name, rounds: Vec::new(), missing: missing.to_owned() });
         }
         for _ in 0..self.rounds {
             for (turn, (_, most)) in turns.iter_mut().zip(highest) {
@@ -232,26 +226,29 @@ fn merged(mut steps: Vec<Step>, more: Vec<Step>) -> Vec<Step> {
 impl Turn {
     /// Adds a round.
     fn take(&mut self, round: Result<Seen, String>) {
-        let round = match round {
-            Ok(round) => match generator::verdict(&round.result.generator.bottleneck) {
-                None => Ok(round),
-                Some(verdict) => Err(verdict),
-            },
-            Err(reason) => Err(reason),
-        };
-        match (&mut self.outcome, round) {
-            (Outcome::Measured { seen, rounds }, Ok(round)) => {
-                seen.add(&round, *rounds);
-                *rounds += 1;
+        let followed = round.and_then(|round| match generator::verdict(&round.result.generator.bottleneck) {
+            None => Ok(round),
+            Some(verdict) => Err(verdict),
+        });
+        match followed {
+            Ok(round) => {
+                let at = self.rounds.partition_point(|known| tail(known) <= tail(&round));
+                self.rounds.insert(at, round);
             }
-            (outcome @ Outcome::None(_), Ok(round)) => {
-                *outcome = Outcome::Measured { seen: Box::new(round), rounds: 1 };
-            }
-            // Figures that another round has given stay.
-            (Outcome::Measured { .. }, Err(_)) => {}
-            (outcome @ Outcome::None(_), Err(reason)) => *outcome = Outcome::None(reason),
+            Err(reason) => self.missing = reason,
         }
     }
+
+    /// The round that counts, the one in the middle: a moment in which the machine stood still is in one round and not
+    /// in the others. Of an even number the worse one.
+    fn middle(&self) -> Option<&Seen> {
+        self.rounds.get(self.rounds.len() / 2)
+    }
+}
+
+/// What rounds are put in order by.
+fn tail(seen: &Seen) -> Duration {
+    seen.result.times.latency().percentile(99.9)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The comparison as Markdown and as a page with plots.
 
-use super::{Compared, Outcome, Ramp, Turn};
+use super::{Compared, Ramp, Turn, tail};
 use crate::bench::generator::Seen;
 use crate::bench::table::Table;
 use weir_load::histogram::Histogram;
@@ -59,20 +59,17 @@ fn level_table(turns: &[Turn]) -> Table {
     columns.extend(["longest", "CPU a request", "memory", "errors", "remark"]);
     let mut table = Table::new(&columns);
     for turn in turns {
-        let cells = match &turn.outcome {
-            Outcome::Measured { seen, rounds } => measured(seen, *rounds),
-            Outcome::None(reason) => {
-                let mut cells = vec![NONE.to_owned(); columns.len() - 2];
-                cells.push(reason.trim().replace('\n', ", "));
-                cells
-            }
-        };
+        let cells = turn.middle().map(|seen| measured(seen, &turn.rounds)).unwrap_or_else(|| {
+            let mut cells = vec![NONE.to_owned(); columns.len() - 2];
+            cells.push(turn.missing.trim().replace('\n', ", "));
+            cells
+        });
         table.row(turn.name, cells);
     }
     table
 }
 
-fn measured(seen: &Seen, rounds: usize) -> Vec<String> {
+fn measured(seen: &Seen, rounds: &[Seen]) -> Vec<String> {
     let latency = seen.result.times.latency();
     let mut cells: Vec<String> = PERCENTILES.iter().map(|(_, percent)| at(latency, *percent)).collect();
     cells.push(units::time(latency.max().as_secs_f64()));
@@ -82,7 +79,13 @@ fn measured(seen: &Seen, rounds: usize) -> Vec<String> {
     cells.push(units::count(errors.failed() + errors.bad_status));
     let lag = seen.result.generator.lag.percentile(99.0).as_secs_f64();
     let late = format!("generator late by {} (99 %)", units::time(lag));
-    cells.push(if rounds > 1 { format!("{rounds} rounds, {late}") } else { late });
+    cells.push(match rounds {
+        [first, .., last] => {
+            let [from, to] = [first, last].map(|round| units::time(tail(round).as_secs_f64()));
+            format!("middle of {}, 99.9 % from {from} to {to}; {late}", rounds.len())
+        }
+        _ => late,
+    });
     cells
 }
 
@@ -120,9 +123,9 @@ pub(super) fn picture(level: &Compared, ramps: &[Ramp]) -> String {
 
 /// A run for each subject, an empty one where there are no figures: a subject has its colour in all plots.
 fn runs_of(level: &Compared, ramps: &[Ramp]) -> Vec<RunResult> {
-    let run = |(turn, ramp): (&Turn, &Ramp)| match &turn.outcome {
-        Outcome::Measured { seen, .. } => seen.result.clone(),
-        Outcome::None(_) => RunResult { times: Times::default(), ..ramp.seen.result.clone() },
+    let run = |(turn, ramp): (&Turn, &Ramp)| {
+        let none = || RunResult { times: Times::default(), ..ramp.seen.result.clone() };
+        turn.middle().map_or_else(none, |seen| seen.result.clone())
     };
     level.turns.iter().zip(ramps).map(run).collect()
 }
@@ -149,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_turn_without_figures_says_why() {
-        let turn = Turn { name: "caddy", outcome: Outcome::None("above its\nhighest rate".to_owned()) };
+        let turn = Turn { name: "caddy", rounds: Vec::new(), missing: "above its\nhighest rate".to_owned() };
         let table = level_table(&[turn]).markdown();
         assert!(table.contains("| caddy | - | "), "{table}");
         assert!(table.ends_with("| above its, highest rate |\n"), "{table}");
