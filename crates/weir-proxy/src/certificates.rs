@@ -451,10 +451,7 @@ impl Certificates {
     /// # Errors
     /// Nothing is prepared for it.
     pub fn abort(&self, name: &str) -> Result<(), String> {
-        let mut change = locked(&self.change);
-        change.current.ongoing("abort", name)?;
-        change.current.end();
-        Ok(())
+        locked(&self.change).current.abort(name)
     }
 
     /// `del ssl cert`

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use rustls::crypto::SecureRandom;
@@ -18,6 +18,7 @@ use weir_config::model::{AcceptFamily, Config, Resolvers};
 
 use message::{Answer, Fault, Kind};
 
+use crate::certificates::locked;
 use crate::state::ServerState;
 
 mod ask;
@@ -157,7 +158,7 @@ impl Directory {
     }
 
     fn take_added(&self) -> Option<mpsc::Receiver<Arc<ServerState>>> {
-        self.added.lock().unwrap_or_else(PoisonError::into_inner).take()
+        locked(&self.added).take()
     }
 
     /// The section of a name.
@@ -248,7 +249,7 @@ impl Section {
     }
 
     fn remembered(&self) -> MutexGuard<'_, HashMap<(String, bool), Remembered>> {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.remembered)
     }
 }
 
@@ -294,7 +295,7 @@ impl Families {
 /// Whether the system would know where to send packets to IPv6 addresses; nothing is sent.
 fn has_ipv6_route() -> bool {
     static LAST: Mutex<Option<(Instant, bool)>> = Mutex::new(None);
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = locked(&LAST);
     if let Some((at, found)) = *last
         && at.elapsed() < ROUTE_PERIOD
     {

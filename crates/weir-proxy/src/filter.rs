@@ -248,7 +248,7 @@ pub(crate) struct Chain {
 }
 
 /// What a chain can do now.
-pub(crate) enum Ready {
+enum Ready {
     /// Take as many bytes.
     Room(usize),
     /// Pass on what it held back.
@@ -270,8 +270,35 @@ impl Chain {
         })
     }
 
+    /// Ready when more of the body may come: at most so many bytes, or none when its last piece has passed. Until then
+    /// what waits here goes to the edge.
+    pub(crate) fn poll_room(
+        &mut self,
+        owner: Owner<'_>,
+        to: &mut Edge,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<usize>, EdgeError>> {
+        loop {
+            ready!(to.poll_writable(cx))?;
+            if self.send_waiting(to)? {
+                continue;
+            }
+            if self.is_finished() {
+                return Poll::Ready(Ok(None));
+            }
+            match self.poll_ready(cx) {
+                Poll::Ready(Ready::Room(room)) => return Poll::Ready(Ok(Some(room))),
+                Poll::Ready(Ready::Release) => self.release(owner, to)?,
+                Poll::Pending => {
+                    let _sent_later = to.poll_flush(cx)?;
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
     /// Ready when it can take or give something: limits make it wait.
-    pub(crate) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Ready> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Ready> {
         if let Some(holder) = self.limits().rfind(|limit| limit.holds()) {
             ready!(holder.poll_turn(cx));
             return Poll::Ready(Ready::Release);
@@ -303,7 +330,7 @@ impl Chain {
     }
 
     /// Passes on what the last limit that holds something lets go.
-    pub(crate) fn release(&mut self, owner: Owner<'_>, to: &mut Edge) -> Result<(), EdgeError> {
+    fn release(&mut self, owner: Owner<'_>, to: &mut Edge) -> Result<(), EdgeError> {
         let holds = |filter: &Filter| matches!(filter, Filter::Limit(limit) if limit.holds());
         let Some(at) = self.filters.iter().rposition(holds) else { return Ok(()) };
         self.give(owner, to, |filters, out| {
@@ -338,7 +365,7 @@ impl Chain {
     }
 
     /// Hands to the edge what waits; false where nothing does.
-    pub(crate) fn send_waiting(&mut self, to: &mut Edge) -> Result<bool, EdgeError> {
+    fn send_waiting(&mut self, to: &mut Edge) -> Result<bool, EdgeError> {
         if self.waiting.is_empty() {
             return Ok(false);
         }
@@ -351,7 +378,7 @@ impl Chain {
     }
 
     /// The last piece has passed.
-    pub(crate) fn is_finished(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.finished && !self.filters.iter().any(|filter| matches!(filter, Filter::Limit(l) if l.holds()))
     }
 }

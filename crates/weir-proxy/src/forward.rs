@@ -13,7 +13,7 @@ use crate::connect::{self, ServerConnection};
 use crate::counters::Counter;
 use crate::edge::{Body, BodyLength, Edge, EdgeError};
 use crate::exchange::{Exchange, Stop};
-use crate::filter::{Chain, GATHER_BYTES, Owner, Ready};
+use crate::filter::{Chain, GATHER_BYTES, Owner};
 use crate::state::ServerState;
 use crate::{cache, filter, finish};
 
@@ -152,25 +152,11 @@ fn poll_filtered_upload(
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), Fault>> {
     while !x.upload.done {
-        ready!(server.poll_writable(cx)).map_err(Fault::Server)?;
-        if filters.send_waiting(server).map_err(Fault::Server)? {
-            continue;
-        }
-        if filters.is_finished() {
+        let room = ready!(filters.poll_room(Owner::of(x), server, cx)).map_err(Fault::Server)?;
+        let Some(room) = room else {
             let trailers = x.client.take_trailers();
             finish_upload(x, server, trailers)?;
             break;
-        }
-        let room = match filters.poll_ready(cx) {
-            Poll::Ready(Ready::Room(room)) => room,
-            Poll::Ready(Ready::Release) => {
-                filters.release(Owner::of(x), server).map_err(Fault::Server)?;
-                continue;
-            }
-            Poll::Pending => {
-                let _sent_later = server.poll_flush(cx).map_err(Fault::Server)?;
-                return Poll::Pending;
-            }
         };
         let mut piece = x.worker.pieces.take();
         let gathered = gather_upload(x, &mut piece, room, cx);
@@ -618,27 +604,14 @@ impl Download {
         cx: &mut Context<'_>,
     ) -> Result<Poll<()>, Fault> {
         while !self.ended {
-            if x.client.poll_writable(cx).map_err(Fault::Client)?.is_pending() {
+            let owner = Owner { worker: &x.worker, front: x.front, back: x.back };
+            let Poll::Ready(room) = filters.poll_room(owner, &mut x.client, cx).map_err(Fault::Client)?
+            else {
                 return Ok(Poll::Pending);
-            }
-            if filters.send_waiting(&mut x.client).map_err(Fault::Client)? {
-                continue;
-            }
-            if filters.is_finished() {
+            };
+            let Some(room) = room else {
                 self.end(x, server)?;
                 break;
-            }
-            let room = match filters.poll_ready(cx) {
-                Poll::Ready(Ready::Room(room)) => room,
-                Poll::Ready(Ready::Release) => {
-                    let owner = Owner { worker: &x.worker, front: x.front, back: x.back };
-                    filters.release(owner, &mut x.client).map_err(Fault::Client)?;
-                    continue;
-                }
-                Poll::Pending => {
-                    let _sent_later = x.client.poll_flush(cx).map_err(Fault::Client)?;
-                    return Ok(Poll::Pending);
-                }
             };
             let mut piece = x.worker.pieces.take();
             let gathered = self.gather(x, server, &mut piece, room, cx);

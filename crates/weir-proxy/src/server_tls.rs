@@ -544,9 +544,13 @@ impl Facts {
         ];
         let before: usize = lists.iter().take(index).map(|list| list.len()).sum();
         let room = self.capture.saturating_sub(before);
-        let list = lists.into_iter().nth(index)?;
-        let seen = list.len().min(room);
-        Some(list.into_owned().drain(..seen).collect::<Vec<_>>().into())
+        Some(match lists.into_iter().nth(index)? {
+            Cow::Borrowed(list) => list[..list.len().min(room)].into(),
+            Cow::Owned(mut list) => {
+                list.truncate(room);
+                list.into()
+            }
+        })
     }
 }
 

@@ -46,6 +46,16 @@ impl<T> Transaction<T> {
         self.0 = Some((name.to_owned(), content));
     }
 
+    /// Gives the change up.
+    ///
+    /// # Errors
+    /// Nothing or something else is changing.
+    pub(crate) fn abort(&mut self, name: &str) -> Result<(), String> {
+        self.ongoing("abort", name)?;
+        self.end();
+        Ok(())
+    }
+
     /// It is done, or given up.
     pub(crate) fn end(&mut self) {
         self.0 = None;

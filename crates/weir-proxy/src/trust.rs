@@ -99,10 +99,7 @@ impl TrustChange {
     /// # Errors
     /// Nothing is prepared for it.
     pub fn abort(&self, name: &str) -> Result<(), String> {
-        let mut change = locked(&self.0);
-        change.current.ongoing("abort", name)?;
-        change.current.end();
-        Ok(())
+        locked(&self.0).current.abort(name)
     }
 
     /// `commit ssl ca-file`: from the next handshake on the new content counts; when it cannot be used, all stays

@@ -149,11 +149,15 @@ pub(crate) fn push_hex(byte: u8, out: &mut Vec<u8>) {
     out.push(DIGITS[usize::from(byte & 15)]);
 }
 
-fn hex<'a>(value: Value<'a>, _: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
-    let bytes = value.into_binary();
+/// The same for all of them.
+pub(crate) fn to_hex(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(2 * bytes.len());
-    bytes.iter().for_each(|b| push_hex(*b, &mut out));
-    Some(Value::owned(out))
+    bytes.iter().for_each(|byte| push_hex(*byte, &mut out));
+    out
+}
+
+fn hex<'a>(value: Value<'a>, _: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
+    Some(Value::owned(to_hex(&value.into_binary())))
 }
 
 /// The chunks of a dump: all, or with "truncate" only full ones.

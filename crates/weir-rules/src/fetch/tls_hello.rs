@@ -4,6 +4,7 @@
 
 use crate::Txn;
 use crate::args::{ArgKind as K, Args, NONE, args};
+use crate::convert::codec::to_hex;
 use crate::expr::Cursor;
 use crate::registry::{Fetch, FetchFn, Needs as N, fetch};
 use crate::txn::{HelloPart, TlsFacts};
@@ -139,8 +140,7 @@ fn part<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
 }
 
 fn ciphers_hex<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
-    let list = bytes(txn, args)?;
-    Some(Value::owned(list.iter().flat_map(|byte| format!("{byte:02X}").into_bytes()).collect()))
+    Some(Value::owned(to_hex(&bytes(txn, args)?)))
 }
 
 fn ciphers_hash<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
@@ -156,8 +156,8 @@ fn hello_version<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Val
 fn secret<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
     let (facts, rest) = facts(txn, args.variant)?;
     // The key log's labels are the keywords in capitals.
-    let secret = facts.secret(&rest.to_ascii_uppercase())?;
-    Some(Value::owned(secret.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect()))
+    let secret = to_hex(facts.secret(&rest.to_ascii_uppercase())?);
+    Some(Value::owned(secret.to_ascii_lowercase()))
 }
 
 /// TLS 1.3 has no master secret that stands for a connection.
