@@ -9,7 +9,7 @@ pub(crate) mod idle_ping;
 mod output_limit;
 
 use std::io;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use weir_http::{Fields, Request, Response};
 
@@ -100,6 +100,29 @@ impl Edge {
     /// Hands the body bytes that are there to `take`, which returns how many it took.
     pub(crate) fn with_data<R>(&mut self, take: impl FnOnce(&[u8]) -> (usize, R)) -> R {
         each!(self, edge => edge.with_data(take))
+    }
+
+    /// Moves body bytes to the end of `to`, at most so many, by as few reads as there can be; 0 is the body's end.
+    pub(crate) fn poll_gather(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut Vec<u8>,
+        most: usize,
+    ) -> Poll<Result<usize, EdgeError>> {
+        if let Self::H1(edge) = self
+            && let read = ready!(edge.poll_read_past_input(cx, to, most))?
+            && read > 0
+        {
+            return Poll::Ready(Ok(read));
+        }
+        Poll::Ready(Ok(match ready!(self.poll_body(cx))? {
+            Body::End => 0,
+            Body::Data => self.with_data(|data| {
+                let data = &data[..data.len().min(most)];
+                to.extend_from_slice(data);
+                (data.len(), data.len())
+            }),
+        }))
     }
 
     /// Trailers of the body that ended.

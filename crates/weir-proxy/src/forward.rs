@@ -199,21 +199,18 @@ fn gather_upload(
         if txn.request_body_complete {
             return Ok(Ending::Finish);
         }
-        match x.client.poll_body(cx).map_err(Fault::Client)? {
-            Poll::Ready(Body::Data) => {
-                txn.bytes_in += x.client.with_data(|data| {
-                    let data = &data[..data.len().min(room)];
-                    piece.extend_from_slice(data);
-                    if upload.keep && !upload.lost && txn.request_body.len() + data.len() <= limit {
-                        txn.request_body.extend_from_slice(data);
-                        upload.sent_kept += data.len();
-                    } else {
-                        upload.lost = true;
-                    }
-                    (data.len(), data.len() as u64)
-                });
+        match x.client.poll_gather(cx, piece, room).map_err(Fault::Client)? {
+            Poll::Ready(0) => return Ok(Ending::Finish),
+            Poll::Ready(taken) => {
+                txn.bytes_in += taken as u64;
+                let data = &piece[piece.len() - taken..];
+                if upload.keep && !upload.lost && txn.request_body.len() + data.len() <= limit {
+                    txn.request_body.extend_from_slice(data);
+                    upload.sent_kept += data.len();
+                } else {
+                    upload.lost = true;
+                }
             }
-            Poll::Ready(Body::End) => return Ok(Ending::Finish),
             Poll::Pending => return Ok(Ending::Flush),
         }
     }
@@ -654,17 +651,12 @@ impl Download {
                 self.moved += kept.len() as u64;
                 continue;
             }
-            match server.poll_body(cx).map_err(Fault::Server)? {
-                Poll::Ready(Body::Data) => {
-                    let taken = server.with_data(|data| {
-                        let data = &data[..data.len().min(room)];
-                        piece.extend_from_slice(data);
-                        (data.len(), data.len() as u64)
-                    });
-                    self.moved += taken;
-                    x.txn.bytes_out += taken;
+            match server.poll_gather(cx, piece, room).map_err(Fault::Server)? {
+                Poll::Ready(0) => return Ok(Ending::Finish),
+                Poll::Ready(taken) => {
+                    self.moved += taken as u64;
+                    x.txn.bytes_out += taken as u64;
                 }
-                Poll::Ready(Body::End) => return Ok(Ending::Finish),
                 Poll::Pending => return Ok(Ending::Flush),
             }
         }

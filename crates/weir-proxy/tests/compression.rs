@@ -470,6 +470,44 @@ fn large_bodies_come_through() {
     }
 }
 
+/// Large pieces are read past the connection's buffer: where they end, the framing is looked at again.
+#[test]
+fn large_bodies_end_where_their_framing_says() {
+    let (server, requests) = origin(|stream, request| {
+        let body = large();
+        let (fields, chunks) = match request.head.split_whitespace().nth(1) {
+            Some("/length") => (format!("Content-Length: {}", body.len()), vec![]),
+            Some("/chunk") => ("Transfer-Encoding: chunked".into(), vec![body.len()]),
+            Some("/chunks") => {
+                ("Transfer-Encoding: chunked".into(), vec![16_385, 1, 70_000, body.len() - 86_386])
+            }
+            _ => panic!("{}", request.head),
+        };
+        let mut answer = format!("HTTP/1.1 200 OK\r\n{HTML}{fields}\r\n\r\n").into_bytes();
+        let mut rest = &body[..];
+        for length in &chunks {
+            let (chunk, after) = rest.split_at(*length);
+            answer.extend(format!("{length:x}\r\n").into_bytes());
+            answer.extend([chunk, b"\r\n"].concat());
+            rest = after;
+        }
+        if !chunks.is_empty() {
+            rest = b"0\r\n\r\n";
+        }
+        answer.extend(rest);
+        stream.write_all(&answer).unwrap();
+    });
+    let running = start("", &format!(" compression algo gzip\n http-reuse always\n server s {server}\n"));
+    for path in ["/length", "/chunk", "/chunks", "/length", "/chunk", "/chunks"] {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n");
+        let answer = ask(running.address, &head, b"");
+        assert_eq!(answer.field("content-encoding"), Some("gzip"));
+        assert!(answer.decoded() == large(), "{path}");
+    }
+    assert_eq!(requests.lock().unwrap().len(), 6);
+    assert_eq!(running.shared.proxies[0].back.sum(Counter::ConnectionReuses), 5);
+}
+
 const POST: &str = "POST / HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n";
 
 #[test]

@@ -216,6 +216,26 @@ impl H1Edge {
         }
     }
 
+    /// Reads body bytes to the end of `to` where more of them than a buffer holds follow without framing between them,
+    /// and none wait in one: large bodies are read in large pieces and not copied. 0 where that is not so.
+    pub(super) fn poll_read_past_input(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut Vec<u8>,
+        most: usize,
+    ) -> Poll<Result<usize, EdgeError>> {
+        let certain = usize::try_from(self.decoder.pass_through()).unwrap_or(usize::MAX);
+        let buffer_size = self.worker.buffers.borrow().size();
+        if certain <= buffer_size || !self.input.is_empty() || self.read_closed || self.continue_sent {
+            return Poll::Ready(Ok(0));
+        }
+        let read = ready!(self.stream.poll_read(cx, to, most.min(certain)))?;
+        self.read_closed = read == 0;
+        self.decoder.passed(read as u64);
+        self.received_end = self.decoder.is_done();
+        Poll::Ready(Ok(read))
+    }
+
     /// Decodes what was received; false when more is needed.
     fn decode(&mut self) -> Result<bool, EdgeError> {
         if self.input.is_empty() {
