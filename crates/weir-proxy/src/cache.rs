@@ -135,7 +135,7 @@ async fn deliver(x: &mut Exchange, entry: &Entry, age: Duration) -> Stop {
         body = filters.whole(Owner::of(x), &body).into();
     }
     let response = x.txn.response.take().unwrap_or_default();
-    Stop::Reply(Box::new(Reply { response, body }))
+    Stop::Reply(Box::new(Reply::new(response, body)))
 }
 
 /// A response on its way to the client that is kept as well.

@@ -64,7 +64,8 @@ pub(crate) fn dissolve(mut x: Box<Exchange>) -> Edge {
 
 /// Sends an answer made here.
 async fn answer(x: &mut Exchange, reply: Reply) {
-    let Reply { response, body } = reply;
+    let Reply { response, body, logged_status } = reply;
+    let status = response.status;
     let head_only = x.txn.request.method == Method::Head;
     x.txn.status = response.status;
     let room = request_rules::room(&x.worker.config().global.tune, &response.fields, body.len());
@@ -78,10 +79,12 @@ async fn answer(x: &mut Exchange, reply: Reply) {
         // HTTP/1 frames by its length anyway; here it only informs, and clients like to know.
         response.fields.push(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes());
     }
-    x.txn.status = response.status;
-    x.count_front(Counters::of_status(response.status), 1);
+    // A rule may have changed the status.
+    x.txn.status = if response.status == status { logged_status } else { response.status };
+    let counter = Counters::of_status(x.txn.status);
+    x.count_front(counter, 1);
     if x.in_backend {
-        x.count_back(Counters::of_status(response.status), 1);
+        x.count_back(counter, 1);
     }
     let stopping = x.worker.is_closing(x.client_id);
     if let Edge::H1(client) = &mut x.client {
