@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 
-use weir_http::{Method, Version};
+use weir_http::Method;
 use weir_net::timers::now_ms;
 use weir_rules::Reply;
 
@@ -155,9 +155,6 @@ fn leave_backend(x: &mut Exchange) {
     let total = x.elapsed_ms();
     x.txn.timers.total_ms = Some(total);
     x.txn.timers.active_ms = Some(total);
-    if let Some(received) = request_size(x) {
-        x.txn.bytes_in += received;
-    }
     let [counted_in, counted_out] = x.counted;
     let (bytes_in, bytes_out) = (x.txn.bytes_in - counted_in, x.txn.bytes_out - counted_out);
     x.count_front(Counter::BytesIn, bytes_in);
@@ -189,19 +186,7 @@ pub(crate) fn count_on_the_way(x: &mut Exchange, server: &ServerState) {
 /// Bytes and times for the server that answered.
 pub(crate) fn count_on_server(x: &Exchange, server: &ServerState) {
     let [counted_in, counted_out] = x.counted;
-    let received = x.txn.bytes_in + request_size(x).unwrap_or(0) - counted_in;
-    server.count(x.worker.thread, Counter::BytesIn, received);
+    server.count(x.worker.thread, Counter::BytesIn, x.txn.bytes_in - counted_in);
     server.count(x.worker.thread, Counter::BytesOut, x.txn.bytes_out - counted_out);
     server.times.add(&x.txn.timers, x.elapsed_ms());
-}
-
-/// Bytes of the request's head, as it would stand on the wire of HTTP/1.
-fn request_size(x: &Exchange) -> Option<u64> {
-    let request = &x.txn.request;
-    // In TCP mode a head is only a view of bytes that were counted.
-    if x.txn.session.http_major == 0 || request.version == Version::default() && request.uri.is_empty() {
-        return None;
-    }
-    let fields: usize = request.fields.list().iter().map(|f| f.name.len() + f.value.len() + 4).sum();
-    Some((request.method_name.len() + request.uri.len() + b"  HTTP/1.1\r\n\r\n".len() + fields) as u64)
 }

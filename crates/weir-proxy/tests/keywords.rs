@@ -344,7 +344,8 @@ fn answers_are_counted_by_what_happened() {
     let running = start(
         "",
         &format!(
-            "frontend fe\n bind 127.0.0.1:0\n errorloc302 403 /elsewhere\n http-request deny if {{ path /deny }}\n \
+            "frontend fe\n bind 127.0.0.1:0\n errorloc302 403 /elsewhere\n \
+             http-request set-header x %[str(x),digest(sha512),hex]\n http-request deny if {{ path /deny }}\n \
              default_backend be\n\
              backend be\n http-response set-status 503\n use-server s if {{ path /named }}\n server s {}\n",
             origin.address
@@ -358,4 +359,8 @@ fn answers_are_counted_by_what_happened() {
     let back = |counter| proxies[running.shared.proxy_index("be", true).unwrap()].back.sum(counter);
     assert_eq!([Counter::Status3xx, Counter::Status4xx, Counter::Status5xx].map(front), [0, 1, 2]);
     assert_eq!([Counter::Status2xx, Counter::Status5xx, Counter::Selected].map(back), [0, 2, 1]);
+    // What came from the client, without the long field of the rule.
+    let sent = ["/", "/named"]
+        .map(|path| format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").len());
+    assert!(back(Counter::BytesIn) <= sent.iter().sum::<usize>() as u64, "{}", back(Counter::BytesIn));
 }
