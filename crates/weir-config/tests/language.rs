@@ -142,6 +142,22 @@ fn what_frontends_are_told() {
 }
 
 #[test]
+fn defaults_have_one_log_format() {
+    let check = |lines: &str, expected: &str| {
+        let said = said(&format!("defaults\n log stdout format raw local0\n{lines}\n"));
+        assert!(
+            said.contains(expected) && said.contains("overrides") != expected.is_empty(),
+            "{lines}\n{said}"
+        );
+    };
+    check(" option tcplog\n mode http\n option httplog", "'option httplog' overrides the 'option tcplog'");
+    check(" option httplog\n log-format x", "'log-format' overrides the 'option httplog' of this section");
+    check(" log-format x\n option httplog", "'option httplog' overrides the 'log-format'");
+    check(" option httplog\n option httplog clf", "");
+    check(" option httplog\ndefaults\n option tcplog", "");
+}
+
+#[test]
 fn peers_log_their_connections() {
     let check = |lines: &str, expected: &str| {
         let said =

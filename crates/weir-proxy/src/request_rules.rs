@@ -182,9 +182,9 @@ pub(crate) async fn stopped(x: &mut Exchange, proxy: &Proxy, flow: Flow, phase: 
             x.terminated(b'P', stage);
             Stop::Drop { silent }
         }
-        Flow::Service(name) => {
+        Flow::Service(_) => {
             // The rules know one service: prometheus-exporter.
-            x.txn.server = Some(name);
+            x.txn.server = Some(std::sync::Arc::from("<PROMEX>"));
             x.terminated(b'L', stage);
             x.count_front(Counter::Intercepted, 1);
             let services = std::sync::Arc::clone(&x.worker.services);

@@ -10,6 +10,7 @@ use crate::keywords::{How, Keyword, Places, keyword as entry};
 use crate::model::{LogAddress, LogTarget, LogWire, Options};
 use crate::proxy::ProxyDraft;
 use crate::server::parse_address;
+use crate::tree::SectionKind;
 
 /// Port of syslog.
 const SYSLOG_PORT: u16 = 514;
@@ -195,10 +196,27 @@ fn predefined(d: &mut ProxyDraft<'_>, a: &mut Args<'_>, set: fn(&mut Options, bo
     }
     let clf = a.take("clf");
     a.end()?;
+    overrides(d, a);
     clear(&mut d.proxy.options);
     d.proxy.log_format = None;
     set(&mut d.proxy.options, clf);
     Ok(())
+}
+
+/// Two formats in one defaults section: whoever wrote the first one does not get it.
+fn overrides(d: &mut ProxyDraft<'_>, a: &Args<'_>) {
+    let options = &d.proxy.options;
+    let set = [
+        ("option httplog", options.httplog || options.httplog_clf),
+        ("option httpslog", options.httpslog),
+        ("option tcplog", options.tcplog || options.tcplog_clf),
+        ("log-format", d.proxy.log_format.is_some()),
+    ];
+    let before = set.iter().find(|(keyword, set)| *set && *keyword != a.keyword);
+    if let Some((keyword, _)) = before.filter(|_| d.kind == SectionKind::Defaults && !d.inherited) {
+        let message = format!("'{}' overrides the '{keyword}' of this section", a.keyword);
+        d.warnings.push(Diagnostic::warning(a.keyword_pos, message));
+    }
 }
 
 fn clear(options: &mut Options) {
@@ -223,6 +241,7 @@ fn log_format(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
         "error-log-format" => d.proxy.error_log_format = Some(format),
         "log-format-sd" => d.proxy.log_format_sd = Some(format),
         _ => {
+            overrides(d, a);
             clear(&mut d.proxy.options);
             d.proxy.log_format = Some(format);
         }
