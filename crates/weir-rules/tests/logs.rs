@@ -144,6 +144,13 @@ fn custom_formats() {
         "{\"uri\": \"/a/b?x=1&y|z\", \"st\": 200, \"x\": \"a\\\"b\", \"no\": null, \"n\": \"200\"}",
         &txn,
     );
+    check(
+        "%{+cbor}o x %(m)HM %(x)[str(ab)] %ST %(st)ST %(no)[var(txn.no)] %(e)CC %(n:str)[int(5)] %(b)[bool(true)]",
+        "BF616D7F63474554FF61786261626273\
+         7418C8626E6FF66165F6616E61356162F5FF",
+        &txn,
+    );
+    check("%{+cbor}ST <%{+cbor}[int(5)]> %{+json}[str(a)]", "18C8 <05> \"a\"", &txn);
 }
 
 #[test]
@@ -170,6 +177,5 @@ fn refused_formats() {
     check("%[src", "missing ']'");
     check("%[srcc]", "did you mean 'src'?");
     check("%{+Z}ci", "unknown log format flag");
-    check("%{+cbor}o", "not implemented yet");
     check("50%", "'%' without a name");
 }
