@@ -610,6 +610,10 @@ pub trait Environment {
     fn tcp_figure(&self, _txn: &Txn, _server: bool, _figure: TcpFigure) -> Option<i64> {
         None
     }
+    /// The first packet of the client's connection, which the kernel keeps where `tcp-ss` says so, until it is asked for.
+    fn saved_syn(&self, _session: &Session) -> Option<Vec<u8>> {
+        None
+    }
     /// Marks what goes to the client from now on (`set-fc-mark`, `set-fc-tos`).
     fn mark_client(&self, _session: &Session, _marking: Marking) {}
     /// Seconds since the process started.
