@@ -275,6 +275,13 @@ pub struct Timers {
     pub total_ms: Option<u32>,
 }
 
+impl Timers {
+    /// `%Tu`: the total without the idle time.
+    pub(crate) fn user_ms(&self) -> Option<u32> {
+        self.total_ms.map(|total| total.saturating_sub(self.idle_ms.unwrap_or(0)))
+    }
+}
+
 /// One request and its answer, from the first byte to the log line.
 pub struct Txn {
     /// The connection it came on.

@@ -136,6 +136,7 @@ fn custom_formats() {
     check("%{+Q}[int(5)]%{+E}[int(5)]  ", "\"5\"5 ", &txn);
     check("%{+E}[str('a\"b]c')]", "a\\\"b\\]c", &txn);
     check("%{+Q}o %s %{-Q}s", "\"s1\" s1", &txn);
+    check("%[txn.timer.user]", "11", &txn);
     check("%Tq %Th %Ti %Tu %Td %H %lc %tsc %ts %f %ft %b", "0 0 0 11 4 edge1 0 ---- -- fe fe be", &txn);
     txn.request_captures = vec![Some(b"a|b"[..].into())];
     check("%{+Q}o %hr|%hrl|%hs|%CC|%ID|%si|%sp", "\"{a#7Cb}\"|\"a#7Cb\"||\"\"|\"\"|\"10.0.0.1\"|8080", &txn);

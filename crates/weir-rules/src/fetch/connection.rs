@@ -377,6 +377,7 @@ pub(crate) fn timer<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<
         "req.timer.tq" => return Some(Value::Int(tq(txn))),
         "res.timer.hdr" => t.response_ms,
         "txn.timer.total" => t.active_ms,
+        "txn.timer.user" => t.user_ms(),
         _ => None,
     };
     Some(Value::Int(ms.map_or(-1, i64::from)))
