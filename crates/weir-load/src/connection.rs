@@ -15,9 +15,10 @@ use weir_net::connect::{ConnectOptions, connect};
 use weir_net::{Address, Stream};
 
 use crate::client::{Client, Ticket, Told};
+use crate::figures::Failure;
 use crate::h1::Http1;
 use crate::h2::Http2;
-use crate::lane::{Failure, Lane};
+use crate::lane::Lane;
 use crate::result::{ServerSeen, TlsSeen};
 use crate::script::ThreadScript;
 use crate::setup::Http;
