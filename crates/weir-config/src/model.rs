@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::status_set::StatusSet;
+use weir_balance::HashType;
 use weir_rules::pattern::PatternFiles;
 use weir_rules::vars::VarLimits;
 use weir_rules::{Condition, Expr, LogFormat, Pos, Rule};
@@ -1245,27 +1246,6 @@ pub enum Balance {
     Sticky,
     /// `log-hash`: for a transaction whose request bytes are the message.
     LogHash(Expr),
-}
-
-/// `hash-type`
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the hash-type keyword's words")]
-pub struct HashType {
-    pub consistent: bool,
-    pub function: HashFunction,
-    pub avalanche: bool,
-}
-
-/// Functions of `hash-type`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the hash-type keyword's functions")]
-pub enum HashFunction {
-    #[default]
-    Sdbm,
-    Djb2,
-    Wt6,
-    Crc32,
-    None,
 }
 
 /// `cookie NAME ...`

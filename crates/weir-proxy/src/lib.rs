@@ -81,6 +81,8 @@ mod reverse;
 
 mod server_tls;
 
+mod tls_facts;
+
 pub mod certificates;
 
 pub mod ocsp;
