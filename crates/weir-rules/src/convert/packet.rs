@@ -356,3 +356,32 @@ fn fingerprint<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value
     }
     Some(Value::Bin(out.into()))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        // A header that says more than there is.
+        #[test]
+        fn any_bytes_are_a_packet_or_none(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..120),
+            start in prop_oneof![Just(0x45_u8), Just(0x4f), Just(0x60), any::<u8>()],
+        ) {
+            if let Some(first) = bytes.first_mut() {
+                *first = start;
+            }
+            if let Some(ip) = Ip::parse(&bytes) {
+                prop_assert_eq!(ip.header.len() + ip.data.len(), bytes.len());
+                if let Some(tcp) = Tcp::parse(ip.data) {
+                    prop_assert!(tcp.kinds().len() <= 40 && tcp.header.len() <= 60);
+                }
+            }
+            if let Some(tcp) = Tcp::parse(&bytes) {
+                tcp.options().for_each(|(kind, value)| assert!(kind != kind::END && value.len() < 40));
+            }
+        }
+    }
+}
