@@ -396,6 +396,8 @@ pub struct Global {
     pub server_state_file: Option<PathBuf>,
     pub key_base: Option<PathBuf>,
     pub external_check: bool,
+    /// `external-check preserve-env`
+    pub external_check_preserve_env: bool,
     pub insecure_setuid_wanted: bool,
     pub strict_limits: bool,
     /// `zero-warning`: warnings are fatal.

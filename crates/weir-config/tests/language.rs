@@ -583,7 +583,6 @@ fn what_is_wrong_is_said() {
         "backend b\n mode http\n compression algo gzip\n filter compression\n filter cache c\ncache c\n total-max-size 4",
         "unable to enable the compression filter before any cache filter",
     );
-    check("global\n external-check preserve-env", "'external-check preserve-env' is not implemented yet");
     check("global\n nbproc 2", "'nbproc' is no longer supported");
     check("program p\n command x", "'program' sections are not supported");
     check("cache c", "cache 'c' has no size");

@@ -34,7 +34,8 @@ pub(crate) async fn check(worker: &Rc<Worker>, server: &Arc<ServerState>) -> Out
     let checks = worker.config().checks(&proxy, &server.config);
     let scripted = checks.httpchk.is_some() || checks.tcpchk.is_some();
     if checks.other_check == Some(OtherCheck::External) && !scripted {
-        return external::run(&proxy, server, proxy.timeouts.check.unwrap_or(check.inter)).await;
+        let limit = proxy.timeouts.check.unwrap_or(check.inter);
+        return external::run(&worker.config().global, &proxy, server, limit).await;
     }
     let script = Script::of(checks);
     let state = script.sends_state().then(|| state_header(worker, server));
