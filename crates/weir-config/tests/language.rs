@@ -555,10 +555,6 @@ fn what_is_wrong_is_said() {
     check("global\n ocsp-update.httpproxy unix@/x", "the address or name of an HTTP proxy is expected");
     check("global\n ocsp-update.mindelay 0", "not a number from 1");
     check("frontend f\n bind :1 ssl crt a ocsp-update maybe", "'maybe'");
-    check(
-        "backend b\n use-fcgi-app php\nfcgi-app php\n docroot /srv",
-        "'use-fcgi-app' is not implemented yet",
-    );
     check("backend b\n option spop-check", "'option spop-check' is not implemented yet");
     check(
         "backend b\n stick-table type ip size 1k write-to b",
