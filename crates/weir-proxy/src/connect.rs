@@ -408,6 +408,10 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
             return Ok(established(x, edge, facts, tls, held, true, started));
         }
     }
+    if server.config.proto == Some(Proto::Fcgi) && server.idle.load(Relaxed) > 0 {
+        // A process of an application serves one connection: an idle one that does not fit keeps it from the new one.
+        Box::pin(close_idle(&x.worker, &server)).await;
+    }
     let open_place = match server.config.strict_maxconn {
         true => Some(Box::pin(place(&x.worker, &server)).await.ok_or(ConnectError::Resources)?),
         false => None,
@@ -490,11 +494,16 @@ async fn place(worker: &Worker, server: &Arc<ServerState>) -> Option<Arc<OpenPla
         if let Some(place) = OpenPlace::take(server) {
             return Some(place);
         }
-        if !worker.pool.close_idle_of(server, worker.thread) && !takeover::close_one(worker, server).await {
+        if !close_idle(worker, server).await {
             break;
         }
     }
     OpenPlace::take(server)
+}
+
+/// Closes an idle connection to the server, of this thread or another; false when there is none.
+async fn close_idle(worker: &Worker, server: &Arc<ServerState>) -> bool {
+    worker.pool.close_idle_of(server, worker.thread) || takeover::close_one(worker, server).await
 }
 
 /// Notes the connection in the transaction.
