@@ -31,7 +31,7 @@ pub(crate) fn read(section: &Section, shared: &Shared<'_>, found: &mut Vec<Diagn
     scope.place = Place::BackendRequest;
     let app = FcgiApp { pos: section.pos, keep_conn: true, ..FcgiApp::default() };
     let mut draft = FcgiDraft { app, scope, found: Vec::new() };
-    // Conditions may stand before the names they use.
+    // A name may be completed behind a condition that uses it.
     for line in section.lines.iter().filter(|line| line.words[0] == "acl") {
         if let Err(problems) = draft.scope.define_acl(&line.words[1..]) {
             draft.found.extend(problems);
