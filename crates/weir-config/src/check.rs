@@ -297,6 +297,8 @@ impl Checker<'_> {
                 Target::Table { name, data } => self.missing_table(&by_name, name, data.as_deref()),
                 Target::Cache(name) => (!self.config.caches.contains_key(name))
                     .then(|| format!("unable to find the cache '{name}'")),
+                Target::FcgiApp(name) => (!self.config.fcgi_apps.contains_key(name))
+                    .then(|| format!("unable to find the fcgi-app '{name}'")),
                 Target::Resolvers(name) => (name != "default" && !self.config.resolvers.contains_key(name))
                     .then(|| format!("unable to find resolvers '{name}'")),
                 Target::BandwidthFilter { proxy, name, changed } => {
@@ -383,6 +385,7 @@ impl Checker<'_> {
         self.proxies.iter_mut().for_each(|proxy| expand(&mut proxy.logs));
         self.config.log_forwards.iter_mut().for_each(|forward| expand(&mut forward.logs));
         self.config.peers.values_mut().for_each(|peers| expand(&mut peers.logs));
+        self.config.fcgi_apps.values_mut().for_each(|app| expand(&mut app.logs));
         // Manual, `ring`: its format is that of the lines stored in it, where the log line says no other.
         let rings = &self.config.rings;
         let of_ring = |log: &mut LogTarget| {
@@ -395,12 +398,17 @@ impl Checker<'_> {
         };
         self.proxies.iter_mut().flat_map(|proxy| &mut proxy.logs).for_each(of_ring);
         self.config.global.logs.iter_mut().for_each(of_ring);
+        self.config.fcgi_apps.values_mut().flat_map(|app| &mut app.logs).for_each(of_ring);
         let mut problems = Vec::new();
         let forwards = self.config.log_forwards.iter().map(|forward| (forward.pos, &forward.logs));
         let peers = self.config.peers.values().map(|peers| (peers.pos, &peers.logs));
+        let apps = self.config.fcgi_apps.values().map(|app| (app.pos, &app.logs));
         let own = std::iter::once((Pos::default(), &global));
-        for (pos, log) in
-            own.chain(forwards).chain(peers).flat_map(|(pos, logs)| logs.iter().map(move |log| (pos, log)))
+        for (pos, log) in own
+            .chain(forwards)
+            .chain(peers)
+            .chain(apps)
+            .flat_map(|(pos, logs)| logs.iter().map(move |log| (pos, log)))
         {
             match &log.address {
                 LogAddress::Ring(name) if !self.config.rings.contains_key(name) => {
@@ -482,6 +490,7 @@ impl Checker<'_> {
         self.log_formats(index);
         self.layer7(index);
         self.protocols(index);
+        self.fastcgi(index);
         self.servers(index);
         self.tls(index);
         let proxy = &self.proxies[index];
@@ -633,7 +642,7 @@ impl Checker<'_> {
         if proxy.mode == Mode::Http {
             return;
         }
-        let http = |proto: Option<Proto>| matches!(proto, Some(Proto::H1 | Proto::H2));
+        let http = |proto: Option<Proto>| matches!(proto, Some(Proto::H1 | Proto::H2 | Proto::Fcgi));
         let binds = proxy
             .binds
             .iter()
@@ -653,6 +662,40 @@ impl Checker<'_> {
             );
             self.found.push(found.hint("add 'mode http', or remove 'proto'"));
         }
+    }
+
+    /// FastCGI takes an application, HTTP and a server that speaks it.
+    fn fastcgi(&mut self, index: usize) {
+        let proxy = &self.proxies[index];
+        let mut problems = Vec::new();
+        let mut servers = proxy.servers.iter().filter(|server| server.proto == Some(Proto::Fcgi)).peekable();
+        if proxy.use_fcgi_app.is_some() && proxy.mode != Mode::Http {
+            let message = format!(
+                "{} '{}': FastCGI applications cannot be used without 'mode http'",
+                kind(proxy),
+                proxy.name
+            );
+            problems.push(Diagnostic::error(proxy.pos, message));
+        }
+        if proxy.use_fcgi_app.is_some() && servers.peek().is_none() {
+            let message =
+                format!("{} '{}' uses a FastCGI application, but no server of it", kind(proxy), proxy.name);
+            problems.push(Diagnostic::error(proxy.pos, message).hint("add 'proto fcgi' to the server lines"));
+        }
+        for server in servers {
+            if proxy.use_fcgi_app.is_none() {
+                let message = format!("server '{}' has no FastCGI application", server.name);
+                problems.push(Diagnostic::error(server.pos, message).hint("name one with 'use-fcgi-app'"));
+            }
+            let over_http = self.config.checks(proxy, server).httpchk.is_some();
+            let as_server = server.check.as_ref().is_some_and(|check| check.proto.is_none());
+            if over_http && as_server {
+                let message =
+                    format!("HTTP checks of the FastCGI server '{}' are not implemented yet", server.name);
+                problems.push(Diagnostic::error(server.pos, message).hint("use 'option tcp-check'"));
+            }
+        }
+        self.found.extend(problems);
     }
 
     /// HTTPS is HTTP/2 and HTTP/1.1 unless a line says otherwise.

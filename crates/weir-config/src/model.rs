@@ -38,6 +38,8 @@ pub struct Config {
     pub log_forwards: Vec<LogForward>,
     /// `mailers` sections by name.
     pub mailers: BTreeMap<String, Mailers>,
+    /// `fcgi-app` sections by name.
+    pub fcgi_apps: BTreeMap<String, FcgiApp>,
     /// `healthcheck` sections by name.
     pub healthchecks: BTreeMap<String, Checks>,
     /// `crt-store` sections: certificates that `crt @store/name` names.
@@ -52,6 +54,12 @@ impl Config {
     pub fn checks<'a>(&'a self, proxy: &'a Proxy, server: &Server) -> &'a Checks {
         let named = server.healthcheck.as_ref().and_then(|name| self.healthchecks.get(name));
         named.unwrap_or(&proxy.checks)
+    }
+
+    /// The application of a backend's FastCGI servers.
+    #[must_use]
+    pub fn fcgi_app(&self, proxy: &Proxy) -> Option<&FcgiApp> {
+        self.fcgi_apps.get(proxy.use_fcgi_app.as_ref()?)
     }
 }
 
@@ -140,6 +148,39 @@ impl EmailAlert {
     pub fn complete(&self) -> Option<(&str, &str, &str)> {
         Some((self.from.as_deref()?, self.to.as_deref()?, self.mailers.as_deref()?))
     }
+}
+
+/// `fcgi-app NAME`
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "each field is the fcgi-app keyword of the same name")]
+pub struct FcgiApp {
+    pub pos: Pos,
+    pub docroot: Vec<u8>,
+    /// Empty for none.
+    pub index: Vec<u8>,
+    pub path_info: Option<regex::bytes::Regex>,
+    pub keep_conn: bool,
+    pub get_values: bool,
+    /// `log-stderr`
+    pub logs: Vec<LogTarget>,
+    /// `set-param` and `pass-header`, in their order.
+    pub rules: Vec<FcgiRule>,
+}
+
+/// A line of an `fcgi-app` section that is looked at for each request.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the words of the keywords of the same names")]
+pub enum FcgiRule {
+    SetParam {
+        name: Vec<u8>,
+        format: LogFormat,
+        condition: Option<Condition>,
+    },
+    PassHeader {
+        /// In lower case.
+        name: Vec<u8>,
+        condition: Option<Condition>,
+    },
 }
 
 /// `resolvers NAME`
@@ -703,6 +744,8 @@ pub struct Proxy {
     pub unpublished: bool,
     pub servers: Vec<Server>,
     pub use_server: Vec<UseServer>,
+    /// Name of an `fcgi-app` section.
+    pub use_fcgi_app: Option<String>,
     pub balance: Balance,
     pub hash: HashType,
     pub cookie: Option<CookiePersistence>,
@@ -943,6 +986,7 @@ pub enum BindAddr {
 pub enum Proto {
     H1,
     H2,
+    Fcgi,
     None,
 }
 
@@ -1509,6 +1553,8 @@ pub enum Filter {
     Trace(TraceFilter),
     /// `filter cache NAME`
     Cache(String),
+    /// `filter fcgi-app NAME`: it sees the request last and the response first, wherever it stands.
+    FcgiApp,
     /// `filter bwlim-in NAME` and `filter bwlim-out NAME`
     Bandwidth(Arc<BandwidthFilter>),
 }
@@ -1523,6 +1569,7 @@ impl Filter {
             Self::CompressResponses => "comp-res",
             Self::Trace(_) => "trace",
             Self::Cache(_) => "cache",
+            Self::FcgiApp => "fcgi-app",
             Self::Bandwidth(filter) => match filter.upload {
                 true => "bwlim-in",
                 false => "bwlim-out",

@@ -1019,7 +1019,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Chooses a backend",
         How::Proxy(use_backend),
     ),
-    entry("use-fcgi-app", SERVING, "<name>", "Talks FastCGI to the servers", How::NotYet),
+    entry("use-fcgi-app", SERVING, "<name>", "Talks FastCGI to the servers", How::Proxy(use_fcgi_app)),
     entry(
         "dynamic-cookie-key",
         Places::BACK,
@@ -1095,6 +1095,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     ),
 ];
+
+fn use_fcgi_app(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let word = a.need("the name of an 'fcgi-app' section")?;
+    content::fcgi_app(d, word)?;
+    a.end()
+}
 
 /// A server line by itself, for servers added at run time.
 ///

@@ -376,12 +376,6 @@ fn peers_log(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
     Ok(())
 }
 
-const FCGI: Places = Places::FCGI_APP;
-
-/// Nothing can refer to the section.
-const NO_FCGI: How =
-    How::NoEffect("requests cannot reach the application: 'use-fcgi-app' is not implemented yet");
-
 const ACME: Places = Places::ACME;
 
 /// Keywords of the smaller sections.
@@ -868,24 +862,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "",
         "Starts the program again after a reload",
         How::Never(NO_PROGRAMS),
-    ),
-    // fcgi-app
-    entry("acl", FCGI, "<name> <criterion> [<values>...]", "Names a condition", NO_FCGI),
-    entry("docroot", FCGI, "<path>", "Folder of the scripts", NO_FCGI),
-    entry("index", FCGI, "<script>", "Script for URIs that end in a slash", NO_FCGI),
-    entry("log-stderr", FCGI, "global | <target>", "Where the application's errors are logged", NO_FCGI),
-    entry("option get-values", FCGI, "", "Asks for the application's limits", NO_FCGI).negatable(),
-    entry("option keep-conn", FCGI, "", "Keeps connections", NO_FCGI).negatable(),
-    entry("option max-reqs", FCGI, "<number>", "Most requests on a connection", NO_FCGI),
-    entry("option mpxs-conns", FCGI, "", "Several requests at a time on a connection", NO_FCGI).negatable(),
-    entry("pass-header", FCGI, "<name> [<if|unless> <condition>]", "Field passed on", NO_FCGI),
-    entry("path-info", FCGI, "<regex>", "How the path is split", NO_FCGI),
-    entry(
-        "set-param",
-        FCGI,
-        "<name> <fmt> [<if|unless> <condition>]",
-        "Parameter of the application",
-        NO_FCGI,
     ),
     entry("account-key", ACME, "<file>", "Key of the account", How::Never(NO_ACME)),
     entry("acme-vars", ACME, "<string>", "Variables of the DNS provider", How::Never(NO_ACME)),

@@ -280,7 +280,10 @@ pub(crate) fn protocol(word: &Word) -> Parsed<Proto> {
         &[("h1", Proto::H1), ("h2", Proto::H2), ("none", Proto::None), ("raw", Proto::None)],
     )
     .map_err(|found| match word.text.as_slice() {
-        b"fcgi" | b"spop" | b"quic" => keywords::not_yet(word, &format!("proto {}", word.as_str())),
+        b"fcgi" => {
+            vec![Diagnostic::error(word.pos, "'fcgi' is only implemented as the 'proto' of server lines")]
+        }
+        b"spop" | b"quic" => keywords::not_yet(word, &format!("proto {}", word.as_str())),
         _ => found,
     })
 }
@@ -1066,7 +1069,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<name>",
         "Protocol spoken to the server",
         How::Server(|d, a| {
-            d.server.proto = Some(protocol(a.need("a protocol")?)?);
+            let word = a.need("a protocol")?;
+            d.server.proto = Some(if *word == "fcgi" { Proto::Fcgi } else { protocol(word)? });
             Ok(())
         }),
     ),

@@ -564,10 +564,6 @@ fn what_is_wrong_is_said() {
     check("global\n ocsp-update.httpproxy unix@/x", "the address or name of an HTTP proxy is expected");
     check("global\n ocsp-update.mindelay 0", "not a number from 1");
     check("frontend f\n bind :1 ssl crt a ocsp-update maybe", "'maybe'");
-    check(
-        "backend b\n use-fcgi-app php\nfcgi-app php\n docroot /srv",
-        "'use-fcgi-app' is not implemented yet",
-    );
     check("backend b\n option spop-check", "'option spop-check' is not implemented yet");
     check(
         "backend b\n stick-table type ip size 1k write-to b",
@@ -897,4 +893,57 @@ fn connections_come_from_ports_in_turn() {
     assert_eq!(source(" server s 127.0.0.1:2 source 127.0.0.1").ports, None);
     let said = said("listen l\n source 127.0.0.1:1000-2000");
     assert!(said.contains("a range of ports is not possible here"), "{said}");
+}
+
+#[test]
+fn fastcgi_applications() {
+    let config = config(
+        "global\n log 127.0.0.1:514 local3\n\
+         backend b\n mode http\n use-fcgi-app php\n filter trace\n filter fcgi-app php\n timeout connect 1s\n timeout server 1s\n\
+         server s :1 proto fcgi\n\
+         fcgi-app php\n docroot /srv\n index index.php\n log-stderr global\n path-info ^(/.+\\.php)(/.*)?$\n \
+         acl early path /a\n set-param A %[src] if early\n pass-header X-Any\n no option keep-conn\n \
+         option get-values\n option mpxs-conns\n option max-reqs 3\n\
+         fcgi-app other\n docroot /else\n",
+    );
+    let app = config.fcgi_app(&config.proxies[0]).expect("the application");
+    assert_eq!(
+        (&app.docroot[..], &app.index[..], app.logs[0].facility),
+        (&b"/srv"[..], &b"index.php"[..], 19)
+    );
+    assert_eq!((app.keep_conn, app.get_values, app.rules.len()), (false, true, 2));
+    assert!(config.fcgi_apps["other"].keep_conn);
+    let check = |text: &str, expected: &str| {
+        let shown = said(text);
+        assert!(shown.contains(expected), "{text}\n--- said:\n{shown}\n--- expected: {expected}");
+    };
+    let app = "fcgi-app a\n docroot /x\n";
+    let backend = |lines: &str| format!("backend b\n mode http\n{lines}{app}");
+    check("fcgi-app a\n index x\n", "fcgi-app 'a': no docroot configured");
+    check(&backend(" use-fcgi-app c\n server s :1 proto fcgi\n"), "unable to find the fcgi-app 'c'");
+    check(&backend(" use-fcgi-app a\n server s :1\n"), "uses a FastCGI application, but no server of it");
+    check(&backend(" server s :1 proto fcgi\n"), "server 's' has no FastCGI application");
+    check(&backend(" use-fcgi-app a\n use-fcgi-app b\n"), "uses the fcgi-app 'a' already");
+    check(
+        &backend(" mode tcp\n use-fcgi-app a\n server s :1 proto fcgi\n"),
+        "cannot be used without 'mode http'",
+    );
+    check(
+        &backend(" option httpchk\n use-fcgi-app a\n server s :1 proto fcgi check\n"),
+        "HTTP checks of the FastCGI server 's' are not implemented yet",
+    );
+    check(
+        &backend(" use-fcgi-app a\n server s :1 proto fcgi check check-proto fcgi\n"),
+        "only implemented as the 'proto' of server lines",
+    );
+    check("frontend f\n mode http\n use-fcgi-app a\n", "'use-fcgi-app' ignored");
+    check("frontend f\n bind :1 proto fcgi\n", "only implemented as the 'proto' of server lines");
+    check(&format!("{app} path-info abc\n"), "captures no script's name");
+    check(&format!("{app} path-info (\n"), "invalid regular expression");
+    check(&format!("{app} set-param A\n"), "'set-param' expects a format after the name");
+    check(&format!("{app} set-param A b when x\n"), "expected 'if' or 'unless'");
+    check(&format!("{app} pass-header A if nobody\n"), "nobody");
+    check(&format!("{app} log-stderr\n"), "'log-stderr' expects a target");
+    check(&format!("{app} option keep-con\n"), "did you mean 'option keep-conn'?");
+    check(&format!("{app} no docroot\n"), "'no' is not possible before 'docroot'");
 }

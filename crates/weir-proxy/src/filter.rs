@@ -106,7 +106,7 @@ fn steps(proxy: &model::Proxy, direction: Direction) -> Vec<Step> {
         (model::Filter::Bandwidth(filter), _) => {
             vec![Step::Limit(Rc::new(limit::Settings::new(filter, proxy)))]
         }
-        (model::Filter::CompressRequests | model::Filter::Cache(_), _) => Vec::new(),
+        (model::Filter::CompressRequests | model::Filter::Cache(_) | model::Filter::FcgiApp, _) => Vec::new(),
     };
     match &proxy.filter_sequence[direction as usize] {
         Some(names) => {

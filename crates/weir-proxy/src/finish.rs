@@ -164,6 +164,8 @@ fn client_can_go_on(x: &Exchange) -> bool {
                 && (!client.read_closed || !client.input.is_empty())
         }
         Edge::H2(_) => true,
+        // It is spoken to servers only.
+        Edge::Fcgi(_) => false,
     }
 }
 

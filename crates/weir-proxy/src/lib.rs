@@ -32,6 +32,8 @@ pub mod cache;
 
 mod request_head;
 
+mod fastcgi;
+
 mod pick;
 
 mod balance_key;

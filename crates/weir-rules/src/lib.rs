@@ -35,10 +35,12 @@ pub mod vars;
 
 pub use action::{Flow, Phase, Reply, Rule, WaitFor};
 pub use condition::Condition;
+pub use convert::codec::decode_url;
 pub use convert::forwarded::{forwarded_node_name, forwarded_node_port};
 pub use convert::token::verify_error_number;
 pub use diagnostic::{Diagnostic, Level, Pos, Word};
 pub use expr::{Expr, Value};
+pub use fetch::http::basic_credentials;
 pub use log_format::LogFormat;
 pub use scope::{Place, Scope, Shared};
 pub use txn::{Environment, Session, Txn};

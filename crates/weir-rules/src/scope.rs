@@ -124,6 +124,8 @@ pub enum Target {
     },
     /// A `cache` section.
     Cache(String),
+    /// An `fcgi-app` section.
+    FcgiApp(String),
     /// A `resolvers` section.
     Resolvers(String),
     /// A bandwidth limitation filter.

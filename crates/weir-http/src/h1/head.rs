@@ -85,7 +85,7 @@ pub fn parse_response(
     }
 }
 
-fn stopped<T>(
+pub(super) fn stopped<T>(
     stop: Stop,
     received: usize,
     options: &ParseOptions,
