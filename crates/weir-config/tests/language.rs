@@ -79,7 +79,20 @@ fn what_has_no_effect_beside_the_rest_is_said() {
     check("http", " server s 127.0.0.1:0 check", "neither a port nor one for its checks");
     check("http", " server s 127.0.0.1:0 check port 80", "");
     check("http", " server s 127.0.0.1:0", "");
-    check("http", " server s 127.0.0.1:+1000 check", "");
+    check("http", " server s 127.0.0.1:+1000 check", "neither a port nor one for its checks");
+    check("http", " server s 127.0.0.1 check", "neither a port nor one for its checks");
+    check("http", " server s 127.0.0.1:+1000 check port 80", "");
+    check("http", " server s _http._tcp.example", "SRV records of '_http._tcp.example' take a 'resolvers'");
+    check("http", " external-check command /bin/true", "'external-check command' is ignored");
+    check("http", " http-check expect status 200", "'http-check' rules ignored for backend 'b'");
+    check("http", " option httpchk\n http-check expect status 200", "");
+    check("tcp", " persist rdp-cookie\n server s 127.0.0.1", "RDP cookies never choose server 's'");
+    check("tcp", " persist rdp-cookie\n server s 127.0.0.1:2", "");
+    check("http", " timeout check 1s\n timeout check 2s", "overwrites the one of line 10");
+    check("http", " timeout server 1s", "");
+    check("http", " balance source // by address", "'//' and what follows is ignored");
+    check("http", " balance source", "");
+    check("http", " stats realm Two Words", "'Words' and what follows is ignored");
     check("http", " option tcp-check\n tcp-check connect port 80\n server s 127.0.0.1:0 check", "");
     check("http", " option tcp-check\n tcp-check connect\n server s 127.0.0.1:0 check", "neither a port");
     check("http", " server s 127.0.0.1:2 agent-check", "'agent-check' without a port");
@@ -104,6 +117,34 @@ fn what_has_no_effect_beside_the_rest_is_said() {
     check("http", " tcp-request connection accept", "'tcp-request connection' is not allowed: backend 'b'");
     check("http", " tcp-request nonsense accept", "unknown kind of rule 'nonsense'");
     assert!(said("global\n tune.h2.header-table-size 4095\n").contains("not a number from 4096 to 65536"));
+}
+
+#[test]
+fn what_frontends_are_told() {
+    let check = |lines: &str, expected: &str| {
+        let text = format!(
+            "defaults\n mode http\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n\
+             frontend f\n bind 127.0.0.1:1\n stick-table type ip size 1k store conn_cur\n{lines}\n"
+        );
+        let said = said(&text);
+        match expected {
+            "" => assert_eq!(said, "", "{lines}"),
+            _ => assert!(said.contains(expected), "{lines}\n{said}"),
+        }
+    };
+    let response = " http-response capture res.hdr(server) id 0";
+    check(response, "there is no capture slot 0");
+    check(&format!("{response}\n capture response header Server len 20"), "");
+    check(" http-request capture src id 1\n declare capture request len 9", "there is no capture slot 1");
+    check(" tcp-request content track-sc0 src", "clients whose requests are invalid are not tracked here");
+    check(" tcp-request session track-sc0 src", "");
+    check(" tcp-request inspect-delay 1s\n tcp-request content track-sc0 req.hdr_ip(x)", "");
+    check(" option forwarded", "'option forwarded' ignored because frontend 'f' has no backend capability");
+    check("backend b is here", "unexpected 'is' after the section's name");
+    check(
+        "listen l\n bind :2\n server s 127.0.0.1:3\n default_backend m\nbackend m",
+        "servers of 'l' are never used",
+    );
 }
 
 #[test]
@@ -281,7 +322,7 @@ fn proxies_start_from_defaults() {
 #[test]
 fn servers_start_from_default_server() {
     let text = "defaults\n default-server inter 3s fall 9 ssl verify none send-proxy\n\
-                backend b\n default-server rise 4 check\n server a 10.0.0.1:80\n server b 10.0.0.2:80 no-check no-ssl no-send-proxy\n\
+                backend b\n default-server rise 4 check port 9\n server a 10.0.0.1:80\n server b 10.0.0.2:80 no-check no-ssl no-send-proxy\n\
                 server-template t 2-3 10.0.0.3:+7 weight 0\n server u 10.0.0.4 id 2\n server v *:90\n";
     let b = proxy(text);
     let names: Vec<_> = b.servers.iter().map(|s| (&*s.name, s.id)).collect();

@@ -186,6 +186,10 @@ fn refused_expressions() {
     };
     check("pathh", "unknown fetch 'pathh' (did you mean 'path'?)");
     check("path,lowr", "did you mean 'lower'?");
+    check("url_dec,lower", "it is a converter: write it behind a fetch");
+    check("!hdr(accept)", "negate where the test is used");
+    check("if", "a criterion stands alone");
+    check("/x", "is the name in front of it missing?");
     check("bc_glitches", "'bc_glitches' is not implemented yet");
     check("path,51d.single(x)", "'51d.single' is not implemented yet");
     check("path(1)", "takes no arguments");
@@ -311,6 +315,7 @@ fn refused_conditions() {
     check("if { path /x", "missing '}'");
     check("if TRUE or", "needs a test on both sides");
     check("if TRUE !", "'!' without a test");
+    check("if nope or none", "unknown ACL 'none'");
     check("if { req.body x }", "needs a matching method");
     check("if { src 1.2.3.x }", "is no address");
     check("if { path -m bgin /x }", "unknown matching method");
@@ -319,6 +324,32 @@ fn refused_conditions() {
     check("if { int(1) 1-b }", "is no number or range");
     check("if { req.ssl_ver 3.0-x }", "is no number or range");
     check("if { path -m reg (?=a) }", "look-around");
+}
+
+#[test]
+fn a_test_without_values_never_matches() {
+    let shared = shared();
+    let check = |line: &str, warns: bool| {
+        let mut scope = scope(&shared);
+        Condition::parse(&words(line), &mut scope).expect(line);
+        assert_eq!(text(&scope.warnings).contains("never matches: there is no value"), warns, "{line}");
+    };
+    check("if { src }", true);
+    check("if { path_beg }", true);
+    check("if { hdr(host) -i }", true);
+    check("if { hdr(host) -m found }", false);
+    check("if { src -- }", false);
+    check("if { ssl_fc }", false);
+    check("if { int(3) -m bool }", false);
+    check("if { path /x }", false);
+    check("if METH_GET or HTTP", false);
+}
+
+#[test]
+fn only_what_is_wrong_is_said() {
+    let shared = shared();
+    let errors = Condition::parse(&words("if nope or none"), &mut scope(&shared)).expect_err("unknown ACLs");
+    assert_eq!(errors.len(), 2, "{}", text(&errors));
 }
 
 #[test]

@@ -170,6 +170,16 @@ pub(crate) fn finish(d: &mut ProxyDraft<'_>) {
         let message = format!("'tcp-check' rules ignored for {} without 'option tcp-check'", d.section());
         d.warnings.push(Diagnostic::warning(d.proxy.pos, message));
     }
+    let own_http = !http.inherited && !http.steps.is_empty();
+    if own_http && !matches!(draft.kind, Kind::Http) && d.kind != SectionKind::Defaults {
+        let message = format!("'http-check' rules ignored for {} without 'option httpchk'", d.section());
+        d.warnings.push(Diagnostic::warning(d.proxy.pos, message));
+    }
+    if d.proxy.external_check_command.is_some() && !matches!(draft.kind, Kind::Other(OtherCheck::External)) {
+        let message = format!("'external-check command' is ignored in {}", d.section());
+        let found = Diagnostic::warning(d.proxy.pos, message);
+        d.warnings.push(found.hint("it goes with 'option external-check'"));
+    }
     match draft.kind {
         Kind::Connect => {}
         Kind::Other(check) => d.proxy.checks.other_check = Some(check),
