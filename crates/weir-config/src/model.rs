@@ -759,6 +759,8 @@ pub struct Proxy {
 pub struct Source {
     /// The address; port 0 where the system chooses one.
     pub address: Option<SocketAddr>,
+    /// The first and the last of the ports they come from, in turn; of server lines only.
+    pub ports: Option<(u16, u16)>,
     /// An address that need not be this machine's (`usesrc`).
     pub foreign: Option<ForeignSource>,
     /// The interface they leave by.

@@ -86,6 +86,15 @@ fn what_has_no_effect_beside_the_rest_is_said() {
     check("http", " server s 127.0.0.1:2 agent-check agent-port 3", "");
     check("http", " http-request deny\n http-request set-header a b", "no later one runs");
     check("http", " http-request deny if TRUE\n http-request set-header a b", "");
+    let delay = " tcp-request inspect-delay 1s\n tcp-request inspect-delay";
+    check("tcp", &format!("{delay} 2s"), "'tcp-request inspect-delay' ignored in backend 'b'");
+    check("tcp", &format!("{delay} 1s"), "");
+    check(
+        "http",
+        " tcp-request content reject if { req.payload(0,1) -m found }",
+        "'req.payload' is for TCP mode",
+    );
+    check("tcp", " tcp-request content reject if { req.payload(0,1) -m found }", "");
     check("http", " http-response allow\n http-request set-header a b", "");
     check(
         "http",
@@ -857,4 +866,36 @@ fn networks_hold_addresses() {
     check("2001:db8::/32", "2001:db8:1::1", true);
     check("2001:db8::/32", "2001:db9::1", false);
     check("::/0", "::1", true);
+}
+
+#[test]
+fn an_algorithm_is_round_robin_where_none_is_named() {
+    let proxy = proxy("listen l\n balance leastconn\n balance\n");
+    assert!(matches!(proxy.balance, weir_config::model::Balance::RoundRobin));
+}
+
+#[test]
+fn the_last_default_backend_counts() {
+    let check = |lines: &str, expected: &str| {
+        let text = format!(
+            "defaults\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n\
+             frontend f\n bind 127.0.0.1:1\n{lines}\nbackend b\n server s 127.0.0.1:2"
+        );
+        let said = said(&text);
+        assert!(said.contains(expected) && said.is_empty() == expected.is_empty(), "{lines}: {said}");
+    };
+    check(" default_backend none\n default_backend b", "");
+    check(" default_backend b\n default_backend none", "unable to find required default_backend: 'none'");
+}
+
+#[test]
+fn connections_come_from_ports_in_turn() {
+    let source = |line: &str| proxy(&format!("listen l\n{line}")).servers[0].source.clone();
+    let ranged = source(" server s 127.0.0.1:2 source 127.0.0.1:1000-2000");
+    assert_eq!((ranged.address, ranged.ports), ("127.0.0.1:1000".parse().ok(), Some((1000, 2000))));
+    let ranged = source(" server s 127.0.0.1:2 source ::1:1000-2000");
+    assert_eq!((ranged.address, ranged.ports), ("[::1]:1000".parse().ok(), Some((1000, 2000))));
+    assert_eq!(source(" server s 127.0.0.1:2 source 127.0.0.1").ports, None);
+    let said = said("listen l\n source 127.0.0.1:1000-2000");
+    assert!(said.contains("a range of ports is not possible here"), "{said}");
 }

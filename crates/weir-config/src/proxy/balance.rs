@@ -29,6 +29,10 @@ const ALGORITHMS: &[&str] = &[
 ];
 
 fn balance(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    if a.peek().is_none() {
+        d.proxy.balance = Balance::RoundRobin;
+        return Ok(());
+    }
     let word = a.need("an algorithm such as roundrobin")?;
     let text = word.as_str();
     let name = text.split('(').next().unwrap_or_default();
