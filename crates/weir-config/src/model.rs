@@ -1668,28 +1668,57 @@ pub struct HttpCheck {
     pub send_state: bool,
 }
 
+/// How a check connects.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the words of `tcp-check connect`")]
+pub struct CheckConnect {
+    pub port: Option<u16>,
+    /// `port` by expression.
+    pub port_expr: Option<Expr>,
+    pub via_socks4: bool,
+    pub addr: Option<SocketAddr>,
+    pub ssl: bool,
+    pub sni: Option<String>,
+    pub alpn: Option<Vec<Vec<u8>>>,
+    pub send_proxy: bool,
+    pub proto: Option<Proto>,
+    /// Close with FIN instead of RST.
+    pub linger: bool,
+    /// What is not said here is as the server line says.
+    pub default: bool,
+    /// Put before a script that does not connect by itself: it has no line.
+    pub implicit: bool,
+    pub comment: Option<String>,
+}
+
+impl CheckConnect {
+    /// A line without words.
+    pub const PLAIN: Self = Self {
+        port: None,
+        port_expr: None,
+        via_socks4: false,
+        addr: None,
+        ssl: false,
+        sni: None,
+        alpn: None,
+        send_proxy: false,
+        proto: None,
+        linger: false,
+        default: false,
+        implicit: false,
+        comment: None,
+    };
+
+    /// As the server line says, where a script does not connect by itself.
+    pub const IMPLICIT: Self = Self { default: true, implicit: true, ..Self::PLAIN };
+}
+
 /// A step of a check script (`tcp-check`, `http-check`).
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "few exist, and they are never moved once made")]
 #[allow(missing_docs, reason = "the check keywords' words")]
 pub enum TcpCheckStep {
-    Connect {
-        port: Option<u16>,
-        /// `port` by expression.
-        port_expr: Option<Expr>,
-        via_socks4: bool,
-        addr: Option<SocketAddr>,
-        ssl: bool,
-        sni: Option<String>,
-        alpn: Option<Vec<Vec<u8>>>,
-        send_proxy: bool,
-        proto: Option<Proto>,
-        linger: bool,
-        default: bool,
-        /// Put before a script that does not connect by itself: it has no line.
-        implicit: bool,
-        comment: Option<String>,
-    },
+    Connect(CheckConnect),
     Send {
         data: CheckPayload,
         comment: Option<String>,

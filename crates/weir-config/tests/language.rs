@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use weir_config::model::{
-    Balance, BindAddr, CheckPayload, Config, Expect, Filter, KeepAlive, LogAddress, LogFraming, Mode,
-    OtherCheck, PortMap, Proxy, ServerAddr, TcpCheckStep, TraceFilter, Verify,
+    Balance, BindAddr, CheckConnect, CheckPayload, Config, Expect, Filter, KeepAlive, LogAddress, LogFraming,
+    Mode, OtherCheck, PortMap, Proxy, ServerAddr, TcpCheckStep, TraceFilter, Verify,
 };
 use weir_config::source::Sources;
 use weir_config::{Environment, Loaded, keywords, load_sources, load_str};
@@ -460,8 +460,8 @@ fn healthcheck_sections_are_for_the_servers_that_name_them() {
 fn describe(step: &TcpCheckStep) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match step {
-        TcpCheckStep::Connect { port: Some(port), .. } => format!("connect {port}"),
-        TcpCheckStep::Connect { .. } => "connect".into(),
+        TcpCheckStep::Connect(CheckConnect { port: Some(port), .. }) => format!("connect {port}"),
+        TcpCheckStep::Connect(_) => "connect".into(),
         TcpCheckStep::Send { data: CheckPayload::Plain(data), .. } => format!("send {data:?}"),
         TcpCheckStep::HttpSend { method, uri: CheckPayload::Plain(uri), version, .. } => {
             format!("{} {} {}", text(method), text(uri), text(version))

@@ -36,8 +36,6 @@ pub struct ConnectOptions {
     pub md5_key: Option<String>,
     /// TCP Fast Open: the first write travels with the SYN packet (`tfo`).
     pub fast_open: bool,
-    /// Maximum segment size.
-    pub max_segment: Option<i32>,
     /// TCP user timeout (`tcp-ut`).
     pub user_timeout: Option<Duration>,
     /// Congestion control algorithm (`cc`).
@@ -137,9 +135,6 @@ fn configure(socket: &Socket, to: SocketAddr, options: &ConnectOptions) -> io::R
     }
     if let Some(tos) = options.tos {
         set_tos(socket, to.ip(), tos)?;
-    }
-    if let Some(bytes) = options.max_segment {
-        kernel::set_max_segment(socket.as_fd(), bytes)?;
     }
     if let Some(timeout) = options.user_timeout {
         socket.set_tcp_user_timeout(Some(timeout))?;

@@ -395,7 +395,7 @@ impl Shared {
 fn settings_of<'a>(server: &'a ServerState, checks: &model::Checks) -> Option<&'a SslServer> {
     let config = &server.config;
     let by_script = |steps: &[model::TcpCheckStep]| {
-        steps.iter().any(|step| matches!(step, model::TcpCheckStep::Connect { ssl: true, .. }))
+        steps.iter().any(|step| matches!(step, model::TcpCheckStep::Connect(connect) if connect.ssl))
     };
     let scripted = || {
         let http = checks.httpchk.as_ref().is_some_and(|check| by_script(&check.steps));

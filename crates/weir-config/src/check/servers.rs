@@ -84,7 +84,7 @@ fn has_check_port(server: &Server, checks: &Checks) -> bool {
     let program = matches!(checks.other_check, Some(OtherCheck::External));
     let steps = checks.httpchk.as_ref().map(|http| &http.steps).or(checks.tcpchk.as_ref());
     let in_script = |step: &TcpCheckStep| match step {
-        TcpCheckStep::Connect { port, port_expr, .. } => Some(port.is_some() || port_expr.is_some()),
+        TcpCheckStep::Connect(connect) => Some(connect.port.is_some() || connect.port_expr.is_some()),
         _ => None,
     };
     let mut connections = steps.into_iter().flatten().filter_map(in_script).peekable();
