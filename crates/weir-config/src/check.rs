@@ -4,6 +4,7 @@ mod servers;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use weir_rules::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Pos};
@@ -299,6 +300,8 @@ impl Checker<'_> {
                     .then(|| format!("unable to find the cache '{name}'")),
                 Target::FcgiApp(name) => (!self.config.fcgi_apps.contains_key(name))
                     .then(|| format!("unable to find the fcgi-app '{name}'")),
+                Target::LogProfile(name) => (!self.config.log_profiles.contains_key(name))
+                    .then(|| format!("unable to find log-profile '{name}'")),
                 Target::Resolvers(name) => (name != "default" && !self.config.resolvers.contains_key(name))
                     .then(|| format!("unable to find resolvers '{name}'")),
                 Target::BandwidthFilter { proxy, name, changed } => {
@@ -399,7 +402,7 @@ impl Checker<'_> {
         self.proxies.iter_mut().flat_map(|proxy| &mut proxy.logs).for_each(of_ring);
         self.config.global.logs.iter_mut().for_each(of_ring);
         self.config.fcgi_apps.values_mut().flat_map(|app| &mut app.logs).for_each(of_ring);
-        let mut problems = Vec::new();
+        let mut problems = self.profiles();
         let forwards = self.config.log_forwards.iter().map(|forward| (forward.pos, &forward.logs));
         let peers = self.config.peers.values().map(|peers| (peers.pos, &peers.logs));
         let apps = self.config.fcgi_apps.values().map(|app| (app.pos, &app.logs));
@@ -432,6 +435,28 @@ impl Checker<'_> {
             }
         }
         self.found.extend(problems);
+    }
+
+    /// Gives log targets of proxies the profiles that they name.
+    fn profiles(&mut self) -> Vec<Diagnostic> {
+        let known = &self.config.log_profiles;
+        let mut problems = Vec::new();
+        let logs = self.proxies.iter_mut().flat_map(|proxy| &mut proxy.logs);
+        for named in logs.filter_map(|log| log.profile.as_mut()) {
+            match known.get(&named.name) {
+                Some(profile) => named.profile = Arc::clone(profile),
+                None => {
+                    let near = weir_rules::diagnostic::nearest(&named.name, known.keys().map(String::as_str));
+                    let error =
+                        Diagnostic::error(named.pos, format!("unable to find log-profile '{}'", named.name));
+                    problems.push(Diagnostic {
+                        hint: near.map(|near| format!("did you mean '{near}'?")),
+                        ..error
+                    });
+                }
+            }
+        }
+        problems
     }
 
     /// A crt-store that describes a certificate must stand before the lines that use it.

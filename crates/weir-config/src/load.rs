@@ -230,6 +230,9 @@ fn small_sections(
                 config.rings.insert(name, draft.ring);
             }
             SectionKind::LogForward => config.log_forwards.push(draft.log_forward),
+            SectionKind::LogProfile => {
+                config.log_profiles.insert(name, Arc::new(draft.log_profile));
+            }
             SectionKind::Mailers => {
                 config.mailers.insert(name, draft.mailers);
             }
@@ -246,7 +249,6 @@ fn refused(section: &Section) -> Option<Diagnostic> {
     let (what, reason) = match section.kind {
         SectionKind::Program => ("supported", Some(NO_PROGRAMS)),
         SectionKind::Acme => ("supported", Some(NO_ACME)),
-        SectionKind::LogProfile => ("implemented yet", None),
         _ => return None,
     };
     let message = format!("'{}' sections are not {what}", section.kind.word());

@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::status_set::StatusSet;
 use weir_balance::HashType;
 use weir_rules::pattern::PatternFiles;
+use weir_rules::txn::LogOrigin;
 use weir_rules::vars::VarLimits;
 use weir_rules::{Condition, Expr, LogFormat, Pos, Rule};
 
@@ -36,6 +37,8 @@ pub struct Config {
     pub rings: BTreeMap<String, Ring>,
     /// `log-forward` sections in their order.
     pub log_forwards: Vec<LogForward>,
+    /// `log-profile` sections by name.
+    pub log_profiles: BTreeMap<String, Arc<LogProfile>>,
     /// `mailers` sections by name.
     pub mailers: BTreeMap<String, Mailers>,
     /// `fcgi-app` sections by name.
@@ -764,6 +767,7 @@ pub struct Proxy {
     pub timeouts: Timeouts,
     pub logs: Vec<LogTarget>,
     pub log_tag: Option<String>,
+    pub log_steps: LogSteps,
     pub log_format: Option<LogFormat>,
     pub error_log_format: Option<LogFormat>,
     pub log_format_sd: Option<LogFormat>,
@@ -1470,8 +1474,77 @@ pub struct LogTarget {
     pub min_level: u8,
     /// `sample RANGES:SIZE`
     pub sample: Option<(Vec<(u32, u32)>, u32)>,
+    /// `profile NAME`
+    pub profile: Option<ProfileName>,
     /// `log global`: replaced by the global list when checked.
     pub global: bool,
+}
+
+/// The log profile of a target.
+#[derive(Debug, Clone)]
+pub struct ProfileName {
+    /// As the line has it.
+    pub name: String,
+    /// Where the line has it.
+    pub pos: Pos,
+    /// The profile itself, once all sections have been read.
+    pub profile: Arc<LogProfile>,
+}
+
+/// A `log-profile` section: how the lines of a target are made.
+#[derive(Debug, Default)]
+pub struct LogProfile {
+    /// `log-tag`
+    pub tag: Option<String>,
+    /// `on STEP` by step.
+    pub steps: BTreeMap<LogOrigin, ProfileLine>,
+    /// `on error`
+    pub error: Option<ProfileLine>,
+    /// `on any`
+    pub any: Option<ProfileLine>,
+}
+
+/// What a log profile makes of a line; what it does not say is the proxy's.
+#[derive(Debug, Default)]
+pub struct ProfileLine {
+    /// There is none.
+    pub drop: bool,
+    /// In place of `log-format` and `error-log-format`.
+    pub format: Option<LogFormat>,
+    /// In place of `log-format-sd`.
+    pub data: Option<LogFormat>,
+}
+
+impl LogProfile {
+    /// What stands for a step, or for the transactions that failed.
+    #[must_use]
+    pub fn line(&self, origin: LogOrigin, failed: bool) -> Option<&ProfileLine> {
+        let own = if failed { self.error.as_ref() } else { self.steps.get(&origin) };
+        own.or(self.any.as_ref())
+    }
+}
+
+/// The steps at which a proxy logs (`log-steps`); none are said where all is left to the formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogSteps(u16);
+
+impl LogSteps {
+    /// One more step.
+    pub fn add(&mut self, step: LogOrigin) {
+        self.0 |= 1 << step as u8;
+    }
+
+    /// Nothing is said.
+    #[must_use]
+    pub fn is_default(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The step is among them.
+    #[must_use]
+    pub fn has(self, step: LogOrigin) -> bool {
+        self.0 & 1 << step as u8 != 0
+    }
 }
 
 /// Where a log target listens.

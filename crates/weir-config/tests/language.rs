@@ -988,3 +988,28 @@ fn fastcgi_applications() {
     check(&format!("{app} option keep-con\n"), "did you mean 'option keep-conn'?");
     check(&format!("{app} no docroot\n"), "'no' is not possible before 'docroot'");
 }
+
+#[test]
+fn log_profiles() {
+    let check = |profile: &str, lines: &str, expected: &str| {
+        let text = format!(
+            "log-profile p\n{profile}\ndefaults\n mode http\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n\
+             frontend f\n bind 127.0.0.1:1\n{lines}\n http-request return\n"
+        );
+        let said = said(&text);
+        assert!(
+            said.contains(expected) && said.is_empty() == expected.is_empty(),
+            "{profile}{lines}: {said}"
+        );
+    };
+    let log = " log stdout profile p local0";
+    check(" log-tag t\n on error format %ci sd x\n on any drop\n on http-req format a", log, "");
+    check(" on clsoe drop", log, "did you mean 'close'?");
+    check(" on close frmat x", log, "did you mean 'format'?");
+    check(" on close format", log, "'format' expects a format");
+    check(" on close format %zz", log, "zz");
+    check("", " log stdout profile q local0", "unable to find log-profile 'q'");
+    check("", " http-request do-log profile q", "unable to find log-profile 'q'");
+    check("", " log-steps accept,close\n log-steps all", "");
+    check("", " log-steps begin", "unknown step 'begin'");
+}

@@ -14,7 +14,7 @@ use weir_http::{FieldName, Method, Response};
 use weir_net::connect::{self as net, ConnectOptions};
 use weir_net::timers::now_ms;
 use weir_net::{Address, Stream};
-use weir_rules::txn::TlsFacts;
+use weir_rules::txn::{LogOrigin, TlsFacts};
 use weir_rules::{Reply, Txn};
 
 use crate::buffer::Buffer;
@@ -30,7 +30,7 @@ use crate::pool::{Asker, ConnectionFacts, IdleH1, OpenPlace, PoolKey, SharedH2};
 use crate::state::ServerState;
 use crate::takeover::{self, Found};
 use crate::worker::Worker;
-use crate::{fastcgi, filter, listeners, proxy_header, request_head, server_tls, socks4};
+use crate::{fastcgi, filter, listeners, log, proxy_header, request_head, server_tls, socks4};
 
 /// A connection to a server that carries this exchange's request.
 pub(crate) struct ServerConnection {
@@ -549,6 +549,7 @@ fn established(
     server.count(thread, Counter::Sessions, 1);
     server.rate.hit(now_ms());
     server.last_session_ms.store(now_ms(), Relaxed);
+    log::step(x, LogOrigin::Connect);
     ServerConnection { edge, facts, tls, reused, held }
 }
 

@@ -141,7 +141,7 @@ impl Alias {
             Self::Status if txn.status == 0 => Some(Value::Int(-1)),
             Self::Status => Some(Value::Int(i64::from(txn.status))),
             Self::LogCounter => Some(Value::Int(i64::from(txn.env.log_counter(txn.session.frontend.index)))),
-            Self::Origin => Some(Value::text(txn.env.log_origin().as_bytes())),
+            Self::Origin => Some(Value::text(txn.log_origin.get().name().as_bytes())),
             Self::Pid if options.hex => Some(hex_number(txn.env.pid(), 4)),
             Self::Pid => Some(Value::Int(i64::from(txn.env.pid()))),
             Self::Retries => Some(Value::Int(i64::from(txn.retries))),

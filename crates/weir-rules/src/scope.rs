@@ -126,6 +126,8 @@ pub enum Target {
     Cache(String),
     /// An `fcgi-app` section.
     FcgiApp(String),
+    /// A `log-profile` section.
+    LogProfile(String),
     /// A `resolvers` section.
     Resolvers(String),
     /// A bandwidth limitation filter.

@@ -380,7 +380,6 @@ fn refused_rules() {
     check(Req, "set-header a b c", "unexpected 'c'");
     check(Req, "set-header a %[status]", "'status' needs the response's headers");
     check(Req, "set-status 200", "'http-request' has no action 'set-status'");
-    check(Req, "do-log", "'do-log' is not implemented yet");
     check(Req, "silent-drop rst-ttl 0", "'0' is no TTL from 1 to 255");
     check(Req, "silent-drop rst-ttl 256", "'256' is no TTL from 1 to 255");
     check(Phase::TcpRequestConnection, "expect-proxy", "'layer4'");
