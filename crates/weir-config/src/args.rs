@@ -37,6 +37,47 @@ pub(crate) fn fail_hint<T>(pos: Pos, message: impl Into<String>, hint: impl Into
     Err(vec![Diagnostic::error(pos, message).hint(hint)])
 }
 
+/// Keywords whose line HAProxy does not read to its end: configurations in use have comments, second words of a name
+/// without quotes and other things there.
+const READ_IN_PART: &[&str] = &[
+    "balance",
+    "capture cookie",
+    "compression direction",
+    "declare capture",
+    "dynamic-cookie-key",
+    "email-alert from",
+    "email-alert level",
+    "email-alert mailers",
+    "email-alert to",
+    "hash-type",
+    "hold",
+    "http-send-name-header",
+    "load-server-state-from-file",
+    "log-send-hostname",
+    "mailer",
+    "max-keep-alive-queue",
+    "option httpslog",
+    "option redispatch",
+    "rate-limit sessions",
+    "resolve_retries",
+    "server-state-base",
+    "server-state-file",
+    "stats auth",
+    "stats enable",
+    "stats maxconn",
+    "stats realm",
+    "stats refresh",
+    "stats scope",
+    "stats show-modules",
+    "stats timeout",
+    "stats uri",
+    "tcp-request inspect-delay",
+    "timeout mail",
+    "timeout resolve",
+    "timeout retry",
+    "unique-id-header",
+];
+
 /// A cursor over the words of a line.
 pub(crate) struct Args<'a> {
     /// The keyword as it is known (`timeout client`).
@@ -148,10 +189,18 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// What stands behind the end of a keyword that is read in part.
+    pub(crate) fn ignored(&self) -> Option<Diagnostic> {
+        let word = self.peek().filter(|_| READ_IN_PART.contains(&self.keyword))?;
+        let message = format!("'{}' and what follows is ignored", word.as_str());
+        Some(Diagnostic::warning(word.pos, message).hint("put '#' before comments and quotes around spaces"))
+    }
+
     /// Nothing may follow.
     pub(crate) fn end(&self) -> Parsed {
         match self.peek() {
             None => Ok(()),
+            Some(_) if READ_IN_PART.contains(&self.keyword) => Ok(()),
             Some(word) => fail(
                 word.pos,
                 format!("'{}' takes no more arguments, but '{}' follows", self.keyword, word.as_str()),

@@ -516,6 +516,11 @@ impl Checker<'_> {
             self.error(pos, format!("'{name}' cannot listen on its own reverse server"));
         }
         self.reverse_binds(index);
+        let proxy = &self.proxies[index];
+        if proxy.default_backend.is_some() && !proxy.servers.is_empty() {
+            let message = format!("servers of '{name}' are never used: its 'default_backend' comes first");
+            self.warn(pos, message);
+        }
     }
 
     /// Listening on `rhttp@backend/server` takes a server to connect to, and HTTP/2 on the way.

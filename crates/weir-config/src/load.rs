@@ -170,10 +170,12 @@ fn global_line(draft: &mut GlobalDraft<'_>, words: &[Word]) -> Parsed {
     }
     let mut args = Args::new(words, keyword.name, count, prefix);
     match keyword.how {
-        How::Global(parse) => parse(draft, &mut args),
-        How::NoEffect(_) | How::Tree => Ok(()),
-        _ => keyword.refused(args.keyword_pos),
+        How::Global(parse) => parse(draft, &mut args)?,
+        How::NoEffect(_) | How::Tree => {}
+        _ => keyword.refused(args.keyword_pos)?,
     }
+    draft.scope.warnings.extend(args.ignored());
+    Ok(())
 }
 
 /// Sections that proxies refer to; user lists and error sections go where rules look for them.

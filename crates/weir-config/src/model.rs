@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::status_set::StatusSet;
+use weir_balance::HashType;
 use weir_rules::pattern::PatternFiles;
 use weir_rules::vars::VarLimits;
 use weir_rules::{Condition, Expr, LogFormat, Pos, Rule};
@@ -436,6 +437,8 @@ pub struct Global {
     pub server_state_file: Option<PathBuf>,
     pub key_base: Option<PathBuf>,
     pub external_check: bool,
+    /// `external-check preserve-env`
+    pub external_check_preserve_env: bool,
     pub insecure_setuid_wanted: bool,
     pub strict_limits: bool,
     /// `zero-warning`: warnings are fatal.
@@ -801,6 +804,8 @@ pub struct Proxy {
 pub struct Source {
     /// The address; port 0 where the system chooses one.
     pub address: Option<SocketAddr>,
+    /// The first and the last of the ports they come from, in turn; of server lines only.
+    pub ports: Option<(u16, u16)>,
     /// An address that need not be this machine's (`usesrc`).
     pub foreign: Option<ForeignSource>,
     /// The interface they leave by.
@@ -1289,27 +1294,6 @@ pub enum Balance {
     LogHash(Expr),
 }
 
-/// `hash-type`
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the hash-type keyword's words")]
-pub struct HashType {
-    pub consistent: bool,
-    pub function: HashFunction,
-    pub avalanche: bool,
-}
-
-/// Functions of `hash-type`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the hash-type keyword's functions")]
-pub enum HashFunction {
-    #[default]
-    Sdbm,
-    Djb2,
-    Wt6,
-    Crc32,
-    None,
-}
-
 /// `cookie NAME ...`
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs, reason = "the cookie keyword's words")]
@@ -1684,28 +1668,57 @@ pub struct HttpCheck {
     pub send_state: bool,
 }
 
+/// How a check connects.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the words of `tcp-check connect`")]
+pub struct CheckConnect {
+    pub port: Option<u16>,
+    /// `port` by expression.
+    pub port_expr: Option<Expr>,
+    pub via_socks4: bool,
+    pub addr: Option<SocketAddr>,
+    pub ssl: bool,
+    pub sni: Option<String>,
+    pub alpn: Option<Vec<Vec<u8>>>,
+    pub send_proxy: bool,
+    pub proto: Option<Proto>,
+    /// Close with FIN instead of RST.
+    pub linger: bool,
+    /// What is not said here is as the server line says.
+    pub default: bool,
+    /// Put before a script that does not connect by itself: it has no line.
+    pub implicit: bool,
+    pub comment: Option<String>,
+}
+
+impl CheckConnect {
+    /// A line without words.
+    pub const PLAIN: Self = Self {
+        port: None,
+        port_expr: None,
+        via_socks4: false,
+        addr: None,
+        ssl: false,
+        sni: None,
+        alpn: None,
+        send_proxy: false,
+        proto: None,
+        linger: false,
+        default: false,
+        implicit: false,
+        comment: None,
+    };
+
+    /// As the server line says, where a script does not connect by itself.
+    pub const IMPLICIT: Self = Self { default: true, implicit: true, ..Self::PLAIN };
+}
+
 /// A step of a check script (`tcp-check`, `http-check`).
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "few exist, and they are never moved once made")]
 #[allow(missing_docs, reason = "the check keywords' words")]
 pub enum TcpCheckStep {
-    Connect {
-        port: Option<u16>,
-        /// `port` by expression.
-        port_expr: Option<Expr>,
-        via_socks4: bool,
-        addr: Option<SocketAddr>,
-        ssl: bool,
-        sni: Option<String>,
-        alpn: Option<Vec<Vec<u8>>>,
-        send_proxy: bool,
-        proto: Option<Proto>,
-        linger: bool,
-        default: bool,
-        /// Put before a script that does not connect by itself: it has no line.
-        implicit: bool,
-        comment: Option<String>,
-    },
+    Connect(CheckConnect),
     Send {
         data: CheckPayload,
         comment: Option<String>,

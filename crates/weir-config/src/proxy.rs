@@ -55,11 +55,15 @@ pub(crate) struct ProxyDraft<'a> {
     /// The line comes from a defaults section.
     pub(crate) inherited: bool,
     pub(crate) warnings: Vec<Diagnostic>,
+    /// Lines of this section that set a timeout, by its name.
+    pub(crate) timeout_lines: HashMap<String, u32>,
     /// Start of each server line (`default-server`).
     default_server: ServerDraft,
     /// Servers by name, for duplicates and `use-server`.
     server_names: HashMap<String, usize>,
     use_servers: Vec<(Word, Option<Condition>)>,
+    /// The last line's counts.
+    default_backend: Option<Word>,
     /// Words of each `ssl-f-use` line, the file first.
     certificates: Vec<Vec<String>>,
     /// Index into [`RULE_ORDER`] of the last rule.
@@ -120,10 +124,12 @@ impl<'a> ProxyDraft<'a> {
             scope,
             inherited: false,
             warnings: Vec::new(),
+            timeout_lines: HashMap::new(),
             default_server: ServerDraft::new(world.global),
             server_names: HashMap::new(),
             certificates: Vec::new(),
             use_servers: Vec::new(),
+            default_backend: None,
             last_stage: 0,
             stats: stats::StatsDraft::default(),
             checks: checks::ChecksDraft::default(),
@@ -135,6 +141,7 @@ impl<'a> ProxyDraft<'a> {
     /// Runs lines: those of a defaults section, or the proxy's own.
     pub(crate) fn run(&mut self, lines: &[Line], inherited: bool, found: &mut Vec<Diagnostic>) {
         self.inherited = inherited;
+        self.timeout_lines.clear();
         self.checks.start(inherited);
         self.scope.acls.clear();
         for line in lines.iter().filter(|line| line.words[0] == "acl") {
@@ -172,10 +179,12 @@ impl<'a> ProxyDraft<'a> {
         let mut args = Args::new(words, keyword.name, count, prefix);
         self.order(keyword.name, &args);
         match keyword.how {
-            How::Proxy(parse) => parse(self, &mut args),
-            How::NoEffect(_) => Ok(()),
-            _ => keyword.refused(args.keyword_pos),
+            How::Proxy(parse) => parse(self, &mut args)?,
+            How::NoEffect(_) => {}
+            _ => keyword.refused(args.keyword_pos)?,
         }
+        self.warnings.extend(args.ignored());
+        Ok(())
     }
 
     /// Rule sets run in a fixed order; a line that stands after a later set's lines is probably misunderstood.
@@ -272,15 +281,50 @@ impl<'a> ProxyDraft<'a> {
             }
         }
         self.resolve_use_servers(&mut found);
+        self.resolve_default_backend(&mut found);
         assign_ids(&mut self.proxy, &mut found);
         stats::finish(&mut self);
         checks::finish(&mut self);
         content::finish(&mut self, &mut found);
+        found.extend(self.missing_captures());
         self.proxy.captures.request = std::mem::take(&mut self.scope.request_captures);
         self.proxy.captures.response = std::mem::take(&mut self.scope.response_captures);
         found.append(&mut self.scope.warnings);
         found.append(&mut self.warnings);
         Finished { proxy: self.proxy, references: self.scope.references, found }
+    }
+
+    fn resolve_default_backend(&mut self, found: &mut Vec<Diagnostic>) {
+        let Some(word) = self.default_backend.take() else { return };
+        // A defaults section may name a backend that none of its proxies needs; it is looked up where it counts.
+        if self.kind == SectionKind::Defaults {
+            return;
+        }
+        match backend(self, &word, "default_backend") {
+            Ok(index) => self.proxy.default_backend = Some(index),
+            Err(problems) => found.extend(problems),
+        }
+    }
+
+    /// Capture slots of a frontend are all its own: none of them can come from elsewhere.
+    fn missing_captures(&self) -> Vec<Diagnostic> {
+        if self.kind != SectionKind::Frontend {
+            return Vec::new();
+        }
+        let slots = |response| match response {
+            true => self.scope.response_captures.len(),
+            false => self.scope.request_captures.len(),
+        };
+        let awaited = self.scope.awaited_captures.iter();
+        let missing = awaited.filter(|capture| capture.slot >= slots(capture.response));
+        missing
+            .map(|capture| {
+                let message = format!("there is no capture slot {}", capture.slot);
+                let way = if capture.response { "response" } else { "request" };
+                Diagnostic::error(capture.pos, message)
+                    .hint(format!("declare it: 'declare capture {way} len N'"))
+            })
+            .collect()
     }
 
     fn resolve_use_servers(&mut self, found: &mut Vec<Diagnostic>) {
@@ -542,10 +586,7 @@ fn backend(d: &ProxyDraft<'_>, word: &Word, keyword: &str) -> Parsed<usize> {
 
 fn default_backend(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let word = a.need("the name of a backend")?;
-    // A defaults section may name a backend that none of its proxies needs; it is looked up where it counts.
-    if d.kind != SectionKind::Defaults {
-        d.proxy.default_backend = Some(backend(d, word, "default_backend")?);
-    }
+    d.default_backend = Some(word.clone());
     a.end()
 }
 

@@ -131,10 +131,12 @@ impl<'a> SectionDraft<'a> {
         }
         let mut args = Args::new(words, keyword.name, count, prefix);
         match keyword.how {
-            How::Section(parse) => parse(self, &mut args),
-            How::NoEffect(_) => Ok(()),
-            _ => keyword.refused(args.keyword_pos),
+            How::Section(parse) => parse(self, &mut args)?,
+            How::NoEffect(_) => {}
+            _ => keyword.refused(args.keyword_pos)?,
         }
+        self.warnings.extend(args.ignored());
+        Ok(())
     }
 
     /// What must be there when all lines were read.

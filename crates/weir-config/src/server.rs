@@ -371,10 +371,20 @@ fn proxy_options(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed 
     Ok(())
 }
 
-/// `source ADDR[:PORT] [usesrc FOREIGN] [interface NAME]`
+/// `source ADDR[:PORT[-PORT]] [usesrc FOREIGN] [interface NAME]`
 fn source(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed {
     let word = a.need("an address")?;
-    let mut source = source_words(word, a.args, a.scope)?;
+    let ports = source_ports(word)?;
+    let mut source = match ports {
+        Some((first, _)) => {
+            let host =
+                word.text.iter().rposition(|b| *b == b':').map_or(&word.text[..], |at| &word.text[..at]);
+            let one = [host, b":", first.to_string().as_bytes()].concat();
+            source_words(&Word { text: one, pos: word.pos }, a.args, a.scope)?
+        }
+        None => source_words(word, a.args, a.scope)?,
+    };
+    source.ports = ports;
     source.interface = source.interface.or_else(|| d.server.source.interface.take());
     d.server.source = source;
     Ok(())
@@ -391,7 +401,15 @@ pub(crate) fn source_words(word: &Word, args: &mut Args<'_>, scope: &mut Scope<'
     }
     let interface = if args.take("interface") { Some(args.text("an interface's name")?) } else { None };
     let address = (!address.ip().is_unspecified() || address.port() != 0).then_some(address);
-    Ok(Source { address, foreign, interface })
+    Ok(Source { address, ports: None, foreign, interface })
+}
+
+/// A range of ports, where there is one.
+fn source_ports(word: &Word) -> Parsed<Option<(u16, u16)>> {
+    match parse_address(word)?.port {
+        Port::Range(first, last) => Ok(Some((first, last))),
+        _ => Ok(None),
+    }
 }
 
 fn source_address(word: &Word) -> Parsed<SocketAddr> {
@@ -399,7 +417,16 @@ fn source_address(word: &Word) -> Parsed<SocketAddr> {
     let port = match address.port {
         Port::Absent => 0,
         Port::Fixed(port) => port,
-        _ => return Err(keywords::not_yet(word, "source with a range of ports")),
+        Port::Range(..) => {
+            return fail_hint(
+                word.pos,
+                format!("a range of ports is not possible here in '{}'", word.as_str()),
+                "server lines may have one: 'source ADDRESS:FIRST-LAST'",
+            );
+        }
+        Port::Offset(_) => {
+            return fail(word.pos, format!("a port cannot be relative in '{}'", word.as_str()));
+        }
     };
     match address.ip() {
         Some(ip) => Ok(SocketAddr::new(ip, port)),

@@ -335,8 +335,13 @@ impl Reader<'_> {
 
     /// A word after a section's name: once it was the address that the section listened on.
     fn unexpected(&mut self, kind: SectionKind, extra: &Word) {
-        let found =
-            Diagnostic::error(extra.pos, format!("unexpected '{}' after the section's name", extra.as_str()));
+        let message = format!("unexpected '{}' after the section's name", extra.as_str());
+        // HAProxy reads these lines no further.
+        let lenient = matches!(kind, SectionKind::Backend | SectionKind::Mailers | SectionKind::Resolvers);
+        let found = match lenient {
+            true => Diagnostic::warning(extra.pos, message),
+            false => Diagnostic::error(extra.pos, message),
+        };
         let address = kind.is_proxy() && extra.text.contains(&b':');
         self.diagnostics.push(if address {
             found.hint(format!("addresses stand in lines of their own: 'bind {}'", extra.as_str()))

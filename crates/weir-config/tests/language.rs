@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use weir_config::model::{
-    Balance, BindAddr, CheckPayload, Config, Expect, Filter, KeepAlive, LogAddress, LogFraming, Mode,
-    OtherCheck, PortMap, Proxy, ServerAddr, TcpCheckStep, TraceFilter, Verify,
+    Balance, BindAddr, CheckConnect, CheckPayload, Config, Expect, Filter, KeepAlive, LogAddress, LogFraming,
+    Mode, OtherCheck, PortMap, Proxy, ServerAddr, TcpCheckStep, TraceFilter, Verify,
 };
 use weir_config::source::Sources;
 use weir_config::{Environment, Loaded, keywords, load_sources, load_str};
@@ -79,13 +79,35 @@ fn what_has_no_effect_beside_the_rest_is_said() {
     check("http", " server s 127.0.0.1:0 check", "neither a port nor one for its checks");
     check("http", " server s 127.0.0.1:0 check port 80", "");
     check("http", " server s 127.0.0.1:0", "");
-    check("http", " server s 127.0.0.1:+1000 check", "");
+    check("http", " server s 127.0.0.1:+1000 check", "neither a port nor one for its checks");
+    check("http", " server s 127.0.0.1 check", "neither a port nor one for its checks");
+    check("http", " server s 127.0.0.1:+1000 check port 80", "");
+    check("http", " server s _http._tcp.example", "SRV records of '_http._tcp.example' take a 'resolvers'");
+    check("http", " external-check command /bin/true", "'external-check command' is ignored");
+    check("http", " http-check expect status 200", "'http-check' rules ignored for backend 'b'");
+    check("http", " option httpchk\n http-check expect status 200", "");
+    check("tcp", " persist rdp-cookie\n server s 127.0.0.1", "RDP cookies never choose server 's'");
+    check("tcp", " persist rdp-cookie\n server s 127.0.0.1:2", "");
+    check("http", " timeout check 1s\n timeout check 2s", "overwrites the one of line 10");
+    check("http", " timeout server 1s", "");
+    check("http", " balance source // by address", "'//' and what follows is ignored");
+    check("http", " balance source", "");
+    check("http", " stats realm Two Words", "'Words' and what follows is ignored");
     check("http", " option tcp-check\n tcp-check connect port 80\n server s 127.0.0.1:0 check", "");
     check("http", " option tcp-check\n tcp-check connect\n server s 127.0.0.1:0 check", "neither a port");
     check("http", " server s 127.0.0.1:2 agent-check", "'agent-check' without a port");
     check("http", " server s 127.0.0.1:2 agent-check agent-port 3", "");
     check("http", " http-request deny\n http-request set-header a b", "no later one runs");
     check("http", " http-request deny if TRUE\n http-request set-header a b", "");
+    let delay = " tcp-request inspect-delay 1s\n tcp-request inspect-delay";
+    check("tcp", &format!("{delay} 2s"), "'tcp-request inspect-delay' ignored in backend 'b'");
+    check("tcp", &format!("{delay} 1s"), "");
+    check(
+        "http",
+        " tcp-request content reject if { req.payload(0,1) -m found }",
+        "'req.payload' is for TCP mode",
+    );
+    check("tcp", " tcp-request content reject if { req.payload(0,1) -m found }", "");
     check("http", " http-response allow\n http-request set-header a b", "");
     check(
         "http",
@@ -95,6 +117,34 @@ fn what_has_no_effect_beside_the_rest_is_said() {
     check("http", " tcp-request connection accept", "'tcp-request connection' is not allowed: backend 'b'");
     check("http", " tcp-request nonsense accept", "unknown kind of rule 'nonsense'");
     assert!(said("global\n tune.h2.header-table-size 4095\n").contains("not a number from 4096 to 65536"));
+}
+
+#[test]
+fn what_frontends_are_told() {
+    let check = |lines: &str, expected: &str| {
+        let text = format!(
+            "defaults\n mode http\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n\
+             frontend f\n bind 127.0.0.1:1\n stick-table type ip size 1k store conn_cur\n{lines}\n"
+        );
+        let said = said(&text);
+        match expected {
+            "" => assert_eq!(said, "", "{lines}"),
+            _ => assert!(said.contains(expected), "{lines}\n{said}"),
+        }
+    };
+    let response = " http-response capture res.hdr(server) id 0";
+    check(response, "there is no capture slot 0");
+    check(&format!("{response}\n capture response header Server len 20"), "");
+    check(" http-request capture src id 1\n declare capture request len 9", "there is no capture slot 1");
+    check(" tcp-request content track-sc0 src", "clients whose requests are invalid are not tracked here");
+    check(" tcp-request session track-sc0 src", "");
+    check(" tcp-request inspect-delay 1s\n tcp-request content track-sc0 req.hdr_ip(x)", "");
+    check(" option forwarded", "'option forwarded' ignored because frontend 'f' has no backend capability");
+    check("backend b is here", "unexpected 'is' after the section's name");
+    check(
+        "listen l\n bind :2\n server s 127.0.0.1:3\n default_backend m\nbackend m",
+        "servers of 'l' are never used",
+    );
 }
 
 #[test]
@@ -272,7 +322,7 @@ fn proxies_start_from_defaults() {
 #[test]
 fn servers_start_from_default_server() {
     let text = "defaults\n default-server inter 3s fall 9 ssl verify none send-proxy\n\
-                backend b\n default-server rise 4 check\n server a 10.0.0.1:80\n server b 10.0.0.2:80 no-check no-ssl no-send-proxy\n\
+                backend b\n default-server rise 4 check port 9\n server a 10.0.0.1:80\n server b 10.0.0.2:80 no-check no-ssl no-send-proxy\n\
                 server-template t 2-3 10.0.0.3:+7 weight 0\n server u 10.0.0.4 id 2\n server v *:90\n";
     let b = proxy(text);
     let names: Vec<_> = b.servers.iter().map(|s| (&*s.name, s.id)).collect();
@@ -410,8 +460,8 @@ fn healthcheck_sections_are_for_the_servers_that_name_them() {
 fn describe(step: &TcpCheckStep) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match step {
-        TcpCheckStep::Connect { port: Some(port), .. } => format!("connect {port}"),
-        TcpCheckStep::Connect { .. } => "connect".into(),
+        TcpCheckStep::Connect(CheckConnect { port: Some(port), .. }) => format!("connect {port}"),
+        TcpCheckStep::Connect(_) => "connect".into(),
         TcpCheckStep::Send { data: CheckPayload::Plain(data), .. } => format!("send {data:?}"),
         TcpCheckStep::HttpSend { method, uri: CheckPayload::Plain(uri), version, .. } => {
             format!("{} {} {}", text(method), text(uri), text(version))
@@ -570,7 +620,6 @@ fn what_is_wrong_is_said() {
         "backend b\n mode http\n compression algo gzip\n filter compression\n filter cache c\ncache c\n total-max-size 4",
         "unable to enable the compression filter before any cache filter",
     );
-    check("global\n external-check preserve-env", "'external-check preserve-env' is not implemented yet");
     check("global\n nbproc 2", "'nbproc' is no longer supported");
     check("program p\n command x", "'program' sections are not supported");
     check("cache c", "cache 'c' has no size");
@@ -853,6 +902,38 @@ fn networks_hold_addresses() {
     check("2001:db8::/32", "2001:db8:1::1", true);
     check("2001:db8::/32", "2001:db9::1", false);
     check("::/0", "::1", true);
+}
+
+#[test]
+fn an_algorithm_is_round_robin_where_none_is_named() {
+    let proxy = proxy("listen l\n balance leastconn\n balance\n");
+    assert!(matches!(proxy.balance, weir_config::model::Balance::RoundRobin));
+}
+
+#[test]
+fn the_last_default_backend_counts() {
+    let check = |lines: &str, expected: &str| {
+        let text = format!(
+            "defaults\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n\
+             frontend f\n bind 127.0.0.1:1\n{lines}\nbackend b\n server s 127.0.0.1:2"
+        );
+        let said = said(&text);
+        assert!(said.contains(expected) && said.is_empty() == expected.is_empty(), "{lines}: {said}");
+    };
+    check(" default_backend none\n default_backend b", "");
+    check(" default_backend b\n default_backend none", "unable to find required default_backend: 'none'");
+}
+
+#[test]
+fn connections_come_from_ports_in_turn() {
+    let source = |line: &str| proxy(&format!("listen l\n{line}")).servers[0].source.clone();
+    let ranged = source(" server s 127.0.0.1:2 source 127.0.0.1:1000-2000");
+    assert_eq!((ranged.address, ranged.ports), ("127.0.0.1:1000".parse().ok(), Some((1000, 2000))));
+    let ranged = source(" server s 127.0.0.1:2 source ::1:1000-2000");
+    assert_eq!((ranged.address, ranged.ports), ("[::1]:1000".parse().ok(), Some((1000, 2000))));
+    assert_eq!(source(" server s 127.0.0.1:2 source 127.0.0.1").ports, None);
+    let said = said("listen l\n source 127.0.0.1:1000-2000");
+    assert!(said.contains("a range of ports is not possible here"), "{said}");
 }
 
 #[test]

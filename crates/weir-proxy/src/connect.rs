@@ -681,6 +681,7 @@ pub(crate) fn socket_options(worker: &Worker, server: &ServerState) -> ConnectOp
     let interface = config.source.interface.as_ref().or(proxy.source.interface.as_ref());
     ConnectOptions {
         source: config.source.address.or(proxy.source.address),
+        source_ports: server.source_ports.clone(),
         interface: interface.cloned(),
         namespace: server.namespace.clone(),
         md5_key: config.md5_key.clone(),
@@ -717,7 +718,8 @@ pub(crate) async fn open(
     let (mark, tos) = identity.marks;
     let mut options = ConnectOptions { mark, tos: tos.map(u32::from), ..options };
     if identity.source.is_some() {
-        options = ConnectOptions { source: identity.source, transparent: true, ..options };
+        options =
+            ConnectOptions { source: identity.source, source_ports: None, transparent: true, ..options };
     }
     let opened = socks4::connect_by(server.config.socks4, &address, &options).await;
     let mut stream = opened.map_err(|error| classify(&error))?;

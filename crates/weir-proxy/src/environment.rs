@@ -234,6 +234,11 @@ impl Environment for WorkerEnvironment {
         })
     }
 
+    fn saved_syn(&self, session: &Session) -> Option<Vec<u8>> {
+        let packet = weir_net::kernel::saved_syn_of(session.socket.get()?).ok()?;
+        (!packet.is_empty()).then_some(packet)
+    }
+
     fn mark_client(&self, session: &Session, marking: Marking) {
         let Some(number) = session.socket.get() else { return };
         // Needs rights, and sense only on TCP: traffic that goes unmarked is better than none.

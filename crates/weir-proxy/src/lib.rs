@@ -83,6 +83,8 @@ mod reverse;
 
 mod server_tls;
 
+mod tls_facts;
+
 pub mod certificates;
 
 pub mod ocsp;

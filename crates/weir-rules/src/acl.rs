@@ -158,6 +158,12 @@ impl Test {
         }
         let dotted = method == Method::Int && expr.fetch().name.ends_with("ssl_ver");
         let rules = Rules { method, ignore_case: flags.ignore_case, dotted };
+        let values = !rest.is_empty() || !flags.files.is_empty() || flags.ended;
+        if !values && !matches!(method, Method::Found | Method::Bool) {
+            let message = format!("'{}' never matches: there is no value to compare with", first.as_str());
+            let found = Diagnostic::warning(first.pos, message);
+            scope.warnings.push(found.hint("add values, or '-m found' to ask whether it is there at all"));
+        }
         let mut files = Vec::new();
         for (word, is_map) in &flags.files {
             let file = PatternFiles::open(word, *is_map, scope)?;
@@ -240,6 +246,8 @@ struct Flags {
     ignore_case: bool,
     method: Option<Method>,
     files: Vec<(Word, bool)>,
+    /// `--` was there: whoever writes it means what follows, even when that is nothing.
+    ended: bool,
 }
 
 impl Flags {
@@ -280,7 +288,10 @@ impl Flags {
                     words = &rest[1..];
                     continue;
                 }
-                b"--" => return Ok(rest),
+                b"--" => {
+                    self.ended = true;
+                    return Ok(rest);
+                }
                 [b'-', letter] if letter.is_ascii_alphabetic() => {
                     let message = format!("unknown flag '{}' of '{}'", word.as_str(), criterion.as_str());
                     return Err(vec![

@@ -145,7 +145,13 @@ impl Parser {
                     group.push(Term { negated, acl });
                 }
             }
-            Err(errors) => self.errors.extend(errors),
+            Err(errors) => {
+                self.errors.extend(errors);
+                // A test all the same: what joins it to others is not wrong as well.
+                if let Some(group) = self.any.last_mut() {
+                    group.push(Term { negated, acl: Arc::default() });
+                }
+            }
         }
     }
 

@@ -181,6 +181,12 @@ impl Expr {
         if !is_available(self.fetch.needs, scope) {
             let needs = self.fetch.needs.name();
             scope.warn(word.pos, format!("'{}' never matches here: it needs {needs}", self.fetch.name));
+        } else if scope.http && matches!(self.fetch.needs, Needs::RequestBuffer | Needs::ResponseBuffer) {
+            let name = self.fetch.name;
+            let message = format!(
+                "'{name}' is for TCP mode: in an HTTP proxy it sees a body that was waited for at most"
+            );
+            scope.warn(word.pos, message);
         }
     }
 
@@ -303,7 +309,18 @@ pub(crate) fn unknown_fetch(name: &Word) -> Diagnostic {
     if manual::FETCHES.contains(&&*text) {
         return Diagnostic::error(name.pos, format!("fetch '{text}' is not implemented yet"));
     }
-    Diagnostic::unknown("fetch", name, manual::FETCHES.iter().copied())
+    let found = Diagnostic::unknown("fetch", name, manual::FETCHES.iter().copied());
+    if text.starts_with('!') {
+        return found.hint("negate where the test is used: 'if !NAME'");
+    }
+    match &*text {
+        "if" | "unless" => found.hint("a criterion stands alone, conditions follow rules"),
+        _ if text.starts_with('/') => found.hint("is the name in front of it missing?"),
+        _ if manual::CONVERTERS.contains(&&*text) => {
+            found.hint(format!("it is a converter: write it behind a fetch, as in 'FETCH,{text}'"))
+        }
+        _ => found,
+    }
 }
 
 fn unknown_converter(name: &Word) -> Diagnostic {

@@ -19,6 +19,7 @@ mod fetch;
 pub mod hash;
 mod json_path;
 mod log_alias;
+mod log_encoding;
 pub mod log_format;
 mod manual;
 pub mod matcher;

@@ -123,7 +123,7 @@ impl Alias {
             Self::TR => ms(t.request_ms),
             Self::Tr => ms(t.response_ms),
             Self::Tt => ms(t.total_ms),
-            Self::Tu => ms(t.total_ms.map(|total| total.saturating_sub(t.idle_ms.unwrap_or(0)))),
+            Self::Tu => ms(t.user_ms()),
             Self::Tw => ms(t.queue_ms),
             Self::BytesRead => Some(Value::Int(txn.bytes_out as i64)),
             Self::BytesUploaded => Some(Value::Int(txn.bytes_in as i64)),

@@ -139,6 +139,17 @@ pub enum Target {
     },
 }
 
+/// A capture slot that a rule names before a line declares it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AwaitedCapture {
+    /// It is one of responses.
+    pub response: bool,
+    /// Its number.
+    pub slot: usize,
+    /// Where the rule names it.
+    pub pos: Pos,
+}
+
 /// What the rules of one section may refer to, and what parsing them found.
 pub struct Scope<'a> {
     /// What all sections share.
@@ -159,6 +170,8 @@ pub struct Scope<'a> {
     pub request_captures: Vec<(Vec<u8>, usize)>,
     /// Response capture slots.
     pub response_captures: Vec<(Vec<u8>, usize)>,
+    /// Slots that rules name and no line before them declares.
+    pub awaited_captures: Vec<AwaitedCapture>,
     /// Findings that do not stop parsing.
     pub warnings: Vec<Diagnostic>,
     /// Names that must exist.
@@ -179,6 +192,7 @@ impl<'a> Scope<'a> {
             acls: BTreeMap::new(),
             request_captures: Vec::new(),
             response_captures: Vec::new(),
+            awaited_captures: Vec::new(),
             warnings: Vec::new(),
             references: Vec::new(),
         }

@@ -275,6 +275,13 @@ pub struct Timers {
     pub total_ms: Option<u32>,
 }
 
+impl Timers {
+    /// `%Tu`: the total without the idle time.
+    pub(crate) fn user_ms(&self) -> Option<u32> {
+        self.total_ms.map(|total| total.saturating_sub(self.idle_ms.unwrap_or(0)))
+    }
+}
+
 /// One request and its answer, from the first byte to the log line.
 pub struct Txn {
     /// The connection it came on.
@@ -608,6 +615,10 @@ pub trait Environment {
     }
     /// Facts of the kernel about the client's connection (or the server's): figures of `TCP_INFO`.
     fn tcp_figure(&self, _txn: &Txn, _server: bool, _figure: TcpFigure) -> Option<i64> {
+        None
+    }
+    /// The first packet of the client's connection, which the kernel keeps where `tcp-ss` says so, until it is asked for.
+    fn saved_syn(&self, _session: &Session) -> Option<Vec<u8>> {
         None
     }
     /// Marks what goes to the client from now on (`set-fc-mark`, `set-fc-tos`).

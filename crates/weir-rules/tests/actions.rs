@@ -386,7 +386,6 @@ fn refused_rules() {
     check(Phase::TcpRequestConnection, "expect-proxy", "'layer4'");
     check(Phase::TcpRequestConnection, "expect-netscaler-cip layer7", "'layer7' is not 'layer4'");
     check(Req, "expect-proxy layer4", "has no action");
-    check(Con, "set-var(txn.x) src", "use a 'sess.' or 'proc.' variable");
     check(Con, "set-header a b", "it can stand in http-request");
     check(Req, "return string abc", "a body needs its type");
     check(Req, "return status 1000", "is no status from 200 to 599");

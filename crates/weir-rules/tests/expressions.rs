@@ -139,6 +139,27 @@ fn variables_set_by_converters() {
 }
 
 #[test]
+fn messages_of_distcc() {
+    let mut txn = txn("");
+    let mut check = |message: &str, fetch: &str, expected: Option<&str>| {
+        txn.request_body = message.as_bytes().to_vec();
+        assert_eq!(eval(fetch, &txn).as_deref(), expected, "{message} {fetch}");
+    };
+    let message = "DIST00000001ARGC00000002ARGV00000002ccARGV00000003-c.DOTI00000010int";
+    check(message, "distcc_param(DIST)", Some("1"));
+    check(message, "distcc_param(ARGV,2)", Some("3"));
+    check(message, "distcc_body(ARGV)", Some("cc"));
+    check(message, "distcc_body(ARGV,2)", Some("-c."));
+    check(message, "distcc_param(ARGV,3)", None);
+    check(message, "distcc_param(DOTI)", Some("16"));
+    check(message, "distcc_body(DOTI)", None);
+    check(message, "distcc_body(ARGC)", None);
+    check("DIST0000000", "distcc_param(DIST)", None);
+    check("DISTxxxxxxxx", "distcc_param(DIST)", None);
+    check("DOTIffffffffx", "distcc_param(NONE)", None);
+}
+
+#[test]
 fn json() {
     let mut txn = txn(HEAD);
     txn.request_body =
@@ -165,6 +186,10 @@ fn refused_expressions() {
     };
     check("pathh", "unknown fetch 'pathh' (did you mean 'path'?)");
     check("path,lowr", "did you mean 'lower'?");
+    check("url_dec,lower", "it is a converter: write it behind a fetch");
+    check("!hdr(accept)", "negate where the test is used");
+    check("if", "a criterion stands alone");
+    check("/x", "is the name in front of it missing?");
     check("bc_glitches", "'bc_glitches' is not implemented yet");
     check("path,51d.single(x)", "'51d.single' is not implemented yet");
     check("path(1)", "takes no arguments");
@@ -257,6 +282,10 @@ fn conditions() {
     check("if { ssl_fc }", false);
     check("if { int(0) -m bool }", false);
     check("if { int(3) gt 2 }", true);
+    check("if { int(3) 1-3 }", true);
+    check("if { int(4) 1-3 }", false);
+    check("if { int(4) 2- }", true);
+    check("if { int(-2) -- -3 -2 }", true);
     check("if { path,length 8 }", true);
     check("if { path -- -f }", false);
     check("if { bin(48656c6c6f) -m bin 48656c6c6f }", true);
@@ -286,12 +315,41 @@ fn refused_conditions() {
     check("if { path /x", "missing '}'");
     check("if TRUE or", "needs a test on both sides");
     check("if TRUE !", "'!' without a test");
+    check("if nope or none", "unknown ACL 'none'");
     check("if { req.body x }", "needs a matching method");
     check("if { src 1.2.3.x }", "is no address");
     check("if { path -m bgin /x }", "unknown matching method");
     check("if { path -x /x }", "unknown flag");
     check("if { int(1) a }", "is no number or range");
+    check("if { int(1) 1-b }", "is no number or range");
+    check("if { req.ssl_ver 3.0-x }", "is no number or range");
     check("if { path -m reg (?=a) }", "look-around");
+}
+
+#[test]
+fn a_test_without_values_never_matches() {
+    let shared = shared();
+    let check = |line: &str, warns: bool| {
+        let mut scope = scope(&shared);
+        Condition::parse(&words(line), &mut scope).expect(line);
+        assert_eq!(text(&scope.warnings).contains("never matches: there is no value"), warns, "{line}");
+    };
+    check("if { src }", true);
+    check("if { path_beg }", true);
+    check("if { hdr(host) -i }", true);
+    check("if { hdr(host) -m found }", false);
+    check("if { src -- }", false);
+    check("if { ssl_fc }", false);
+    check("if { int(3) -m bool }", false);
+    check("if { path /x }", false);
+    check("if METH_GET or HTTP", false);
+}
+
+#[test]
+fn only_what_is_wrong_is_said() {
+    let shared = shared();
+    let errors = Condition::parse(&words("if nope or none"), &mut scope(&shared)).expect_err("unknown ACLs");
+    assert_eq!(errors.len(), 2, "{}", text(&errors));
 }
 
 #[test]

@@ -17,6 +17,8 @@ impl Checker<'_> {
                 let message = format!("server '{}' has neither a port nor one for its checks", server.name);
                 problems.push(Diagnostic::error(server.pos, message).hint("add 'port NUMBER'"));
             }
+            problems.extend(rdp_without_port(proxy, server));
+            problems.extend(record_without_resolvers(server));
             if server.agent_check.as_ref().is_some_and(|agent| agent.port == 0) {
                 let message = format!("server '{}' has 'agent-check' without a port", server.name);
                 problems.push(Diagnostic::error(server.pos, message).hint("add 'agent-port NUMBER'"));
@@ -38,6 +40,24 @@ fn without_retries(proxy: &Proxy, server: &Server) -> Option<Diagnostic> {
     })
 }
 
+/// The cookie names an address with its port.
+fn rdp_without_port(proxy: &Proxy, server: &Server) -> Option<Diagnostic> {
+    let (ServerAddr::Inet(_) | ServerAddr::Name(..)) = &server.addr else { return None };
+    (proxy.persist_rdp_cookie.is_some() && server.port_map != PortMap::Fixed).then(|| {
+        let message = format!("RDP cookies never choose server '{}': it has no port", server.name);
+        Diagnostic::warning(server.pos, message).hint("write the port behind its address")
+    })
+}
+
+/// The system's resolver knows addresses of names, not their SRV records.
+fn record_without_resolvers(server: &Server) -> Option<Diagnostic> {
+    let ServerAddr::Name(name, _) = &server.addr else { return None };
+    (name.starts_with('_') && server.resolvers.is_none()).then(|| {
+        let message = format!("server '{}': SRV records of '{name}' take a 'resolvers' section", server.name);
+        Diagnostic::error(server.pos, message).hint("add 'resolvers NAME'")
+    })
+}
+
 fn cookie_without_http(proxy: &Proxy, server: &Server) -> Option<Diagnostic> {
     (proxy.mode == Mode::Tcp && server.cookie.is_some()).then(|| {
         let name = &server.name;
@@ -53,17 +73,18 @@ fn cookie_without_http(proxy: &Proxy, server: &Server) -> Option<Diagnostic> {
 /// There is a port to connect to: the server's, its checks', or one of each connection of a script.
 fn has_check_port(server: &Server, checks: &Checks) -> bool {
     let own = match &server.addr {
-        ServerAddr::Inet(addr) => addr.port() != 0 || server.port_map != PortMap::Fixed,
+        // The client's port, which a check does not have, leads nowhere.
+        ServerAddr::Inet(addr) => addr.port() != 0 && server.port_map == PortMap::Fixed,
         // A record of the name may have it.
         ServerAddr::Name(name, port) => {
-            *port != 0 || name.starts_with('_') || server.port_map != PortMap::Fixed
+            (*port != 0 && server.port_map == PortMap::Fixed) || name.starts_with('_')
         }
         ServerAddr::Unix(_) | ServerAddr::Abstract(_) | ServerAddr::Reverse | ServerAddr::Unset => true,
     };
     let program = matches!(checks.other_check, Some(OtherCheck::External));
     let steps = checks.httpchk.as_ref().map(|http| &http.steps).or(checks.tcpchk.as_ref());
     let in_script = |step: &TcpCheckStep| match step {
-        TcpCheckStep::Connect { port, port_expr, .. } => Some(port.is_some() || port_expr.is_some()),
+        TcpCheckStep::Connect(connect) => Some(connect.port.is_some() || connect.port_expr.is_some()),
         _ => None,
     };
     let mut connections = steps.into_iter().flatten().filter_map(in_script).peekable();

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use weir_rules::{Diagnostic, Place, Word};
+use weir_rules::{Place, Word};
 
 use crate::address::{Address, Host, Port, Transport};
 use crate::args::{Args, Parsed, Prefix, choice, fail, fail_hint};
@@ -246,12 +246,6 @@ fn log_tag(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     a.end()
 }
 
-/// `log-steps STEP,...|all`
-fn log_steps(_: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
-    let word = a.need("steps between commas")?;
-    Err(vec![Diagnostic::error(word.pos, "'log-steps' is not implemented yet")])
-}
-
 fn flag(d: &mut ProxyDraft<'_>, a: &Args<'_>, field: fn(&mut Options) -> &mut bool) -> Parsed {
     *field(&mut d.proxy.options) = a.prefix == Prefix::None;
     a.end()
@@ -282,7 +276,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Format of log lines about failed connections",
         How::Proxy(log_format),
     ),
-    entry("log-steps", Places::FRONT, "<steps>", "Stages at which lines are logged", How::Proxy(log_steps)),
+    entry("log-steps", Places::FRONT, "<steps>", "Stages at which lines are logged", How::NotYet),
     entry("log-tag", Places::PROXIES, "<string>", "Program name in syslog headers", How::Proxy(log_tag)),
     entry(
         "unique-id-format",

@@ -262,7 +262,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     ),
     entry(
         "option forwarded",
-        ALL,
+        Places::BACK,
         "[proto] [host|host-expr <expr>] [by|by-expr <expr>] ...",
         "Adds Forwarded (RFC 7239)",
         How::Proxy(forwarded),

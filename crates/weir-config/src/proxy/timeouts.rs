@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use weir_rules::Diagnostic;
+
 use crate::args::{Args, Parsed};
 use crate::keywords::{How, Keyword, Places, keyword};
 use crate::model::Timeouts;
@@ -14,6 +16,13 @@ fn set(
     field: fn(&mut Timeouts) -> &mut Option<Duration>,
 ) -> Parsed {
     let time = a.time()?;
+    let name = a.keyword.strip_prefix("timeout ").unwrap_or_default();
+    if let Some(line) = d.timeout_lines.insert(name.to_owned(), a.keyword_pos.line)
+        && !d.inherited
+    {
+        let message = format!("'{}' overwrites the one of line {line}", a.keyword);
+        d.warnings.push(Diagnostic::warning(a.keyword_pos, message));
+    }
     *field(&mut d.proxy.timeouts) = Some(time).filter(|time| !time.is_zero());
     a.end()
 }

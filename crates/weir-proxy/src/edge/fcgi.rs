@@ -135,7 +135,7 @@ impl FcgiEdge {
                 self.take(self.data);
                 continue;
             };
-            self.take(head.len - known);
+            self.take(head.len.saturating_sub(known));
             self.head = Vec::new();
             self.framing = head.framing;
             self.left = if let Framing::Length(length) = head.framing { length } else { 0 };

@@ -11,6 +11,7 @@ use crate::expr::Expr;
 use crate::fetch::http::{next_value, read_varint};
 use crate::log_format::Style;
 use crate::reply::field_name;
+use crate::scope::AwaitedCapture;
 use crate::{Diagnostic, LogFormat, Scope, Txn, pcre, status};
 
 pub(super) static ACTIONS: &[ActionEntry] = &[
@@ -424,11 +425,11 @@ fn parse_capture(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {
         }
         b"id" => match slots.get(n) {
             Some((_, len)) => (n, *len),
-            None if scope.frontend && !scope.backend => {
-                return Err(vec![Diagnostic::error(value.pos, format!("there is no capture slot {n}"))]);
+            // A later line may declare the slot; a backend's is the frontend's, which shows at run time.
+            None => {
+                scope.awaited_captures.push(AwaitedCapture { response, slot: n, pos: value.pos });
+                (n, usize::MAX)
             }
-            // The slot is the frontend's, and which one that is shows at run time.
-            None => (n, usize::MAX),
         },
         _ => return Err(vec![Diagnostic::unknown("word of 'capture'", keyword, ["len", "id"])]),
     };

@@ -5,6 +5,7 @@ use super::{Action, ActionEntry, Phase, Step, Words, action};
 use crate::args::number;
 use crate::expr::Expr;
 use crate::fetch::stick::{MAX_TRACKED, table, tracked_entry};
+use crate::registry::Needs;
 use crate::scope::Target;
 use crate::txn::Tracked;
 use crate::{Diagnostic, Scope, Txn, Word};
@@ -112,7 +113,18 @@ fn parse_track(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Result<Box<dyn A
         let found = Diagnostic::error(words.pos, format!("there are only {most} slots to track in"));
         vec![found.hint("raise 'tune.stick-counters' in the global section")]
     })?;
+    let start = words.pos;
     let expr = words.expr(scope)?;
+    let early = !matches!(
+        expr.fetch().needs,
+        Needs::RequestBuffer | Needs::RequestHead | Needs::RequestBody | Needs::RequestKept
+    );
+    if words.phase == Phase::TcpRequestContent && scope.frontend && scope.http && early {
+        // Requests that cannot be read end before these rules run.
+        let message = "clients whose requests are invalid are not tracked here";
+        let found = Diagnostic::warning(start, message);
+        scope.warnings.push(found.hint("track what needs no request in a 'tcp-request session' rule"));
+    }
     let (table, pos) = match words.accept("table") {
         true => {
             let word = words.expect("a table")?;

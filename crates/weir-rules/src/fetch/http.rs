@@ -513,6 +513,14 @@ pub(crate) static FETCHES: &[Fetch] = &[
         "Active time of the request, ms (%Ta).",
         super::connection::timer,
     ),
+    fetch(
+        "txn.timer.user",
+        NONE,
+        Type::Int,
+        N::RequestKept,
+        "Time as the client sees it, without idle time, ms (%Tu).",
+        super::connection::timer,
+    ),
     fetch("unique-id", NONE, Type::Str, N::RequestKept, "The request's unique ID.", unique_id),
     fetch("url", NONE, Type::Str, N::RequestHead, "The request target as received.", url)
         .examples(&[("url", Some("/a/b.html?x=1&y=two"))]),
