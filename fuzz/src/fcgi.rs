@@ -58,6 +58,8 @@ fn head(bytes: &[u8], method: Method) {
     let mut part = Response::default();
     let shorter = parse_cgi_response(&bytes[..head.len - 1], &mut part, method, &options);
     assert!(!matches!(shorter, Ok(Some(_))), "a head is read before its end");
+    let whole = parse_cgi_response(&bytes[..head.len], &mut part, method, &options);
+    assert_eq!(whole, Ok(Some(head)), "a head needs what follows it");
 }
 
 /// Names and values between zero bytes are read as they were written, the first value of each name.

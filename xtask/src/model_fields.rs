@@ -22,7 +22,6 @@ const CHECKED: &[(&str, &str)] = &[
     ("Global.thread_groups", "names the threads of cpu-map"),
     ("Tune.http_cookielen", "cuts what capture cookie lines keep"),
     ("Config.healthchecks", "found by Config::checks"),
-    ("Config.fcgi_apps", "found by Config::fcgi_app"),
     ("Server.healthcheck", "names what Config::checks finds"),
     ("Tune.stick_counters", "bounds the slots of rules that track"),
     ("Global.expose_experimental_directives", "allows keywords"),

@@ -698,7 +698,7 @@ impl Checker<'_> {
     fn fastcgi(&mut self, index: usize) {
         let proxy = &self.proxies[index];
         let mut problems = Vec::new();
-        let mut servers = proxy.servers.iter().filter(|server| server.proto == Some(Proto::Fcgi)).peekable();
+        let speaks = |proto: Option<Proto>| proto == Some(Proto::Fcgi);
         if proxy.use_fcgi_app.is_some() && proxy.mode != Mode::Http {
             let message = format!(
                 "{} '{}': FastCGI applications cannot be used without 'mode http'",
@@ -707,22 +707,16 @@ impl Checker<'_> {
             );
             problems.push(Diagnostic::error(proxy.pos, message));
         }
-        if proxy.use_fcgi_app.is_some() && servers.peek().is_none() {
+        if proxy.use_fcgi_app.is_some() && !proxy.servers.iter().any(|server| speaks(server.proto)) {
             let message =
                 format!("{} '{}' uses a FastCGI application, but no server of it", kind(proxy), proxy.name);
             problems.push(Diagnostic::error(proxy.pos, message).hint("add 'proto fcgi' to the server lines"));
         }
-        for server in servers {
-            if proxy.use_fcgi_app.is_none() {
+        for server in &proxy.servers {
+            let checked = server.check.as_ref().is_some_and(|check| speaks(check.proto));
+            if proxy.use_fcgi_app.is_none() && (speaks(server.proto) || checked) {
                 let message = format!("server '{}' has no FastCGI application", server.name);
                 problems.push(Diagnostic::error(server.pos, message).hint("name one with 'use-fcgi-app'"));
-            }
-            let over_http = self.config.checks(proxy, server).httpchk.is_some();
-            let as_server = server.check.as_ref().is_some_and(|check| check.proto.is_none());
-            if over_http && as_server {
-                let message =
-                    format!("HTTP checks of the FastCGI server '{}' are not implemented yet", server.name);
-                problems.push(Diagnostic::error(server.pos, message).hint("use 'option tcp-check'"));
             }
         }
         self.found.extend(problems);

@@ -273,6 +273,11 @@ pub(crate) fn template_numbers(word: &Word) -> Parsed<std::ops::RangeInclusive<u
     }
 }
 
+/// A protocol that is spoken to servers.
+fn server_protocol(word: &Word) -> Parsed<Proto> {
+    if *word == "fcgi" { Ok(Proto::Fcgi) } else { protocol(word) }
+}
+
 pub(crate) fn protocol(word: &Word) -> Parsed<Proto> {
     choice(
         word,
@@ -281,7 +286,7 @@ pub(crate) fn protocol(word: &Word) -> Parsed<Proto> {
     )
     .map_err(|found| match word.text.as_slice() {
         b"fcgi" => {
-            vec![Diagnostic::error(word.pos, "'fcgi' is only implemented as the 'proto' of server lines")]
+            vec![Diagnostic::error(word.pos, "'fcgi' is only implemented on server lines")]
         }
         b"spop" | b"quic" => keywords::not_yet(word, &format!("proto {}", word.as_str())),
         _ => found,
@@ -575,7 +580,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<name>",
         "Protocol of checks",
         How::Server(|d, a| {
-            d.check.proto = Some(protocol(a.need("a protocol")?)?);
+            d.check.proto = Some(server_protocol(a.need("a protocol")?)?);
             Ok(())
         }),
     ),
@@ -1069,8 +1074,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<name>",
         "Protocol spoken to the server",
         How::Server(|d, a| {
-            let word = a.need("a protocol")?;
-            d.server.proto = Some(if *word == "fcgi" { Proto::Fcgi } else { protocol(word)? });
+            d.server.proto = Some(server_protocol(a.need("a protocol")?)?);
             Ok(())
         }),
     ),

@@ -969,16 +969,13 @@ fn fastcgi_applications() {
         &backend(" mode tcp\n use-fcgi-app a\n server s :1 proto fcgi\n"),
         "cannot be used without 'mode http'",
     );
+    check(&backend(" server s :1 check check-proto fcgi\n"), "server 's' has no FastCGI application");
     check(
-        &backend(" option httpchk\n use-fcgi-app a\n server s :1 proto fcgi check\n"),
-        "HTTP checks of the FastCGI server 's' are not implemented yet",
-    );
-    check(
-        &backend(" use-fcgi-app a\n server s :1 proto fcgi check check-proto fcgi\n"),
-        "only implemented as the 'proto' of server lines",
+        &backend(" option httpchk\n http-check connect proto fcgi\n"),
+        "'fcgi' is only implemented on server lines",
     );
     check("frontend f\n mode http\n use-fcgi-app a\n", "'use-fcgi-app' ignored");
-    check("frontend f\n bind :1 proto fcgi\n", "only implemented as the 'proto' of server lines");
+    check("frontend f\n bind :1 proto fcgi\n", "only implemented on server lines");
     check(&format!("{app} path-info abc\n"), "captures no script's name");
     check(&format!("{app} path-info (\n"), "invalid regular expression");
     check(&format!("{app} set-param A\n"), "'set-param' expects a format after the name");

@@ -30,12 +30,16 @@ pub(crate) async fn prepare(x: &mut Exchange, proxy: &Proxy) -> Result<(), Stop>
 /// # Errors
 /// The status of the answer to a request that cannot be put into parameters.
 pub(crate) fn params(x: &Exchange) -> Result<Params, u16> {
-    let (txn, request) = (&x.txn, &x.txn.request);
     let Some(app) = x.worker.config().fcgi_app(x.worker.proxy(x.back)) else { return Err(503) };
-    if request.method == Method::Connect {
+    if x.txn.request.method == Method::Connect {
         return Err(501);
     }
-    let length = x.upload.known_length(txn).ok_or(400_u16)?;
+    let length = x.upload.known_length(&x.txn).ok_or(400_u16)?;
+    describe(app, &x.txn.request, &x.txn, length)
+}
+
+/// The same for a request with a body of so many bytes, which need not be the transaction's own: a check has another.
+pub(crate) fn describe(app: &FcgiApp, request: &Request, txn: &Txn, length: u64) -> Result<Params, u16> {
     let script = Script::of(app, request.path()).ok_or(400_u16)?;
     let mut params = Params::default();
     let passed = apply_rules(app, txn, &mut params);

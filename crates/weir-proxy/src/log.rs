@@ -313,7 +313,9 @@ impl Datagrams {
 
 /// Resolves the log servers that are given by name.
 fn resolve_names(config: &Config) -> HashMap<LogAddress, Option<LogAddress>> {
-    let targets = config.proxies.iter().flat_map(|proxy| &proxy.logs).chain(&config.global.logs);
+    let of_apps = config.fcgi_apps.values().flat_map(|app| &app.logs);
+    let of_proxies = config.proxies.iter().flat_map(|proxy| &proxy.logs);
+    let targets = of_proxies.chain(of_apps).chain(&config.global.logs);
     let mut names = HashMap::new();
     for target in targets {
         if let LogAddress::Name(host, port, tcp) = &target.address {

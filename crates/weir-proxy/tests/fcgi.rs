@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use harness::Running;
+use weir_proxy::check::Status;
 
 const BEGIN_REQUEST: u8 = 1;
 const END_REQUEST: u8 = 3;
@@ -444,4 +445,31 @@ fn error_messages_are_logged() {
         let length = log.recv(&mut line).unwrap();
         assert_eq!(String::from_utf8_lossy(&line[..length]).trim_end(), expected);
     }
+}
+
+#[test]
+fn checks_over_http() {
+    let app = application(|asked| match asked.param("SCRIPT_FILENAME") {
+        "/srv/app/ping" => says(format!("Content-Type: text/plain\n\n{}", asked.param("ROLE"))),
+        _ => says("Status: 404 None\n\n"),
+    });
+    let check = |lines: &str, expected: &str| {
+        let running = start(
+            app,
+            " set-param ROLE pong\n",
+            &format!(" option httpchk\n{lines} server c {app} proto fcgi check\n"),
+        );
+        let server = running.shared.proxies[1].server("c").unwrap();
+        // The first check runs at once.
+        let status = loop {
+            match server.check.lock().unwrap().status {
+                Status::Init | Status::Unknown => std::thread::yield_now(),
+                status => break status,
+            }
+        };
+        assert_eq!(status.name(), expected, "{lines}");
+    };
+    check(" http-check send meth GET uri /ping\n http-check expect string pong\n", "L7OK");
+    check(" http-check send meth GET uri /ping\n http-check expect string ping\n", "L7RSP");
+    check(" http-check send meth GET uri /other\n", "L7STS");
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::model::{Check, CheckConnect, OtherCheck, Proto, Proxy, SendProxy};
+use weir_config::model::{Check, CheckConnect, FcgiApp, OtherCheck, Proto, Proxy, SendProxy};
 use weir_http::proxy_protocol::{self as wire, Addresses, Command, V2Options};
 use weir_net::connect::{ConnectOptions, connect};
 use weir_net::timers::{Deadline, now_ms};
@@ -16,6 +16,7 @@ use weir_rules::txn::ProxyName;
 use weir_rules::{Environment, Session, Txn, Value};
 
 use super::external;
+use super::http::Wire;
 use super::script::{Layer, Next, Run, Script};
 use super::standing::ms;
 use super::status::{Outcome, Status};
@@ -57,7 +58,7 @@ pub(crate) async fn check(worker: &Rc<Worker>, server: &Arc<ServerState>) -> Out
                     Ok(plan) => time.connecting(plan.open(&layer)).await,
                 };
                 opened.map(|opened| {
-                    run.connected(opened.stream.is_tls(), opened.h2);
+                    run.connected(opened.stream.is_tls(), opened.wire);
                     *line = Some(Line { stream: opened.stream, linger: connect.linger });
                 })
             }
@@ -226,19 +227,21 @@ struct Plan<'a> {
     sni: Option<Vec<u8>>,
     alpn: Option<&'a [Vec<u8>]>,
     proto: Option<Proto>,
+    /// Of the backend.
+    app: Option<&'a FcgiApp>,
     /// `pp2-never-send-local`
     never_local: bool,
 }
 
 /// A connection that is ready for the script.
-struct Opened {
+struct Opened<'a> {
     stream: Stream,
-    h2: bool,
+    wire: Wire<'a>,
 }
 
 impl<'a> Plan<'a> {
     fn new(
-        worker: &Worker,
+        worker: &'a Worker,
         server: &'a Arc<ServerState>,
         step: &'a CheckConnect,
         check: &'a Check,
@@ -269,26 +272,33 @@ impl<'a> Plan<'a> {
                 .or_else(|| if check.no_sni_auto { None } else { script.host(step, txn) }),
             alpn: step.alpn.as_deref().or_else(|| check.alpn.as_deref().filter(|_| step.default)),
             proto: step.proto.or(check.proto).or(config.proto),
+            app: worker.config().fcgi_app(worker.proxy(server.proxy)),
             never_local: worker.config().global.pp2_never_send_local,
         })
     }
 
-    async fn open(self, layer: &Cell<Layer>) -> io::Result<Opened> {
+    async fn open(self, layer: &Cell<Layer>) -> io::Result<Opened<'a>> {
         layer.set(Layer::Connecting);
         let mut stream = socks4::connect_by(self.socks4, &self.address, &self.options).await?;
         layer.set(Layer::Handshake);
         if let Some(send) = &self.send_proxy {
             stream.write_all(&proxy_header(send, &stream, &self.address, self.never_local)).await?;
         }
-        let mut h2 = self.proto == Some(Proto::H2);
+        let mut spoken = match (self.proto, self.app) {
+            (Some(Proto::H2), _) => Wire::H2,
+            (Some(Proto::Fcgi), Some(app)) => Wire::Fcgi(app),
+            _ => Wire::H1,
+        };
         if self.tls {
             let facts = server_tls::connect(&mut stream, self.server, self.sni.as_deref(), self.alpn).await?;
             // Nothing may follow: the end of the handshake has to go out by itself.
             stream.flush().await?;
-            h2 |= self.proto.is_none() && facts.alpn() == Some(b"h2");
+            if self.proto.is_none() && facts.alpn() == Some(b"h2") {
+                spoken = Wire::H2;
+            }
         }
         layer.set(Layer::Established);
-        Ok(Opened { stream, h2 })
+        Ok(Opened { stream, wire: spoken })
     }
 }
 

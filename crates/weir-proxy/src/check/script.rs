@@ -12,7 +12,7 @@ use weir_config::model::{CheckConnect, CheckPayload, Checks, Config, TcpCheckSte
 use weir_rules::{Expr, LogFormat, Txn, Value};
 
 use super::expect::{Expectation, Verdict, rendered, text};
-use super::http::{Codec, HttpSend, Reply};
+use super::http::{Codec, HttpSend, Reply, Wire};
 use super::protocols::{self, Answer, Judgement};
 use super::status::{Outcome, Status};
 
@@ -171,7 +171,7 @@ pub(crate) struct Run<'a> {
     ended: bool,
     must_read: bool,
     tls: bool,
-    codec: Option<Codec>,
+    codec: Option<Codec<'a>>,
     reply: Reply,
     /// For `send-state`.
     state: Option<String>,
@@ -277,14 +277,14 @@ impl<'a> Run<'a> {
     }
 
     /// The connection is there.
-    pub(crate) fn connected(&mut self, tls: bool, h2: bool) {
+    pub(crate) fn connected(&mut self, tls: bool, wire: Wire<'a>) {
         self.tls = tls;
         self.ended = false;
         self.input.clear();
         self.txn.response_body.clear();
         self.must_read = true;
         if self.script.kind == Kind::Http {
-            self.codec = Some(Codec::new(h2, self.config));
+            self.codec = Some(Codec::new(wire, self.config));
         }
         self.at += 1;
     }
@@ -567,7 +567,7 @@ mod tests {
             match run.next() {
                 Next::Connect(_) => {
                     done.push_str("connect ");
-                    run.connected(false, false);
+                    run.connected(false, Wire::H1);
                 }
                 Next::Write(bytes) => done += &format!(">{} ", bytes.escape_ascii()),
                 Next::Read => match says.next() {

@@ -15,7 +15,7 @@ use super::{Body, BodyLength, EdgeError, H1Edge};
 use crate::log::level;
 use crate::worker::Worker;
 
-/// Longest message of an application that is logged in one line.
+/// Longest unfinished line of error messages whose end is waited for.
 const LONGEST_MESSAGE_BYTES: usize = 8192;
 
 /// A connection to an application.
@@ -135,7 +135,7 @@ impl FcgiEdge {
                 self.take(self.data);
                 continue;
             };
-            self.take(head.len - known);
+            self.take(head.len.saturating_sub(known));
             self.head = Vec::new();
             self.framing = head.framing;
             self.left = if let Framing::Length(length) = head.framing { length } else { 0 };
@@ -229,7 +229,7 @@ impl FcgiEdge {
     /// Logs the application's error messages line by line; the last one when it is complete or nothing follows.
     fn log_messages(&mut self, ended: bool) {
         let message = std::mem::take(&mut self.message);
-        let Some(app) = self.app() else { return };
+        let Some(app) = self.app().filter(|app| !app.logs.is_empty()) else { return };
         let mut rest = &message[..];
         while let Some(end) = memchr::memchr(b'\n', rest).or_else(|| last(rest, ended)) {
             let line = rest[..end].trim_ascii_end();
