@@ -139,6 +139,9 @@ fn what_frontends_are_told() {
     check(" tcp-request content track-sc0 src", "clients whose requests are invalid are not tracked here");
     check(" tcp-request session track-sc0 src", "");
     check(" tcp-request inspect-delay 1s\n tcp-request content track-sc0 req.hdr_ip(x)", "");
+    check(" redirect location /a%20b", "");
+    check(" redirect prefix http://%[hdr(host)]", "'%[' stands for itself in a 'redirect' rule");
+    check(" http-request redirect prefix http://%[hdr(host)]", "");
     check(" option forwarded", "'option forwarded' ignored because frontend 'f' has no backend capability");
     check("backend b is here", "unexpected 'is' after the section's name");
     check(

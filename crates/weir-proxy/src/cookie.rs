@@ -6,6 +6,7 @@ use std::time::Duration;
 use weir_config::model::{CookiePersistence, Proxy};
 use weir_http::{FieldName, Fields, Response};
 
+use crate::cache;
 use crate::exchange::Exchange;
 use crate::state::ServerState;
 
@@ -90,6 +91,8 @@ pub(crate) fn capture(fields: &Fields, name: &[u8], limit: usize, response: bool
 /// Reads the persistence cookie of the request; removes it in `indirect` and unprefixes it in `prefix` mode.
 pub(crate) fn read(x: &mut Exchange, proxy: &Proxy) {
     let Some(cookie) = &proxy.cookie else { return };
+    // As long as no server's response says more.
+    mark(x, cookie, 3, b'N');
     let mut value = None;
     for line in x.txn.request.fields.all(FieldName::Cookie) {
         if let Some((_, found)) = pairs(line).find(|(name, _)| *name == cookie.name) {
@@ -203,7 +206,6 @@ pub(crate) fn write(x: &mut Exchange, proxy: &Proxy, server: &ServerState, respo
         }
         return;
     }
-    mark(x, cookie, 3, b'N');
     let now_s = x.worker.env.wall_us() / 1_000_000;
     let kept = x.cookie.server.as_ref().is_some_and(|s| s.config.id == server.config.id);
     if !cookie.insert || (kept && !is_due(cookie, &x.cookie, now_s)) {
@@ -216,7 +218,8 @@ pub(crate) fn write(x: &mut Exchange, proxy: &Proxy, server: &ServerState, respo
     let first_s = x.cookie.first_seen_s.unwrap_or(now_s);
     let dated = value.map(|value| dated(cookie, value, now_s, first_s));
     response.fields.push(b"set-cookie", &set_cookie(cookie, dated.as_deref()));
-    if cookie.nocache {
+    // What no cache would store needs no word about it.
+    if cookie.nocache && cache::leaks_cookie(x.txn.request.method, response) {
         response.fields.push(b"cache-control", b"private");
     }
 }

@@ -27,8 +27,6 @@ pub(crate) async fn apply(
     if response.status == 101 || (x.txn.request.method == Method::Connect && response.status / 100 == 2) {
         x.tunnel = true;
     }
-    let mut response = response;
-    cookie::write(x, &back, &server.held.server, &mut response);
     let body = match server.edge.body_length() {
         BodyLength::Exact(length) => usize::try_from(length).unwrap_or(usize::MAX),
         _ => 0,
@@ -39,6 +37,14 @@ pub(crate) async fn apply(
     x.txn.limit_rewriting(room);
     stick(x, &server.held.server, &back);
     run_both(x, Some(&mut server.edge), &front, &back).await?;
+    // The rules are about what the server said; the cookie that names it comes afterwards.
+    if let Some(mut response) = x.txn.response.take() {
+        if let Some((name, limit)) = &front.captures.cookie {
+            x.txn.cookie_captures[1] = cookie::capture(&response.fields, name, *limit, true);
+        }
+        cookie::write(x, &back, &server.held.server, &mut response);
+        x.txn.response = Some(response);
+    }
     if cache::check(x, &back) {
         x.terminated(b'P', b'H');
         x.count_back(Counter::DeniedResponses, 1);
@@ -81,9 +87,6 @@ fn received(x: &mut Exchange, server: &ServerConnection, response: &Response, fr
         {
             x.txn.response_captures[slot] = Some(value[..value.len().min(*limit)].into());
         }
-    }
-    if let Some((name, limit)) = &front.captures.cookie {
-        x.txn.cookie_captures[1] = cookie::capture(&response.fields, name, *limit, true);
     }
 }
 

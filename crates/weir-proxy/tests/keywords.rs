@@ -291,3 +291,25 @@ fn a_body_that_was_there_already_does_not_end_the_connection() {
     check(&format!("{chunked}{chunked}{last}"), 3);
     check(&format!("{post}hel"), 1);
 }
+
+#[test]
+fn response_rules_do_not_see_the_cookie_of_persistence() {
+    let origin =
+        start("", "frontend o\n bind 127.0.0.1:0\n http-request return status 200 hdr set-cookie a=b\n");
+    let running = start(
+        "",
+        &format!(
+            "frontend fe\n bind 127.0.0.1:0\n default_backend be\n\
+             backend be\n cookie SRV insert nocache\n server s {} cookie one\n \
+             http-response replace-header Set-Cookie (.*) \\1;\\ Secure\n http-response set-header x %[res.cook(SRV)].\n \
+             http-after-response set-header y %[res.cook(SRV)]\n",
+            origin.address
+        ),
+    );
+    let answer = ask(running.address, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    for line in
+        ["set-cookie: a=b; Secure", "set-cookie: SRV=one; path=/", "x: .", "y: one", "cache-control: private"]
+    {
+        assert!(answer.lines().any(|l| l == line), "{line}\n{answer}");
+    }
+}

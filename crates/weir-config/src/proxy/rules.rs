@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_rules::{Diagnostic, Phase, Rule};
+use weir_rules::{Diagnostic, Phase, Rule, Word};
 
 use crate::args::{Args, Parsed, fail};
 use crate::keywords::{How, Keyword, Places, keyword};
@@ -45,9 +45,23 @@ fn rule(
     Ok(())
 }
 
-/// `redirect ...` is read like the action of the same name.
+/// `redirect ...` is read like the action of the same name, but for its target, which is no log format.
 fn redirect(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
-    let rule = Rule::parse(Phase::HttpRequest, a.line, &mut d.scope)?;
+    let mut words = a.line.to_vec();
+    let kind = |word: &Word| *word == "location" || *word == "prefix" || *word == "scheme";
+    let target = words.iter().position(kind).and_then(|at| words.get_mut(at + 1));
+    if let Some(word) = target.filter(|word| word.text.contains(&b'%')) {
+        if word.as_str().contains("%[") {
+            let found = Diagnostic::warning(word.pos, "'%[' stands for itself in a 'redirect' rule");
+            d.warnings.push(found.hint("use 'http-request redirect' to fill in values"));
+        }
+        word.text = word
+            .text
+            .iter()
+            .flat_map(|byte| if *byte == b'%' { vec![b'%'; 2] } else { vec![*byte] })
+            .collect();
+    }
+    let rule = Rule::parse(Phase::HttpRequest, &words, &mut d.scope)?;
     d.proxy.redirect.push(rule);
     Ok(())
 }
