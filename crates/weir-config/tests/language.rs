@@ -81,6 +81,7 @@ fn what_has_no_effect_beside_the_rest_is_said() {
     check("http", " server s 127.0.0.1:0", "");
     check("http", " server s 127.0.0.1:+1000 check", "neither a port nor one for its checks");
     check("http", " server s 127.0.0.1 check", "neither a port nor one for its checks");
+    check("http", " server s 0.0.0.0 check", "");
     check("http", " server s 127.0.0.1:+1000 check port 80", "");
     check("http", " server s _http._tcp.example", "SRV records of '_http._tcp.example' take a 'resolvers'");
     check("http", " external-check command /bin/true", "'external-check command' is ignored");
