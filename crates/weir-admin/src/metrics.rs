@@ -94,7 +94,7 @@ pub(crate) fn answer(shared: &Arc<Shared>, version: &str, txn: &Txn) -> Reply {
     let mut response = Response::new(200, "OK");
     response.fields.push(b"cache-control", b"no-cache");
     response.fields.push(b"content-type", b"text/plain; version=0.0.4");
-    Reply { response, body: Arc::from(text(shared, version, &wanted).as_bytes()) }
+    Reply::new(response, text(shared, version, &wanted).as_bytes())
 }
 
 fn text(shared: &Arc<Shared>, version: &str, wanted: &Wanted) -> String {

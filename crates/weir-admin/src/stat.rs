@@ -262,7 +262,7 @@ fn sessions(object: &Object<'_>, read: fn(&weir_proxy::state::Level) -> i64) -> 
 fn limit(object: &Object<'_>) -> Option<Value<'static>> {
     match &object.part {
         Part::Frontend => Some(Value::count(object.state.front_limit.load(Relaxed))),
-        Part::Backend => Some(Value::count(object.proxy.fullconn)),
+        Part::Backend => Some(Value::count(object.state.farm.fullconn)),
         Part::Listener(bind) => Some(Value::count(bind.maxconn)),
         Part::Server(server) => match server.maxconn.load(Relaxed) {
             0 => None,

@@ -319,6 +319,38 @@ fn a_self_signed_certificate_may_be_its_own_authority() {
 }
 
 #[test]
+fn a_clients_self_signed_certificate_may_be_its_own_authority() {
+    let world = World::new();
+    world.sign("s.pem", &["a.example"], "a");
+    for name in ["client.pem", "other.pem"] {
+        let mut params = CertificateParams::new(vec!["client".to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        world.write(name, &format!("{}{}", certificate.pem(), key.serialize_pem()));
+    }
+    let own =
+        CertificateStore::default().load(&world.path("client.pem"), Default::default()).unwrap().remove(0);
+    let check = |ca: &str, certificate: IgnoreErrors, expected: Option<u32>| {
+        let leniency = Leniency { certificate, authorities: IgnoreErrors::Nothing };
+        let ca_file = Some(world.path(ca));
+        let line = LineOptions { verify: Verify::Required, leniency, ca_file, ..LineOptions::default() };
+        let server = world.server(&ServerOptions { line, ..world.server_options(&["s.pem"]) });
+        let client = client(&ClientOptions { certificate: Some(own.clone()), ..world.trusting() });
+        run(async {
+            let (mut near, mut far) = pair(&server, &client, Some("a.example"));
+            let shaken = shake(&mut near, &mut far).await;
+            let found = shaken.ok().and_then(|()| far.tls().map(|info| info.verify_error()));
+            assert_eq!(found, expected, "{ca}");
+        });
+    };
+    check("client.pem", IgnoreErrors::Nothing, Some(0));
+    check("client.pem", IgnoreErrors::All, Some(0));
+    check("other.pem", IgnoreErrors::Nothing, None);
+    check("other.pem", IgnoreErrors::All, Some(18));
+}
+
+#[test]
 fn clients_are_verified() {
     let world = World::new();
     let other = World::new();

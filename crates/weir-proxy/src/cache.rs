@@ -116,6 +116,7 @@ pub(crate) async fn answer(x: &mut Exchange) -> Result<(), Stop> {
 async fn deliver(x: &mut Exchange, entry: &Entry, age: Duration) -> Stop {
     x.txn.cache_hit = x.txn.cache_use.as_ref().map(|wanted| Arc::clone(&wanted.cache));
     x.txn.server = Some(Arc::from(SERVER_NAME));
+    x.terminated(b'L', b'R');
     let mut head = entry.head.clone();
     let mut body = Arc::clone(&entry.body);
     if control::not_modified(&x.txn.request, &head, entry.stored_at_s) {
@@ -137,7 +138,7 @@ async fn deliver(x: &mut Exchange, entry: &Entry, age: Duration) -> Stop {
         x.filters = limits;
     }
     let response = x.txn.response.take().unwrap_or_default();
-    Stop::Reply(Box::new(Reply { response, body }))
+    Stop::Reply(Box::new(Reply::new(response, body)))
 }
 
 /// A response on its way to the client that is kept as well.

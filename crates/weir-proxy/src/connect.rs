@@ -117,7 +117,7 @@ fn elsewhere(prefix: &[u8], uri: &[u8]) -> Reply {
     let mut response = Response::new(302, "Found");
     response.fields.push(b"cache-control", b"no-cache");
     response.fields.push(b"location", &[prefix, path].concat());
-    Reply { response, body: [].into() }
+    Reply::new(response, [])
 }
 
 /// What a failed try says of the server's health (`observe`).

@@ -32,13 +32,13 @@ pub(crate) fn custom(config: &Config, front: usize, back: usize, status: u16, tx
         None => Custom::None,
         Some(ErrorReply::Silent) => Custom::Silent,
         Some(ErrorReply::Message(message)) => {
-            Custom::Page(Reply { response: message.0.clone(), body: message.1.clone() })
+            Custom::Page(Reply { logged_status: status, ..Reply::new(message.0.clone(), message.1.clone()) })
         }
         Some(ErrorReply::Location(code, to)) => {
             let mut response = Response::new(*code, if *code == 303 { "See Other" } else { "Found" });
             response.fields.push(b"cache-control", b"no-cache");
             response.fields.push(b"location", to);
-            Custom::Page(Reply { response, body: [].into() })
+            Custom::Page(Reply { logged_status: status, ..Reply::new(response, []) })
         }
         Some(ErrorReply::Rendered(template)) => Custom::Page(template.render(txn)),
     }

@@ -230,6 +230,7 @@ async fn stages(x: &mut Exchange) -> Result<(), Stop> {
 }
 
 fn begin(x: &mut Exchange) {
+    x.txn.bytes_in += head_size(&x.txn.request);
     x.close_client |= x.worker.proxy(x.front).options.keep_alive == KeepAlive::Close;
     x.txn.timers.request_ms = Some(x.elapsed_ms());
     let state = x.worker.state(x.front);
@@ -243,4 +244,10 @@ fn begin(x: &mut Exchange) {
     crate::stick_track::request_begins(&x.worker.shared, &x.txn);
     log::step(x, LogOrigin::Accept);
     log::step(x, LogOrigin::Request);
+}
+
+/// Bytes of the request's head as the client sent it, on the wire of HTTP/1: rules change it later.
+fn head_size(request: &Request) -> u64 {
+    let fields: usize = request.fields.list().iter().map(|f| f.name.len() + f.value.len() + 4).sum();
+    (request.method_name.len() + request.uri.len() + b"  HTTP/1.1\r\n\r\n".len() + fields) as u64
 }

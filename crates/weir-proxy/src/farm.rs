@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
 use weir_balance::{Affinity, Algorithm, HashFunction, ServerView, Settings};
-use weir_config::model::{Balance, HashPreserveAffinity, Proxy};
+use weir_config::model::{BackendTarget, Balance, HashPreserveAffinity, Proxy, UseBackend};
 use weir_net::timers::now_ms;
 
 use crate::queue::Queue;
@@ -49,14 +49,30 @@ pub struct Farm {
     stale: AtomicBool,
 }
 
+/// `fullconn` of a backend: its own, or a tenth of what the frontends that choose it by name let in (manual,
+/// `fullconn`).
+pub(crate) fn fullconn(proxies: &[Arc<Proxy>], index: usize, default_maxconn: usize) -> usize {
+    let own = &proxies[index];
+    if own.fullconn > 0 {
+        return own.fullconn;
+    }
+    let chooses = |at: usize, front: &Proxy| {
+        let by_rule = |rule: &UseBackend| matches!(rule.target, BackendTarget::Known(to) if to == index);
+        at == index || front.default_backend == Some(index) || front.use_backend.iter().any(by_rule)
+    };
+    let fronts = proxies.iter().enumerate().filter(|(at, proxy)| proxy.frontend && chooses(*at, proxy));
+    let most: usize = fronts.map(|(_, front)| front.maxconn.unwrap_or(default_maxconn)).sum();
+    most.div_ceil(10).max(1)
+}
+
 impl Farm {
     /// An empty farm with a backend's settings.
     #[must_use]
-    pub fn new(proxy: &Proxy) -> Self {
+    pub fn new(proxy: &Proxy, fullconn: usize) -> Self {
         Self {
             queue: Arc::default(),
             current: Arc::default(),
-            fullconn: proxy.fullconn,
+            fullconn,
             persist: proxy.options.persist,
             redispatch: proxy.options.redispatch.is_some_and(|every| every != 0),
             dynamic_cookie_key: proxy
@@ -313,6 +329,25 @@ pub(crate) mod tests {
         let loaded = weir_config::load_str("test", config);
         let loaded = loaded.unwrap_or_else(|errors| panic!("{errors:?}"));
         Shared::new(Arc::new(loaded.config), 2, String::new())
+    }
+
+    #[test]
+    fn fullconn_is_a_tenth_of_what_frontends_let_in() {
+        let check = |lines: &str, expected: usize| {
+            let text = format!(
+                "global\n maxconn 5000\nfrontend f\n bind :1\n maxconn 201\n default_backend b\n\
+                 frontend g\n bind :2\n use_backend b if FALSE\nfrontend h\n bind :3\n{lines}\nbackend b\n"
+            );
+            let shared = shared(&text);
+            assert_eq!(shared.proxies.last().unwrap().farm.fullconn, expected, "{lines}");
+        };
+        check("", 521);
+        check("default_backend b", 1021);
+        check("use_backend %[path]", 521);
+        check("listen l\n maxconn 30", 521);
+        assert_eq!(shared("listen l\n bind :1\n maxconn 30\n").proxies[0].farm.fullconn, 3);
+        assert_eq!(shared("backend b\n").proxies[0].farm.fullconn, 1);
+        assert_eq!(shared("backend b\n fullconn 7\n").proxies[0].farm.fullconn, 7);
     }
 
     /// The state of a configuration whose only proxy is a backend with these lines.

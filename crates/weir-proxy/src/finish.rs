@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use weir_compress::Ending;
-use weir_http::{Method, Version};
+use weir_http::Method;
 use weir_net::timers::now_ms;
 use weir_rules::Reply;
 
@@ -66,7 +66,8 @@ pub(crate) fn dissolve(mut x: Box<Exchange>) -> Edge {
 
 /// Sends an answer made here.
 async fn answer(x: &mut Exchange, reply: Reply) {
-    let Reply { response, body } = reply;
+    let Reply { response, body, logged_status } = reply;
+    let status = response.status;
     let head_only = x.txn.request.method == Method::Head;
     x.txn.status = response.status;
     let room = request_rules::room(&x.worker.config().global.tune, &response.fields, body.len());
@@ -80,10 +81,12 @@ async fn answer(x: &mut Exchange, reply: Reply) {
         // HTTP/1 frames by its length anyway; here it only informs, and clients like to know.
         response.fields.push(b"content-length", itoa::Buffer::new().format(body.len()).as_bytes());
     }
-    x.txn.status = response.status;
-    x.count_front(Counters::of_status(response.status), 1);
+    // A rule may have changed the status.
+    x.txn.status = if response.status == status { logged_status } else { response.status };
+    let counter = Counters::of_status(x.txn.status);
+    x.count_front(counter, 1);
     if x.in_backend {
-        x.count_back(Counters::of_status(response.status), 1);
+        x.count_back(counter, 1);
     }
     let stopping = x.worker.is_closing(x.client_id);
     if let Edge::H1(client) = &mut x.client {
@@ -173,9 +176,6 @@ fn leave_backend(x: &mut Exchange) {
     let total = x.elapsed_ms();
     x.txn.timers.total_ms = Some(total);
     x.txn.timers.active_ms = Some(total);
-    if let Some(received) = request_size(x) {
-        x.txn.bytes_in += received;
-    }
     let [counted_in, counted_out] = x.counted;
     let (bytes_in, bytes_out) = (x.txn.bytes_in - counted_in, x.txn.bytes_out - counted_out);
     x.count_front(Counter::BytesIn, bytes_in);
@@ -207,19 +207,7 @@ pub(crate) fn count_on_the_way(x: &mut Exchange, server: &ServerState) {
 /// Bytes and times for the server that answered.
 pub(crate) fn count_on_server(x: &Exchange, server: &ServerState) {
     let [counted_in, counted_out] = x.counted;
-    let received = x.txn.bytes_in + request_size(x).unwrap_or(0) - counted_in;
-    server.count(x.worker.thread, Counter::BytesIn, received);
+    server.count(x.worker.thread, Counter::BytesIn, x.txn.bytes_in - counted_in);
     server.count(x.worker.thread, Counter::BytesOut, x.txn.bytes_out - counted_out);
     server.times.add(&x.txn.timers, x.elapsed_ms());
-}
-
-/// Bytes of the request's head, as it would stand on the wire of HTTP/1.
-fn request_size(x: &Exchange) -> Option<u64> {
-    let request = &x.txn.request;
-    // In TCP mode a head is only a view of bytes that were counted.
-    if x.txn.session.http_major == 0 || request.version == Version::default() && request.uri.is_empty() {
-        return None;
-    }
-    let fields: usize = request.fields.list().iter().map(|f| f.name.len() + f.value.len() + 4).sum();
-    Some((request.method_name.len() + request.uri.len() + b"  HTTP/1.1\r\n\r\n".len() + fields) as u64)
 }

@@ -66,7 +66,7 @@ pub struct Remotes {
 /// The remotes of all sections, in the order of the configuration.
 pub(crate) fn remotes(config: &Config, threads: usize) -> Vec<Remotes> {
     let sections = config.peers.iter().map(|(name, section)| {
-        let farm = Arc::new(Farm::new(&model::Proxy::default()));
+        let farm = Arc::new(Farm::new(&model::Proxy::default(), 0));
         let peers = section.remotes.iter().enumerate();
         let peers = peers.map(|(at, peer)| Arc::new(ServerState::new(peer, 0, at, threads, &farm)));
         Remotes { section: name.as_str().into(), peers: peers.collect() }

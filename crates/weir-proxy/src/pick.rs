@@ -98,17 +98,30 @@ async fn settle(
     let mut entered_ms = None;
     for _ in 0..MAX_MOVES {
         let outcome = direct.take().and_then(|server| queue_for(x, &server));
+        let balanced = outcome.is_none();
         let mut place = match outcome.unwrap_or_else(|| balance(x, proxy, avoid)) {
-            Outcome::Held(held) => return Ok(selected(x, held, entered_ms)),
+            Outcome::Held(held) => {
+                count_choice(x, &held, balanced);
+                return Ok(selected(x, held, entered_ms));
+            }
             Outcome::Wait(place) => place,
             Outcome::NoServer => return Err(refused(x, b'C')),
         };
         let entered_ms = *entered_ms.get_or_insert_with(now_ms);
         if let Some(held) = wait(x, proxy, &mut place, entered_ms).await? {
+            count_choice(x, &held, balanced);
             return Ok(selected(x, held, Some(entered_ms)));
         }
     }
     Err(refused(x, b'Q'))
+}
+
+/// `lbtot`: what the algorithm chose, rather than a cookie, a table, a rule or the try before.
+fn count_choice(x: &Exchange, held: &Held, balanced: bool) {
+    if balanced {
+        held.server.count(x.worker.thread, Counter::Selected, 1);
+        x.count_back(Counter::Selected, 1);
+    }
 }
 
 /// The next try of a request: a place on the server it was on, or on another one once that is down.
@@ -411,7 +424,6 @@ fn selected(x: &mut Exchange, held: Held, entered_ms: Option<u64>) -> Held {
     let waited_ms = entered_ms.map_or(0, |entered_ms| now_ms().saturating_sub(entered_ms));
     let before_ms = x.txn.timers.queue_ms.unwrap_or(0);
     x.txn.timers.queue_ms = Some(before_ms.saturating_add(u32::try_from(waited_ms).unwrap_or(u32::MAX)));
-    held.server.count(x.worker.thread, Counter::Selected, 1);
     x.txn.server = Some(Arc::clone(&held.server.config.name));
     x.txn.server_id = held.server.config.id;
     x.place.on_server(held.server.config.id);

@@ -79,7 +79,6 @@ fn received(x: &mut Exchange, server: &ServerConnection, response: &Response, fr
     x.txn.status = response.status;
     server.held.server.count(thread, Counters::of_status(response.status), 1);
     server.held.server.count(thread, Counter::Requests, 1);
-    x.count_back(Counters::of_status(response.status), 1);
     stick_track::server_status(&x.worker.shared, &x.txn, response.status);
     for (slot, (name, limit)) in front.captures.response.iter().enumerate() {
         if !name.is_empty()
@@ -226,7 +225,10 @@ fn send_head(x: &mut Exchange, server: &mut ServerConnection, body: BodyLength) 
     }
     x.txn.bytes_out += head_size(response);
     x.answered = true;
-    x.count_front(Counters::of_status(response.status), 1);
+    let status = Counters::of_status(response.status);
+    x.count_front(status, 1);
+    x.count_back(status, 1);
+    let Some(response) = &x.txn.response else { return Ok(()) };
     if x.client.send_response(response, body).is_err() {
         x.terminated(b'C', b'H');
         return Err(Stop::Client);

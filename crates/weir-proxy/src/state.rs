@@ -25,7 +25,7 @@ use crate::certificates::Certificates;
 use crate::check::{Hub, Standing};
 use crate::counters::{Counter, Counters, Rate, Times};
 use crate::dns::Directory;
-use crate::farm::{Farm, Layout, NEVER, Picker};
+use crate::farm::{self, Farm, Layout, NEVER, Picker};
 use crate::listeners;
 use crate::load::ProcessLoad;
 use crate::log::hub::LogHub;
@@ -706,8 +706,9 @@ fn target_of(addr: &model::ServerAddr) -> ServerTarget {
 }
 
 impl ProxyState {
-    fn new(index: usize, proxy: &model::Proxy, threads: usize, default_limit: usize) -> Self {
-        let farm = Arc::new(Farm::new(proxy));
+    fn new(index: usize, proxies: &[Arc<model::Proxy>], threads: usize, default_limit: usize) -> Self {
+        let proxy = &proxies[index];
+        let farm = Arc::new(Farm::new(proxy, farm::fullconn(proxies, index, default_limit)));
         let servers = proxy.servers.iter().enumerate();
         let servers = servers.map(|(at, server)| ServerState::new(server, index, at, threads, &farm));
         let servers = Arc::new(servers.map(Arc::new).collect::<Vec<_>>());
@@ -834,7 +835,7 @@ impl Shared {
         const DEFAULT_MAXCONN: usize = 10_000;
         let max = config.global.maxconn.unwrap_or(DEFAULT_MAXCONN);
         let proxies =
-            config.proxies.iter().enumerate().map(|(at, p)| ProxyState::new(at, p, threads, max)).collect();
+            (0..config.proxies.len()).map(|at| ProxyState::new(at, &config.proxies, threads, max)).collect();
         Arc::new(Self {
             proxies,
             certificates: Certificates::new(&config.global.ocsp_update),

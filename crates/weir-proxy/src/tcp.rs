@@ -9,7 +9,7 @@ use weir_http::h2::Opening;
 use weir_http::{Request, h1};
 use weir_net::timers::now_ms;
 use weir_rules::txn::LogOrigin;
-use weir_rules::{Flow, action};
+use weir_rules::{Flow, WaitFor, action};
 
 use crate::connection::Client;
 use crate::edge::{Edge, H1Edge};
@@ -56,6 +56,9 @@ pub(crate) async fn serve(client: &Client<'_>, mut edge: Box<H1Edge>) -> Option<
 }
 
 async fn stages(x: &mut Exchange) -> Result<Verdict, Stop> {
+    let front = Rc::clone(x.worker.proxy(x.front));
+    x.txn.request_captures.resize(front.captures.request.len(), None);
+    x.txn.response_captures.resize(front.captures.response.len(), None);
     log::step(x, LogOrigin::Accept);
     if let switch @ Verdict::Http { .. } = inspect(x, x.front).await? {
         return Ok(switch);
@@ -98,6 +101,8 @@ async fn inspect(x: &mut Exchange, index: usize) -> Result<Verdict, Stop> {
         match action::run(rules, from, &mut x.txn) {
             Flow::Done | Flow::Allow => return Ok(Verdict::Tcp),
             Flow::Switch(version) => return Ok(Verdict::Http { version }),
+            // From the start: rules without a condition before this one see what came, too.
+            Flow::Wait { what: WaitFor::MoreData, .. } => from = 0,
             Flow::Wait { next, .. } => from = next,
             Flow::Drop { silent } => {
                 x.terminated(b'P', b'R');

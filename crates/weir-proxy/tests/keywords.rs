@@ -9,6 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;
 
 use harness::Running;
+use weir_proxy::counters::Counter;
 
 /// A process with this configuration, and where its first line listens.
 fn start(global: &str, proxies: &str) -> Running {
@@ -312,4 +313,54 @@ fn response_rules_do_not_see_the_cookie_of_persistence() {
     {
         assert!(answer.lines().any(|l| l == line), "{line}\n{answer}");
     }
+}
+
+#[test]
+fn tcp_rules_see_later_bytes_and_capture_them() {
+    let origin = start("", "frontend o\n bind 127.0.0.1:0\n http-request return status 201\n");
+    let running = start(
+        "",
+        &format!(
+            "frontend fe\n mode tcp\n bind 127.0.0.1:0\n tcp-request inspect-delay 5s\n \
+             tcp-request content set-var(sess.method) req.payload(0,3)\n \
+             tcp-request content capture req.payload(0,9) len 3\n \
+             tcp-request content accept if {{ req.len gt 9 }}\n \
+             use_backend %[var(sess.method)]-%[capture.req.hdr(0)]\n\
+             backend GET-GET\n mode tcp\n server s {}\n",
+            origin.address
+        ),
+    );
+    let mut client = TcpStream::connect(running.address).unwrap();
+    client.write_all(b"GE").unwrap();
+    client.write_all(b"T / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+}
+
+#[test]
+fn answers_are_counted_by_what_happened() {
+    let origin = start("", "frontend o\n bind 127.0.0.1:0\n http-request return status 200\n");
+    let running = start(
+        "",
+        &format!(
+            "frontend fe\n bind 127.0.0.1:0\n errorloc302 403 /elsewhere\n \
+             http-request set-header x %[str(x),digest(sha512),hex]\n http-request deny if {{ path /deny }}\n \
+             default_backend be\n\
+             backend be\n http-response set-status 503\n use-server s if {{ path /named }}\n server s {}\n",
+            origin.address
+        ),
+    );
+    assert_eq!(status(running.address, "/deny"), 302);
+    assert_eq!(status(running.address, "/"), 503);
+    assert_eq!(status(running.address, "/named"), 503);
+    let proxies = &running.shared.proxies;
+    let front = |counter| proxies[running.shared.proxy_index("fe", false).unwrap()].front.sum(counter);
+    let back = |counter| proxies[running.shared.proxy_index("be", true).unwrap()].back.sum(counter);
+    assert_eq!([Counter::Status3xx, Counter::Status4xx, Counter::Status5xx].map(front), [0, 1, 2]);
+    assert_eq!([Counter::Status2xx, Counter::Status5xx, Counter::Selected].map(back), [0, 2, 1]);
+    // What came from the client, without the long field of the rule.
+    let sent = ["/", "/named"]
+        .map(|path| format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").len());
+    assert!(back(Counter::BytesIn) <= sent.iter().sum::<usize>() as u64, "{}", back(Counter::BytesIn));
 }

@@ -23,6 +23,16 @@ pub struct Reply {
     pub response: Response,
     /// Its body.
     pub body: Arc<[u8]>,
+    /// The status that logs and counters have: that of the error an `errorfile` or `errorloc` stands for.
+    pub logged_status: u16,
+}
+
+impl Reply {
+    /// An answer that stands for itself.
+    #[must_use]
+    pub fn new(response: Response, body: impl Into<Arc<[u8]>>) -> Self {
+        Self { logged_status: response.status, response, body: body.into() }
+    }
 }
 
 /// The built-in message of a status; statuses without one get an empty body.
@@ -35,14 +45,14 @@ pub fn default_error(status: u16) -> Reply {
 
 fn built_in(status: u16) -> Reply {
     let Some((heading, sentence)) = status::message(status) else {
-        return Reply { response: Response::new(status, status::reason(status)), body: Arc::new([]) };
+        return Reply::new(Response::new(status, status::reason(status)), []);
     };
     let reason = heading.split_once(' ').map_or(heading, |(_, reason)| reason);
     let mut response = Response::new(status, reason);
     response.fields.push(b"cache-control", b"no-cache");
     response.fields.push(b"content-type", b"text/html");
     let body = format!("<html><body><h1>{heading}</h1>\n{sentence}\n</body></html>\n");
-    Reply { response, body: body.into_bytes().into() }
+    Reply::new(response, body.into_bytes())
 }
 
 /// What the configuration answers with a status: its error page, or the built-in message; `None` closes silently.
@@ -187,7 +197,7 @@ impl ReplyTemplate {
             Body::BuiltIn => return Some(default_error(self.status)),
             Body::Message(ErrorMessage::Silent) => return None,
             Body::Message(ErrorMessage::Message(message)) => {
-                return Some(Reply { response: message.0.clone(), body: Arc::clone(&message.1) });
+                return Some(Reply::new(message.0.clone(), Arc::clone(&message.1)));
             }
             Body::None => Arc::new([]) as Arc<[u8]>,
             Body::Raw(bytes) => Arc::clone(bytes),
@@ -207,7 +217,7 @@ impl ReplyTemplate {
                 response.fields.push(b"content-type", kind);
             }
         }
-        Some(Reply { response, body })
+        Some(Reply::new(response, body))
     }
 }
 

@@ -82,7 +82,7 @@ fn report(view: &View<'_>) -> Reply {
     if let Some(refresh) = view.stats.refresh.filter(|_| !view.query.no_refresh) {
         response.fields.push(b"refresh", refresh.as_secs().max(1).to_string().as_bytes());
     }
-    Reply { response, body: Arc::from(body.as_bytes()) }
+    Reply::new(response, body.as_bytes())
 }
 
 /// The proxies that `stats scope` names; `.` is the one it stands in.
@@ -154,7 +154,7 @@ fn see_other(location: &str) -> Reply {
     response.fields.push(b"cache-control", b"no-cache");
     response.fields.push(b"content-type", b"text/plain");
     response.fields.push(b"location", location.as_bytes());
-    Reply { response, body: Arc::new([]) }
+    Reply::new(response, [])
 }
 
 #[cfg(test)]

@@ -255,9 +255,11 @@ impl ClientCertVerifier for ClientVerifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        let own_only = path::is_version_1(end_entity) || !self.trust.suits_webpki();
+        let mut own_only = path::is_version_1(end_entity) || !self.trust.suits_webpki();
         if !own_only {
             match self.webpki.verify_client_cert(end_entity, intermediates, now) {
+                // An authority's certificate, which a self-signed one mostly is; see `verify_server_cert`.
+                Err(Error::InvalidCertificate(Refusal::Other(_))) => own_only = true,
                 Err(_) if self.leniency != Leniency::default() => {}
                 Err(error) => {
                     let objections = self.trust.objections(end_entity, intermediates, Purpose::Client, now);

@@ -73,7 +73,7 @@ struct Lines {
 
 impl LogHub {
     pub(crate) fn new(config: &Config, threads: usize) -> Self {
-        let farm = Arc::new(Farm::new(&model::Proxy::default()));
+        let farm = Arc::new(Farm::new(&model::Proxy::default(), 0));
         let ring = |(name, ring): (&String, &model::Ring)| {
             let servers = ring.servers.iter().enumerate();
             let servers =

@@ -1,7 +1,5 @@
 //! `redirect location|prefix|scheme`.
 
-use std::sync::Arc;
-
 use weir_http::{FieldName, Response};
 
 use super::answer::end_with;
@@ -106,7 +104,7 @@ impl Action for Redirect {
             value.extend_from_slice(suffix.as_bytes());
             response.fields.push(b"set-cookie", &value);
         }
-        end_with(Some(Reply { response, body: Arc::new([]) }), false)
+        end_with(Some(Reply::new(response, [])), false)
     }
 }
 
