@@ -4,6 +4,7 @@
 mod configuration;
 mod deflate;
 mod dns_answer;
+mod fcgi;
 mod h1;
 mod h2;
 mod message;
@@ -16,6 +17,7 @@ mod tls;
 pub use configuration::configuration;
 pub use deflate::deflate;
 pub use dns_answer::dns_answer;
+pub use fcgi::fcgi;
 pub use h1::{h1_body, h1_request, h1_response};
 pub use h2::{h2_client, h2_pair, h2_server};
 pub use message::message;
@@ -33,6 +35,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("configuration", configuration),
     ("deflate", deflate),
     ("dns_answer", dns_answer),
+    ("fcgi", fcgi),
     ("h1_body", h1_body),
     ("h1_request", h1_request),
     ("h1_response", h1_response),

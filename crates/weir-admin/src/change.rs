@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_config::model::Balance;
 use weir_proxy::Shared;
 use weir_proxy::state::ServerState;
 
@@ -65,22 +64,7 @@ fn weight(initial: u32, written: &str) -> Result<u32, &'static str> {
 
 /// Whether a backend's algorithm places servers once and for all.
 pub(crate) fn is_static(shared: &Shared, backend: usize) -> bool {
-    let proxy = &shared.config.proxies[backend];
-    match proxy.balance {
-        Balance::StaticRr => true,
-        Balance::Source
-        | Balance::Uri { .. }
-        | Balance::UrlParam { .. }
-        | Balance::Hdr { .. }
-        | Balance::RdpCookie { .. }
-        | Balance::Hash(_)
-        | Balance::LogHash(_) => !proxy.hash.consistent,
-        Balance::RoundRobin
-        | Balance::LeastConn
-        | Balance::First
-        | Balance::Random { .. }
-        | Balance::Sticky => false,
-    }
+    shared.proxies[backend].picker.settings().is_static()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod servers;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use weir_rules::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Pos};
@@ -297,6 +298,10 @@ impl Checker<'_> {
                 Target::Table { name, data } => self.missing_table(&by_name, name, data.as_deref()),
                 Target::Cache(name) => (!self.config.caches.contains_key(name))
                     .then(|| format!("unable to find the cache '{name}'")),
+                Target::FcgiApp(name) => (!self.config.fcgi_apps.contains_key(name))
+                    .then(|| format!("unable to find the fcgi-app '{name}'")),
+                Target::LogProfile(name) => (!self.config.log_profiles.contains_key(name))
+                    .then(|| format!("unable to find log-profile '{name}'")),
                 Target::Resolvers(name) => (name != "default" && !self.config.resolvers.contains_key(name))
                     .then(|| format!("unable to find resolvers '{name}'")),
                 Target::BandwidthFilter { proxy, name, changed } => {
@@ -383,6 +388,7 @@ impl Checker<'_> {
         self.proxies.iter_mut().for_each(|proxy| expand(&mut proxy.logs));
         self.config.log_forwards.iter_mut().for_each(|forward| expand(&mut forward.logs));
         self.config.peers.values_mut().for_each(|peers| expand(&mut peers.logs));
+        self.config.fcgi_apps.values_mut().for_each(|app| expand(&mut app.logs));
         // Manual, `ring`: its format is that of the lines stored in it, where the log line says no other.
         let rings = &self.config.rings;
         let of_ring = |log: &mut LogTarget| {
@@ -395,12 +401,17 @@ impl Checker<'_> {
         };
         self.proxies.iter_mut().flat_map(|proxy| &mut proxy.logs).for_each(of_ring);
         self.config.global.logs.iter_mut().for_each(of_ring);
-        let mut problems = Vec::new();
+        self.config.fcgi_apps.values_mut().flat_map(|app| &mut app.logs).for_each(of_ring);
+        let mut problems = self.profiles();
         let forwards = self.config.log_forwards.iter().map(|forward| (forward.pos, &forward.logs));
         let peers = self.config.peers.values().map(|peers| (peers.pos, &peers.logs));
+        let apps = self.config.fcgi_apps.values().map(|app| (app.pos, &app.logs));
         let own = std::iter::once((Pos::default(), &global));
-        for (pos, log) in
-            own.chain(forwards).chain(peers).flat_map(|(pos, logs)| logs.iter().map(move |log| (pos, log)))
+        for (pos, log) in own
+            .chain(forwards)
+            .chain(peers)
+            .chain(apps)
+            .flat_map(|(pos, logs)| logs.iter().map(move |log| (pos, log)))
         {
             match &log.address {
                 LogAddress::Ring(name) if !self.config.rings.contains_key(name) => {
@@ -424,6 +435,28 @@ impl Checker<'_> {
             }
         }
         self.found.extend(problems);
+    }
+
+    /// Gives log targets of proxies the profiles that they name.
+    fn profiles(&mut self) -> Vec<Diagnostic> {
+        let known = &self.config.log_profiles;
+        let mut problems = Vec::new();
+        let logs = self.proxies.iter_mut().flat_map(|proxy| &mut proxy.logs);
+        for named in logs.filter_map(|log| log.profile.as_mut()) {
+            match known.get(&named.name) {
+                Some(profile) => named.profile = Arc::clone(profile),
+                None => {
+                    let near = weir_rules::diagnostic::nearest(&named.name, known.keys().map(String::as_str));
+                    let error =
+                        Diagnostic::error(named.pos, format!("unable to find log-profile '{}'", named.name));
+                    problems.push(Diagnostic {
+                        hint: near.map(|near| format!("did you mean '{near}'?")),
+                        ..error
+                    });
+                }
+            }
+        }
+        problems
     }
 
     /// A crt-store that describes a certificate must stand before the lines that use it.
@@ -482,6 +515,7 @@ impl Checker<'_> {
         self.log_formats(index);
         self.layer7(index);
         self.protocols(index);
+        self.fastcgi(index);
         self.servers(index);
         self.tls(index);
         let proxy = &self.proxies[index];
@@ -638,7 +672,7 @@ impl Checker<'_> {
         if proxy.mode == Mode::Http {
             return;
         }
-        let http = |proto: Option<Proto>| matches!(proto, Some(Proto::H1 | Proto::H2));
+        let http = |proto: Option<Proto>| matches!(proto, Some(Proto::H1 | Proto::H2 | Proto::Fcgi));
         let binds = proxy
             .binds
             .iter()
@@ -658,6 +692,34 @@ impl Checker<'_> {
             );
             self.found.push(found.hint("add 'mode http', or remove 'proto'"));
         }
+    }
+
+    /// FastCGI takes an application, HTTP and a server that speaks it.
+    fn fastcgi(&mut self, index: usize) {
+        let proxy = &self.proxies[index];
+        let mut problems = Vec::new();
+        let speaks = |proto: Option<Proto>| proto == Some(Proto::Fcgi);
+        if proxy.use_fcgi_app.is_some() && proxy.mode != Mode::Http {
+            let message = format!(
+                "{} '{}': FastCGI applications cannot be used without 'mode http'",
+                kind(proxy),
+                proxy.name
+            );
+            problems.push(Diagnostic::error(proxy.pos, message));
+        }
+        if proxy.use_fcgi_app.is_some() && !proxy.servers.iter().any(|server| speaks(server.proto)) {
+            let message =
+                format!("{} '{}' uses a FastCGI application, but no server of it", kind(proxy), proxy.name);
+            problems.push(Diagnostic::error(proxy.pos, message).hint("add 'proto fcgi' to the server lines"));
+        }
+        for server in &proxy.servers {
+            let checked = server.check.as_ref().is_some_and(|check| speaks(check.proto));
+            if proxy.use_fcgi_app.is_none() && (speaks(server.proto) || checked) {
+                let message = format!("server '{}' has no FastCGI application", server.name);
+                problems.push(Diagnostic::error(server.pos, message).hint("name one with 'use-fcgi-app'"));
+            }
+        }
+        self.found.extend(problems);
     }
 
     /// HTTPS is HTTP/2 and HTTP/1.1 unless a line says otherwise.

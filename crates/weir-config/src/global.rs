@@ -632,10 +632,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "[preserve-env]",
         "Allows checks by external programs",
         How::Global(|d, a| {
-            if let Some(word) = a.peek().filter(|word| **word == "preserve-env") {
-                return Err(keywords::not_yet(word, "external-check preserve-env"));
-            }
             d.global.external_check = true;
+            d.global.external_check_preserve_env = a.take("preserve-env");
             a.end()
         }),
     ),

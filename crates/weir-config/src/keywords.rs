@@ -10,6 +10,7 @@ use weir_rules::{Diagnostic, Pos, Word};
 
 use crate::args::{Args, Parsed, fail, fail_hint};
 use crate::bind::BindDraft;
+use crate::fcgi::FcgiDraft;
 use crate::global::GlobalDraft;
 use crate::proxy::ProxyDraft;
 use crate::sections::SectionDraft;
@@ -126,6 +127,7 @@ pub(crate) enum How {
     Bind(fn(&mut BindDraft<'_>, &mut Args<'_>) -> Parsed),
     Server(fn(&mut ServerDraft, &mut crate::server::ServerArgs<'_, '_, '_>) -> Parsed),
     Section(fn(&mut SectionDraft<'_>, &mut Args<'_>) -> Parsed),
+    Fcgi(fn(&mut FcgiDraft<'_>, &mut Args<'_>) -> Parsed),
     /// Read by [`crate::tree`] while lines are split.
     Tree,
     /// Accepted; the reason says why nothing changes.
@@ -213,6 +215,7 @@ const TABLES: &[&[Keyword]] = &[
     crate::bind::KEYWORDS,
     crate::server::KEYWORDS,
     crate::sections::KEYWORDS,
+    crate::fcgi::KEYWORDS,
 ];
 
 /// Every keyword.

@@ -151,11 +151,11 @@ impl Lexer<'_> {
 
     /// A backslash outside of single quotes; pairs that mean nothing stay as they are (regular expressions need them).
     fn escape(&mut self) -> Result<(), Diagnostic> {
-        let start = self.at;
         let Some(next) = self.peek(1) else {
-            let pos = self.context.pos(start, start + 1);
-            return Err(Diagnostic::error(pos, "backslash at the end of the line escapes nothing")
-                .hint("lines cannot be continued; write \\\\ for a backslash"));
+            // Lines cannot be continued.
+            self.push(b'\\');
+            self.at += 1;
+            return Ok(());
         };
         let plain = match next {
             b' ' | b'\t' | b'\\' | b'#' | b'\'' | b'"' | b'$' => next,
@@ -289,6 +289,7 @@ mod tests {
         check("\tmode\t http  # or tcp", &["mode", "http"]);
         check(r"a\ b \# \' \t", &["a b", "#", "'", "\t"]);
         check(r"path_reg ^/a\.b$", &["path_reg", r"^/a\.b$"]);
+        check("lines do not go on \\", &["lines", "do", "not", "go", "on", "\\"]);
         check(r#""a b"' c'd"#, &["a b cd"]);
         check(r#""" x"#, &["", "x"]);
         check(r"'\n$A'", &[r"\n$A"]);
@@ -310,7 +311,6 @@ mod tests {
         };
         check("a \"b", "double quote");
         check("a 'b", "single quote");
-        check("a \\", "backslash");
         check(r"\x4", "hexadecimal");
         check(r#""${A""#, "missing '}'");
         check(r#""cost: $5""#, "variable's name");

@@ -39,6 +39,8 @@ mod proxy;
 
 mod sections;
 
+mod fcgi;
+
 mod check;
 
 mod load;

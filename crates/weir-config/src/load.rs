@@ -11,6 +11,7 @@ use crate::args::{Args, Parsed, Prefix, fail, fail_hint};
 use crate::check::Checker;
 use crate::diagnostics::Diagnostics;
 use crate::environment::Environment;
+use crate::fcgi;
 use crate::files;
 use crate::global::{GlobalDraft, NO_ACME};
 use crate::keywords::{self, Found, How, Places};
@@ -100,6 +101,7 @@ fn build(sections: &[Section], env: &Environment, diagnostics: &mut Diagnostics)
     let mut config = Config::default();
     small_sections(sections, &global, &mut shared, &local_peer, &mut config, &mut found);
     config.patterns = Arc::clone(&shared.files);
+    let mut references = fcgi_apps(sections, &shared, &mut config, &mut found);
     config.tls_wanted = tls_wanted(sections);
     let world = World {
         shared: &shared,
@@ -109,7 +111,8 @@ fn build(sections: &[Section], env: &Environment, diagnostics: &mut Diagnostics)
         peers: config.peers.keys().cloned().collect(),
         messages: Default::default(),
     };
-    let (mut proxies, references) = proxies(sections, &world, &mut found);
+    let (mut proxies, of_proxies) = proxies(sections, &world, &mut found);
+    references.extend(of_proxies);
     let healthchecks = healthchecks(sections, &world, &mut found);
     drop(world);
     config.healthchecks = healthchecks;
@@ -196,16 +199,12 @@ fn small_sections(
             found.push(refused);
             continue;
         }
-        if kind == SectionKind::FcgiApp {
-            let message = "section 'fcgi-app' is checked, but not implemented yet: requests do not reach it";
-            found.push(Diagnostic::warning(section.pos, message));
-        }
         if !seen.insert((kind, &section.name)) && kind != SectionKind::Traces {
             let message = format!("'{}' section '{}' is declared twice", kind.word(), section.name);
             found.push(Diagnostic::error(section.pos, message).hint("use distinct names"));
         }
-        if kind == SectionKind::Healthcheck {
-            // Read with the proxies, whose words it has.
+        if matches!(kind, SectionKind::Healthcheck | SectionKind::FcgiApp) {
+            // Read later, for what they may refer to.
             continue;
         }
         let mut draft = SectionDraft::new(section, global, shared, local_peer);
@@ -231,6 +230,9 @@ fn small_sections(
                 config.rings.insert(name, draft.ring);
             }
             SectionKind::LogForward => config.log_forwards.push(draft.log_forward),
+            SectionKind::LogProfile => {
+                config.log_profiles.insert(name, Arc::new(draft.log_profile));
+            }
             SectionKind::Mailers => {
                 config.mailers.insert(name, draft.mailers);
             }
@@ -247,7 +249,6 @@ fn refused(section: &Section) -> Option<Diagnostic> {
     let (what, reason) = match section.kind {
         SectionKind::Program => ("supported", Some(NO_PROGRAMS)),
         SectionKind::Acme => ("supported", Some(NO_ACME)),
-        SectionKind::LogProfile => ("implemented yet", None),
         _ => return None,
     };
     let message = format!("'{}' sections are not {what}", section.kind.word());
@@ -256,6 +257,22 @@ fn refused(section: &Section) -> Option<Diagnostic> {
         Some(reason) => error.hint(reason),
         None => error,
     })
+}
+
+/// Reads the `fcgi-app` sections; the names in them that must exist.
+fn fcgi_apps(
+    sections: &[Section],
+    shared: &Shared<'_>,
+    config: &mut Config,
+    found: &mut Vec<Diagnostic>,
+) -> Vec<Reference> {
+    let mut references = Vec::new();
+    for section in sections.iter().filter(|section| section.kind == SectionKind::FcgiApp) {
+        let finished = fcgi::read(section, shared, found);
+        references.extend(finished.references);
+        config.fcgi_apps.insert(section.name.clone(), finished.app);
+    }
+    references
 }
 
 /// Index of each proxy with a backend's half.

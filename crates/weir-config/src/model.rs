@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::status_set::StatusSet;
+use weir_balance::HashType;
 use weir_rules::pattern::PatternFiles;
+use weir_rules::txn::LogOrigin;
 use weir_rules::vars::VarLimits;
 use weir_rules::{Condition, Expr, LogFormat, Pos, Rule};
 
@@ -35,8 +37,12 @@ pub struct Config {
     pub rings: BTreeMap<String, Ring>,
     /// `log-forward` sections in their order.
     pub log_forwards: Vec<LogForward>,
+    /// `log-profile` sections by name.
+    pub log_profiles: BTreeMap<String, Arc<LogProfile>>,
     /// `mailers` sections by name.
     pub mailers: BTreeMap<String, Mailers>,
+    /// `fcgi-app` sections by name.
+    pub fcgi_apps: BTreeMap<String, FcgiApp>,
     /// `healthcheck` sections by name.
     pub healthchecks: BTreeMap<String, Checks>,
     /// `crt-store` sections: certificates that `crt @store/name` names.
@@ -51,6 +57,12 @@ impl Config {
     pub fn checks<'a>(&'a self, proxy: &'a Proxy, server: &Server) -> &'a Checks {
         let named = server.healthcheck.as_ref().and_then(|name| self.healthchecks.get(name));
         named.unwrap_or(&proxy.checks)
+    }
+
+    /// The application of a backend's FastCGI servers.
+    #[must_use]
+    pub fn fcgi_app(&self, proxy: &Proxy) -> Option<&FcgiApp> {
+        self.fcgi_apps.get(proxy.use_fcgi_app.as_ref()?)
     }
 }
 
@@ -139,6 +151,39 @@ impl EmailAlert {
     pub fn complete(&self) -> Option<(&str, &str, &str)> {
         Some((self.from.as_deref()?, self.to.as_deref()?, self.mailers.as_deref()?))
     }
+}
+
+/// `fcgi-app NAME`
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "each field is the fcgi-app keyword of the same name")]
+pub struct FcgiApp {
+    pub pos: Pos,
+    pub docroot: Vec<u8>,
+    /// Empty for none.
+    pub index: Vec<u8>,
+    pub path_info: Option<regex::bytes::Regex>,
+    pub keep_conn: bool,
+    pub get_values: bool,
+    /// `log-stderr`
+    pub logs: Vec<LogTarget>,
+    /// `set-param` and `pass-header`, in their order.
+    pub rules: Vec<FcgiRule>,
+}
+
+/// A line of an `fcgi-app` section that is looked at for each request.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the words of the keywords of the same names")]
+pub enum FcgiRule {
+    SetParam {
+        name: Vec<u8>,
+        format: LogFormat,
+        condition: Option<Condition>,
+    },
+    PassHeader {
+        /// In lower case.
+        name: Vec<u8>,
+        condition: Option<Condition>,
+    },
 }
 
 /// `resolvers NAME`
@@ -395,6 +440,8 @@ pub struct Global {
     pub server_state_file: Option<PathBuf>,
     pub key_base: Option<PathBuf>,
     pub external_check: bool,
+    /// `external-check preserve-env`
+    pub external_check_preserve_env: bool,
     pub insecure_setuid_wanted: bool,
     pub strict_limits: bool,
     /// `zero-warning`: warnings are fatal.
@@ -700,6 +747,8 @@ pub struct Proxy {
     pub unpublished: bool,
     pub servers: Vec<Server>,
     pub use_server: Vec<UseServer>,
+    /// Name of an `fcgi-app` section.
+    pub use_fcgi_app: Option<String>,
     pub balance: Balance,
     pub hash: HashType,
     pub cookie: Option<CookiePersistence>,
@@ -718,6 +767,7 @@ pub struct Proxy {
     pub timeouts: Timeouts,
     pub logs: Vec<LogTarget>,
     pub log_tag: Option<String>,
+    pub log_steps: LogSteps,
     pub log_format: Option<LogFormat>,
     pub error_log_format: Option<LogFormat>,
     pub log_format_sd: Option<LogFormat>,
@@ -758,6 +808,8 @@ pub struct Proxy {
 pub struct Source {
     /// The address; port 0 where the system chooses one.
     pub address: Option<SocketAddr>,
+    /// The first and the last of the ports they come from, in turn; of server lines only.
+    pub ports: Option<(u16, u16)>,
     /// An address that need not be this machine's (`usesrc`).
     pub foreign: Option<ForeignSource>,
     /// The interface they leave by.
@@ -938,6 +990,7 @@ pub enum BindAddr {
 pub enum Proto {
     H1,
     H2,
+    Fcgi,
     None,
 }
 
@@ -1245,27 +1298,6 @@ pub enum Balance {
     LogHash(Expr),
 }
 
-/// `hash-type`
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the hash-type keyword's words")]
-pub struct HashType {
-    pub consistent: bool,
-    pub function: HashFunction,
-    pub avalanche: bool,
-}
-
-/// Functions of `hash-type`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the hash-type keyword's functions")]
-pub enum HashFunction {
-    #[default]
-    Sdbm,
-    Djb2,
-    Wt6,
-    Crc32,
-    None,
-}
-
 /// `cookie NAME ...`
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs, reason = "the cookie keyword's words")]
@@ -1442,8 +1474,77 @@ pub struct LogTarget {
     pub min_level: u8,
     /// `sample RANGES:SIZE`
     pub sample: Option<(Vec<(u32, u32)>, u32)>,
+    /// `profile NAME`
+    pub profile: Option<ProfileName>,
     /// `log global`: replaced by the global list when checked.
     pub global: bool,
+}
+
+/// The log profile of a target.
+#[derive(Debug, Clone)]
+pub struct ProfileName {
+    /// As the line has it.
+    pub name: String,
+    /// Where the line has it.
+    pub pos: Pos,
+    /// The profile itself, once all sections have been read.
+    pub profile: Arc<LogProfile>,
+}
+
+/// A `log-profile` section: how the lines of a target are made.
+#[derive(Debug, Default)]
+pub struct LogProfile {
+    /// `log-tag`
+    pub tag: Option<String>,
+    /// `on STEP` by step.
+    pub steps: BTreeMap<LogOrigin, ProfileLine>,
+    /// `on error`
+    pub error: Option<ProfileLine>,
+    /// `on any`
+    pub any: Option<ProfileLine>,
+}
+
+/// What a log profile makes of a line; what it does not say is the proxy's.
+#[derive(Debug, Default)]
+pub struct ProfileLine {
+    /// There is none.
+    pub drop: bool,
+    /// In place of `log-format` and `error-log-format`.
+    pub format: Option<LogFormat>,
+    /// In place of `log-format-sd`.
+    pub data: Option<LogFormat>,
+}
+
+impl LogProfile {
+    /// What stands for a step, or for the transactions that failed.
+    #[must_use]
+    pub fn line(&self, origin: LogOrigin, failed: bool) -> Option<&ProfileLine> {
+        let own = if failed { self.error.as_ref() } else { self.steps.get(&origin) };
+        own.or(self.any.as_ref())
+    }
+}
+
+/// The steps at which a proxy logs (`log-steps`); none are said where all is left to the formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogSteps(u16);
+
+impl LogSteps {
+    /// One more step.
+    pub fn add(&mut self, step: LogOrigin) {
+        self.0 |= 1 << step as u8;
+    }
+
+    /// Nothing is said.
+    #[must_use]
+    pub fn is_default(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The step is among them.
+    #[must_use]
+    pub fn has(self, step: LogOrigin) -> bool {
+        self.0 & 1 << step as u8 != 0
+    }
 }
 
 /// Where a log target listens.
@@ -1525,6 +1626,8 @@ pub enum Filter {
     Trace(TraceFilter),
     /// `filter cache NAME`
     Cache(String),
+    /// `filter fcgi-app NAME`: it sees the request last and the response first, wherever it stands.
+    FcgiApp,
     /// `filter bwlim-in NAME` and `filter bwlim-out NAME`
     Bandwidth(Arc<BandwidthFilter>),
 }
@@ -1539,6 +1642,7 @@ impl Filter {
             Self::CompressResponses => "comp-res",
             Self::Trace(_) => "trace",
             Self::Cache(_) => "cache",
+            Self::FcgiApp => "fcgi-app",
             Self::Bandwidth(filter) => match filter.upload {
                 true => "bwlim-in",
                 false => "bwlim-out",
@@ -1637,28 +1741,57 @@ pub struct HttpCheck {
     pub send_state: bool,
 }
 
+/// How a check connects.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the words of `tcp-check connect`")]
+pub struct CheckConnect {
+    pub port: Option<u16>,
+    /// `port` by expression.
+    pub port_expr: Option<Expr>,
+    pub via_socks4: bool,
+    pub addr: Option<SocketAddr>,
+    pub ssl: bool,
+    pub sni: Option<String>,
+    pub alpn: Option<Vec<Vec<u8>>>,
+    pub send_proxy: bool,
+    pub proto: Option<Proto>,
+    /// Close with FIN instead of RST.
+    pub linger: bool,
+    /// What is not said here is as the server line says.
+    pub default: bool,
+    /// Put before a script that does not connect by itself: it has no line.
+    pub implicit: bool,
+    pub comment: Option<String>,
+}
+
+impl CheckConnect {
+    /// A line without words.
+    pub const PLAIN: Self = Self {
+        port: None,
+        port_expr: None,
+        via_socks4: false,
+        addr: None,
+        ssl: false,
+        sni: None,
+        alpn: None,
+        send_proxy: false,
+        proto: None,
+        linger: false,
+        default: false,
+        implicit: false,
+        comment: None,
+    };
+
+    /// As the server line says, where a script does not connect by itself.
+    pub const IMPLICIT: Self = Self { default: true, implicit: true, ..Self::PLAIN };
+}
+
 /// A step of a check script (`tcp-check`, `http-check`).
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "few exist, and they are never moved once made")]
 #[allow(missing_docs, reason = "the check keywords' words")]
 pub enum TcpCheckStep {
-    Connect {
-        port: Option<u16>,
-        /// `port` by expression.
-        port_expr: Option<Expr>,
-        via_socks4: bool,
-        addr: Option<SocketAddr>,
-        ssl: bool,
-        sni: Option<String>,
-        alpn: Option<Vec<Vec<u8>>>,
-        send_proxy: bool,
-        proto: Option<Proto>,
-        linger: bool,
-        default: bool,
-        /// Put before a script that does not connect by itself: it has no line.
-        implicit: bool,
-        comment: Option<String>,
-    },
+    Connect(CheckConnect),
     Send {
         data: CheckPayload,
         comment: Option<String>,

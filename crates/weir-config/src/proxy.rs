@@ -62,6 +62,8 @@ pub(crate) struct ProxyDraft<'a> {
     /// Servers by name, for duplicates and `use-server`.
     server_names: HashMap<String, usize>,
     use_servers: Vec<(Word, Option<Condition>)>,
+    /// The last line's counts.
+    default_backend: Option<Word>,
     /// Words of each `ssl-f-use` line, the file first.
     certificates: Vec<Vec<String>>,
     /// Index into [`RULE_ORDER`] of the last rule.
@@ -127,6 +129,7 @@ impl<'a> ProxyDraft<'a> {
             server_names: HashMap::new(),
             certificates: Vec::new(),
             use_servers: Vec::new(),
+            default_backend: None,
             last_stage: 0,
             stats: stats::StatsDraft::default(),
             checks: checks::ChecksDraft::default(),
@@ -278,6 +281,7 @@ impl<'a> ProxyDraft<'a> {
             }
         }
         self.resolve_use_servers(&mut found);
+        self.resolve_default_backend(&mut found);
         assign_ids(&mut self.proxy, &mut found);
         stats::finish(&mut self);
         checks::finish(&mut self);
@@ -288,6 +292,18 @@ impl<'a> ProxyDraft<'a> {
         found.append(&mut self.scope.warnings);
         found.append(&mut self.warnings);
         Finished { proxy: self.proxy, references: self.scope.references, found }
+    }
+
+    fn resolve_default_backend(&mut self, found: &mut Vec<Diagnostic>) {
+        let Some(word) = self.default_backend.take() else { return };
+        // A defaults section may name a backend that none of its proxies needs; it is looked up where it counts.
+        if self.kind == SectionKind::Defaults {
+            return;
+        }
+        match backend(self, &word, "default_backend") {
+            Ok(index) => self.proxy.default_backend = Some(index),
+            Err(problems) => found.extend(problems),
+        }
     }
 
     /// Capture slots of a frontend are all its own: none of them can come from elsewhere.
@@ -570,10 +586,7 @@ fn backend(d: &ProxyDraft<'_>, word: &Word, keyword: &str) -> Parsed<usize> {
 
 fn default_backend(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let word = a.need("the name of a backend")?;
-    // A defaults section may name a backend that none of its proxies needs; it is looked up where it counts.
-    if d.kind != SectionKind::Defaults {
-        d.proxy.default_backend = Some(backend(d, word, "default_backend")?);
-    }
+    d.default_backend = Some(word.clone());
     a.end()
 }
 
@@ -1034,7 +1047,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Chooses a backend",
         How::Proxy(use_backend),
     ),
-    entry("use-fcgi-app", SERVING, "<name>", "Talks FastCGI to the servers", How::NotYet),
+    entry("use-fcgi-app", SERVING, "<name>", "Talks FastCGI to the servers", How::Proxy(use_fcgi_app)),
     entry(
         "dynamic-cookie-key",
         Places::BACK,
@@ -1110,6 +1123,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     ),
 ];
+
+fn use_fcgi_app(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let word = a.need("the name of an 'fcgi-app' section")?;
+    content::fcgi_app(d, word)?;
+    a.end()
+}
 
 /// A server line by itself, for servers added at run time.
 ///

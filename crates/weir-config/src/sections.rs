@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_rules::auth::UserList;
-use weir_rules::scope::ErrorMessage;
-use weir_rules::{Diagnostic, Scope, Shared, Word};
+use weir_rules::scope::{ErrorMessage, Place};
+use weir_rules::txn::LogOrigin;
+use weir_rules::{Diagnostic, LogFormat, Scope, Shared, Word};
 
 use crate::address::Transport;
 use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
@@ -14,8 +15,8 @@ use crate::bind;
 use crate::global::NO_ACME;
 use crate::keywords::{self, Found, How, Keyword, Places, keyword as entry};
 use crate::model::{
-    Bind, Cache, CrtLoad, CrtStore, Global, LogForward, LogHost, LogWire, Mailers, Nameserver, Peers,
-    Resolvers, Ring, Server,
+    Bind, Cache, CrtLoad, CrtStore, Global, LogForward, LogHost, LogProfile, LogWire, Mailers, Nameserver,
+    Peers, ProfileLine, Resolvers, Ring, Server,
 };
 use crate::proxy::{self, errors, logging, stick};
 use crate::server::{ServerDraft, parse_address, socket_address};
@@ -44,6 +45,7 @@ pub(crate) struct SectionDraft<'a> {
     pub(crate) log_forward: LogForward,
     pub(crate) mailers: Mailers,
     pub(crate) crt_store: CrtStore,
+    pub(crate) log_profile: LogProfile,
     pub(crate) warnings: Vec<Diagnostic>,
     name: String,
     global: &'a Global,
@@ -94,6 +96,7 @@ impl<'a> SectionDraft<'a> {
             log_forward: LogForward { name: name.clone(), pos, maxconn: 10, ..LogForward::default() },
             mailers: Mailers::default(),
             crt_store: CrtStore { name: name.clone(), loads: Vec::new() },
+            log_profile: LogProfile::default(),
             warnings: Vec::new(),
             scope: Scope::new(shared, &name),
             name,
@@ -335,6 +338,33 @@ fn load(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
     Ok(())
 }
 
+/// `on STEP [drop] [format FORMAT] [sd FORMAT]`
+fn on_step(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let step = a.need("a step such as close")?;
+    let mut line = ProfileLine::default();
+    d.scope.place = Place::Log;
+    while let Some(word) = a.next() {
+        match word.text.as_slice() {
+            b"drop" => line.drop = true,
+            b"format" => line.format = Some(LogFormat::parse(a.value_of(word, "a format")?, &mut d.scope)?),
+            b"sd" => line.data = Some(LogFormat::parse(a.value_of(word, "a format")?, &mut d.scope)?),
+            _ => return Err(vec![Diagnostic::unknown("word", word, ["drop", "format", "sd"])]),
+        }
+    }
+    let name = step.as_str();
+    let mut known = LogOrigin::STEPS.iter().chain(&LogOrigin::RULES);
+    match (&*name, known.clone().find(|(known, _)| *known == name)) {
+        (_, Some((_, origin))) => drop(d.log_profile.steps.insert(*origin, line)),
+        ("error", None) => d.log_profile.error = Some(line),
+        ("any", None) => d.log_profile.any = Some(line),
+        _ => {
+            let known = known.by_ref().map(|(name, _)| *name).chain(["error", "any"]);
+            return Err(vec![Diagnostic::unknown("step", step, known)]);
+        }
+    }
+    Ok(())
+}
+
 fn errorfile(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let code = a.need("a status and a file")?;
     let file = a.need("a file after the status")?;
@@ -377,12 +407,6 @@ fn peers_log(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
     d.peers.logs.push(logging::target(a)?);
     Ok(())
 }
-
-const FCGI: Places = Places::FCGI_APP;
-
-/// Nothing can refer to the section.
-const NO_FCGI: How =
-    How::NoEffect("requests cannot reach the application: 'use-fcgi-app' is not implemented yet");
 
 const ACME: Places = Places::ACME;
 
@@ -871,24 +895,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Starts the program again after a reload",
         How::Never(NO_PROGRAMS),
     ),
-    // fcgi-app
-    entry("acl", FCGI, "<name> <criterion> [<values>...]", "Names a condition", NO_FCGI),
-    entry("docroot", FCGI, "<path>", "Folder of the scripts", NO_FCGI),
-    entry("index", FCGI, "<script>", "Script for URIs that end in a slash", NO_FCGI),
-    entry("log-stderr", FCGI, "global | <target>", "Where the application's errors are logged", NO_FCGI),
-    entry("option get-values", FCGI, "", "Asks for the application's limits", NO_FCGI).negatable(),
-    entry("option keep-conn", FCGI, "", "Keeps connections", NO_FCGI).negatable(),
-    entry("option max-reqs", FCGI, "<number>", "Most requests on a connection", NO_FCGI),
-    entry("option mpxs-conns", FCGI, "", "Several requests at a time on a connection", NO_FCGI).negatable(),
-    entry("pass-header", FCGI, "<name> [<if|unless> <condition>]", "Field passed on", NO_FCGI),
-    entry("path-info", FCGI, "<regex>", "How the path is split", NO_FCGI),
-    entry(
-        "set-param",
-        FCGI,
-        "<name> <fmt> [<if|unless> <condition>]",
-        "Parameter of the application",
-        NO_FCGI,
-    ),
     entry("account-key", ACME, "<file>", "Key of the account", How::Never(NO_ACME)),
     entry("acme-vars", ACME, "<string>", "Variables of the DNS provider", How::Never(NO_ACME)),
     entry("bits", ACME, "<number>", "Length of RSA keys", How::Never(NO_ACME)),
@@ -907,12 +913,21 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     entry("profile", ACME, "<name>", "The authority's profile", How::Never(NO_ACME)),
     entry("provider-name", ACME, "<name>", "DNS provider", How::Never(NO_ACME)),
     entry("reuse-key", ACME, "<on|off>", "Keeps the key", How::Never(NO_ACME)),
-    entry("log-tag", Places::LOG_PROFILE, "<string>", "Program name in syslog headers", How::NotYet),
+    entry(
+        "log-tag",
+        Places::LOG_PROFILE,
+        "<string>",
+        "Program name in syslog headers",
+        How::Section(|d, a| {
+            d.log_profile.tag = Some(a.text("a tag")?);
+            a.end()
+        }),
+    ),
     entry(
         "on",
         Places::LOG_PROFILE,
         "<step> [drop] [format <fmt>] [sd <fmt>]",
         "Format at a stage",
-        How::NotYet,
+        How::Section(on_step),
     ),
 ];

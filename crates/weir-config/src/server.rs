@@ -273,6 +273,11 @@ pub(crate) fn template_numbers(word: &Word) -> Parsed<std::ops::RangeInclusive<u
     }
 }
 
+/// A protocol that is spoken to servers.
+fn server_protocol(word: &Word) -> Parsed<Proto> {
+    if *word == "fcgi" { Ok(Proto::Fcgi) } else { protocol(word) }
+}
+
 pub(crate) fn protocol(word: &Word) -> Parsed<Proto> {
     choice(
         word,
@@ -280,7 +285,10 @@ pub(crate) fn protocol(word: &Word) -> Parsed<Proto> {
         &[("h1", Proto::H1), ("h2", Proto::H2), ("none", Proto::None), ("raw", Proto::None)],
     )
     .map_err(|found| match word.text.as_slice() {
-        b"fcgi" | b"spop" | b"quic" => keywords::not_yet(word, &format!("proto {}", word.as_str())),
+        b"fcgi" => {
+            vec![Diagnostic::error(word.pos, "'fcgi' is only implemented on server lines")]
+        }
+        b"spop" | b"quic" => keywords::not_yet(word, &format!("proto {}", word.as_str())),
         _ => found,
     })
 }
@@ -363,10 +371,20 @@ fn proxy_options(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed 
     Ok(())
 }
 
-/// `source ADDR[:PORT] [usesrc FOREIGN] [interface NAME]`
+/// `source ADDR[:PORT[-PORT]] [usesrc FOREIGN] [interface NAME]`
 fn source(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed {
     let word = a.need("an address")?;
-    let mut source = source_words(word, a.args, a.scope)?;
+    let ports = source_ports(word)?;
+    let mut source = match ports {
+        Some((first, _)) => {
+            let host =
+                word.text.iter().rposition(|b| *b == b':').map_or(&word.text[..], |at| &word.text[..at]);
+            let one = [host, b":", first.to_string().as_bytes()].concat();
+            source_words(&Word { text: one, pos: word.pos }, a.args, a.scope)?
+        }
+        None => source_words(word, a.args, a.scope)?,
+    };
+    source.ports = ports;
     source.interface = source.interface.or_else(|| d.server.source.interface.take());
     d.server.source = source;
     Ok(())
@@ -383,7 +401,15 @@ pub(crate) fn source_words(word: &Word, args: &mut Args<'_>, scope: &mut Scope<'
     }
     let interface = if args.take("interface") { Some(args.text("an interface's name")?) } else { None };
     let address = (!address.ip().is_unspecified() || address.port() != 0).then_some(address);
-    Ok(Source { address, foreign, interface })
+    Ok(Source { address, ports: None, foreign, interface })
+}
+
+/// A range of ports, where there is one.
+fn source_ports(word: &Word) -> Parsed<Option<(u16, u16)>> {
+    match parse_address(word)?.port {
+        Port::Range(first, last) => Ok(Some((first, last))),
+        _ => Ok(None),
+    }
 }
 
 fn source_address(word: &Word) -> Parsed<SocketAddr> {
@@ -391,7 +417,16 @@ fn source_address(word: &Word) -> Parsed<SocketAddr> {
     let port = match address.port {
         Port::Absent => 0,
         Port::Fixed(port) => port,
-        _ => return Err(keywords::not_yet(word, "source with a range of ports")),
+        Port::Range(..) => {
+            return fail_hint(
+                word.pos,
+                format!("a range of ports is not possible here in '{}'", word.as_str()),
+                "server lines may have one: 'source ADDRESS:FIRST-LAST'",
+            );
+        }
+        Port::Offset(_) => {
+            return fail(word.pos, format!("a port cannot be relative in '{}'", word.as_str()));
+        }
     };
     match address.ip() {
         Some(ip) => Ok(SocketAddr::new(ip, port)),
@@ -545,7 +580,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<name>",
         "Protocol of checks",
         How::Server(|d, a| {
-            d.check.proto = Some(protocol(a.need("a protocol")?)?);
+            d.check.proto = Some(server_protocol(a.need("a protocol")?)?);
             Ok(())
         }),
     ),
@@ -1039,7 +1074,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<name>",
         "Protocol spoken to the server",
         How::Server(|d, a| {
-            d.server.proto = Some(protocol(a.need("a protocol")?)?);
+            d.server.proto = Some(server_protocol(a.need("a protocol")?)?);
             Ok(())
         }),
     ),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use weir_config::model::{
-    Balance, BindAddr, CheckPayload, Config, Expect, Filter, KeepAlive, LogAddress, LogFraming, Mode,
-    OtherCheck, PortMap, Proxy, ServerAddr, TcpCheckStep, TraceFilter, Verify,
+    Balance, BindAddr, CheckConnect, CheckPayload, Config, Expect, Filter, KeepAlive, LogAddress, LogFraming,
+    Mode, OtherCheck, PortMap, Proxy, ServerAddr, TcpCheckStep, TraceFilter, Verify,
 };
 use weir_config::source::Sources;
 use weir_config::{Environment, Loaded, keywords, load_sources, load_str};
@@ -81,6 +81,7 @@ fn what_has_no_effect_beside_the_rest_is_said() {
     check("http", " server s 127.0.0.1:0", "");
     check("http", " server s 127.0.0.1:+1000 check", "neither a port nor one for its checks");
     check("http", " server s 127.0.0.1 check", "neither a port nor one for its checks");
+    check("http", " server s 0.0.0.0 check", "");
     check("http", " server s 127.0.0.1:+1000 check port 80", "");
     check("http", " server s _http._tcp.example", "SRV records of '_http._tcp.example' take a 'resolvers'");
     check("http", " external-check command /bin/true", "'external-check command' is ignored");
@@ -99,6 +100,15 @@ fn what_has_no_effect_beside_the_rest_is_said() {
     check("http", " server s 127.0.0.1:2 agent-check agent-port 3", "");
     check("http", " http-request deny\n http-request set-header a b", "no later one runs");
     check("http", " http-request deny if TRUE\n http-request set-header a b", "");
+    let delay = " tcp-request inspect-delay 1s\n tcp-request inspect-delay";
+    check("tcp", &format!("{delay} 2s"), "'tcp-request inspect-delay' ignored in backend 'b'");
+    check("tcp", &format!("{delay} 1s"), "");
+    check(
+        "http",
+        " tcp-request content reject if { req.payload(0,1) -m found }",
+        "'req.payload' is for TCP mode",
+    );
+    check("tcp", " tcp-request content reject if { req.payload(0,1) -m found }", "");
     check("http", " http-response allow\n http-request set-header a b", "");
     check(
         "http",
@@ -470,8 +480,8 @@ fn healthcheck_sections_are_for_the_servers_that_name_them() {
 fn describe(step: &TcpCheckStep) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match step {
-        TcpCheckStep::Connect { port: Some(port), .. } => format!("connect {port}"),
-        TcpCheckStep::Connect { .. } => "connect".into(),
+        TcpCheckStep::Connect(CheckConnect { port: Some(port), .. }) => format!("connect {port}"),
+        TcpCheckStep::Connect(_) => "connect".into(),
         TcpCheckStep::Send { data: CheckPayload::Plain(data), .. } => format!("send {data:?}"),
         TcpCheckStep::HttpSend { method, uri: CheckPayload::Plain(uri), version, .. } => {
             format!("{} {} {}", text(method), text(uri), text(version))
@@ -615,10 +625,6 @@ fn what_is_wrong_is_said() {
     check("global\n ocsp-update.httpproxy unix@/x", "the address or name of an HTTP proxy is expected");
     check("global\n ocsp-update.mindelay 0", "not a number from 1");
     check("frontend f\n bind :1 ssl crt a ocsp-update maybe", "'maybe'");
-    check(
-        "backend b\n use-fcgi-app php\nfcgi-app php\n docroot /srv",
-        "'use-fcgi-app' is not implemented yet",
-    );
     check("backend b\n option spop-check", "'option spop-check' is not implemented yet");
     check(
         "backend b\n stick-table type ip size 1k write-to b",
@@ -634,7 +640,6 @@ fn what_is_wrong_is_said() {
         "backend b\n mode http\n compression algo gzip\n filter compression\n filter cache c\ncache c\n total-max-size 4",
         "unable to enable the compression filter before any cache filter",
     );
-    check("global\n external-check preserve-env", "'external-check preserve-env' is not implemented yet");
     check("global\n nbproc 2", "'nbproc' is no longer supported");
     check("program p\n command x", "'program' sections are not supported");
     check("cache c", "cache 'c' has no size");
@@ -917,4 +922,111 @@ fn networks_hold_addresses() {
     check("2001:db8::/32", "2001:db8:1::1", true);
     check("2001:db8::/32", "2001:db9::1", false);
     check("::/0", "::1", true);
+}
+
+#[test]
+fn an_algorithm_is_round_robin_where_none_is_named() {
+    let proxy = proxy("listen l\n balance leastconn\n balance\n");
+    assert!(matches!(proxy.balance, weir_config::model::Balance::RoundRobin));
+}
+
+#[test]
+fn the_last_default_backend_counts() {
+    let check = |lines: &str, expected: &str| {
+        let text = format!(
+            "defaults\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n\
+             frontend f\n bind 127.0.0.1:1\n{lines}\nbackend b\n server s 127.0.0.1:2"
+        );
+        let said = said(&text);
+        assert!(said.contains(expected) && said.is_empty() == expected.is_empty(), "{lines}: {said}");
+    };
+    check(" default_backend none\n default_backend b", "");
+    check(" default_backend b\n default_backend none", "unable to find required default_backend: 'none'");
+}
+
+#[test]
+fn connections_come_from_ports_in_turn() {
+    let source = |line: &str| proxy(&format!("listen l\n{line}")).servers[0].source.clone();
+    let ranged = source(" server s 127.0.0.1:2 source 127.0.0.1:1000-2000");
+    assert_eq!((ranged.address, ranged.ports), ("127.0.0.1:1000".parse().ok(), Some((1000, 2000))));
+    let ranged = source(" server s 127.0.0.1:2 source ::1:1000-2000");
+    assert_eq!((ranged.address, ranged.ports), ("[::1]:1000".parse().ok(), Some((1000, 2000))));
+    assert_eq!(source(" server s 127.0.0.1:2 source 127.0.0.1").ports, None);
+    let said = said("listen l\n source 127.0.0.1:1000-2000");
+    assert!(said.contains("a range of ports is not possible here"), "{said}");
+}
+
+#[test]
+fn fastcgi_applications() {
+    let config = config(
+        "global\n log 127.0.0.1:514 local3\n\
+         backend b\n mode http\n use-fcgi-app php\n filter trace\n filter fcgi-app php\n timeout connect 1s\n timeout server 1s\n\
+         server s :1 proto fcgi\n\
+         fcgi-app php\n docroot /srv\n index index.php\n log-stderr global\n path-info ^(/.+\\.php)(/.*)?$\n \
+         acl early path /a\n set-param A %[src] if early\n pass-header X-Any\n no option keep-conn\n \
+         option get-values\n option mpxs-conns\n option max-reqs 3\n\
+         fcgi-app other\n docroot /else\n",
+    );
+    let app = config.fcgi_app(&config.proxies[0]).expect("the application");
+    assert_eq!(
+        (&app.docroot[..], &app.index[..], app.logs[0].facility),
+        (&b"/srv"[..], &b"index.php"[..], 19)
+    );
+    assert_eq!((app.keep_conn, app.get_values, app.rules.len()), (false, true, 2));
+    assert!(config.fcgi_apps["other"].keep_conn);
+    let check = |text: &str, expected: &str| {
+        let shown = said(text);
+        assert!(shown.contains(expected), "{text}\n--- said:\n{shown}\n--- expected: {expected}");
+    };
+    let app = "fcgi-app a\n docroot /x\n";
+    let backend = |lines: &str| format!("backend b\n mode http\n{lines}{app}");
+    check("fcgi-app a\n index x\n", "fcgi-app 'a': no docroot configured");
+    check(&backend(" use-fcgi-app c\n server s :1 proto fcgi\n"), "unable to find the fcgi-app 'c'");
+    check(&backend(" use-fcgi-app a\n server s :1\n"), "uses a FastCGI application, but no server of it");
+    check(&backend(" server s :1 proto fcgi\n"), "server 's' has no FastCGI application");
+    check(&backend(" use-fcgi-app a\n use-fcgi-app b\n"), "uses the fcgi-app 'a' already");
+    check(
+        &backend(" mode tcp\n use-fcgi-app a\n server s :1 proto fcgi\n"),
+        "cannot be used without 'mode http'",
+    );
+    check(&backend(" server s :1 check check-proto fcgi\n"), "server 's' has no FastCGI application");
+    check(
+        &backend(" option httpchk\n http-check connect proto fcgi\n"),
+        "'fcgi' is only implemented on server lines",
+    );
+    check("frontend f\n mode http\n use-fcgi-app a\n", "'use-fcgi-app' ignored");
+    check("frontend f\n bind :1 proto fcgi\n", "only implemented on server lines");
+    check(&format!("{app} path-info abc\n"), "captures no script's name");
+    check(&format!("{app} path-info (\n"), "invalid regular expression");
+    check(&format!("{app} set-param A\n"), "'set-param' expects a format after the name");
+    check(&format!("{app} set-param A b when x\n"), "expected 'if' or 'unless'");
+    check(&format!("{app} pass-header A if nobody\n"), "nobody");
+    check(&format!("{app} log-stderr\n"), "'log-stderr' expects a target");
+    check(&format!("{app} option keep-con\n"), "did you mean 'option keep-conn'?");
+    check(&format!("{app} no docroot\n"), "'no' is not possible before 'docroot'");
+}
+
+#[test]
+fn log_profiles() {
+    let check = |profile: &str, lines: &str, expected: &str| {
+        let text = format!(
+            "log-profile p\n{profile}\ndefaults\n mode http\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n\
+             frontend f\n bind 127.0.0.1:1\n{lines}\n http-request return\n"
+        );
+        let said = said(&text);
+        assert!(
+            said.contains(expected) && said.is_empty() == expected.is_empty(),
+            "{profile}{lines}: {said}"
+        );
+    };
+    let log = " log stdout profile p local0";
+    check(" log-tag t\n on error format %ci sd x\n on any drop\n on http-req format a", log, "");
+    check(" on clsoe drop", log, "did you mean 'close'?");
+    check(" on close frmat x", log, "did you mean 'format'?");
+    check(" on close format", log, "'format' expects a format");
+    check(" on close format %zz", log, "zz");
+    check("", " log stdout profile q local0", "unable to find log-profile 'q'");
+    check("", " http-request do-log profile q", "unable to find log-profile 'q'");
+    check("", " log-steps accept,close\n log-steps all", "");
+    check("", " log-steps begin", "unknown step 'begin'");
 }

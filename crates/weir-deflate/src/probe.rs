@@ -50,17 +50,7 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-
-    fn random(length: usize) -> Vec<u8> {
-        let mut state = 0x9e37_79b9_7f4a_7c15u64;
-        let step = |_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 32) as u8
-        };
-        (0..length).map(step).collect()
-    }
+    use crate::tests::random;
 
     #[test]
     fn random_bytes_are_told_from_others() {

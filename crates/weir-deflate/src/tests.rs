@@ -81,7 +81,7 @@ fn whole_bodies_come_back() {
 }
 
 /// Bytes without any pattern.
-fn random(length: usize) -> Vec<u8> {
+pub(crate) fn random(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let step = |_| {
         state ^= state << 13;

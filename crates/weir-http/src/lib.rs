@@ -4,6 +4,7 @@
 //! [`Response`] are flat (one byte arena plus spans), and each protocol converts to
 //! and from them.  Bytes go in, events and bytes come out.
 
+pub mod fcgi;
 pub mod h1;
 pub mod h2;
 mod message;

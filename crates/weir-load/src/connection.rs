@@ -15,9 +15,10 @@ use weir_net::connect::{ConnectOptions, connect};
 use weir_net::{Address, Stream};
 
 use crate::client::{Client, Ticket, Told};
+use crate::figures::Failure;
 use crate::h1::Http1;
 use crate::h2::Http2;
-use crate::lane::{Failure, Lane};
+use crate::lane::Lane;
 use crate::result::{ServerSeen, TlsSeen};
 use crate::script::ThreadScript;
 use crate::setup::Http;
@@ -53,7 +54,7 @@ pub(crate) async fn run(lane: Rc<Lane>, number: u32) {
                 left = serve(&lane, number, (stream, client), first, left).await;
                 lane.leave(number);
             }
-            Err((failure, why)) if lane.setup.divided => {
+            Err((failure, why)) if lane.setup.is_divided() => {
                 lane.abandon(left, failure, &why);
                 return;
             }
@@ -185,9 +186,9 @@ async fn serve(
         // A port that waits for late segments cannot be used again for a minute, and there are few of them.
         serving.stream.abort();
     }
-    let gives_up = serving.expired || (lane.setup.divided && failure == Failure::Timeout);
+    let gives_up = serving.expired || (lane.setup.is_divided() && failure == Failure::Timeout);
     if gives_up && serving.left > 0 {
-        if lane.setup.divided {
+        if lane.setup.is_divided() {
             lane.abandon(serving.left, Failure::Reset, "given up together with its connection");
         }
         return 0;
@@ -425,7 +426,7 @@ impl Serving<'_> {
         for ticket in self.lane.take_overdue(self.number) {
             let why = format!("no answer within {:?}", self.lane.setup.timeout);
             // What the client gives up it does not know as open any more: first whether the connection goes.
-            if self.single || self.lane.setup.divided || !self.client.give_up(ticket) {
+            if self.single || self.lane.setup.is_divided() || !self.client.give_up(ticket) {
                 return Some(Ended::Failed(Failure::Timeout, why));
             }
             self.lane.failed(ticket, Failure::Timeout, &why, now_ns);

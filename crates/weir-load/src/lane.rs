@@ -1,7 +1,7 @@
 //! One thread's connections to one server: which of them sends the next request, and what became of each.
 //!
-//! Owns the requests in progress, the queue of free connections and the figures.  When requests are due is
-//! `schedule`'s, how they travel `connection`'s.
+//! Owns the queue of free connections and what is counted when.  When requests are due is `schedule`'s, how they
+//! travel `connection`'s.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -16,7 +16,8 @@ use weir_net::tls::client::TlsClient;
 
 use crate::client::{Answer, Ticket};
 use crate::clock::{Alarm, Clock};
-use crate::figures::Figures;
+use crate::figures::{Failure, Figures};
+use crate::pending::{Pending, PendingRequests};
 use crate::request::Prepared;
 use crate::result::ServerSeen;
 use crate::sample::Sample;
@@ -32,16 +33,6 @@ const MAX_UNSENT_RECORDED: u64 = 1_000_000;
 
 /// The alarm is not set.
 const NEVER_NS: u64 = u64::MAX;
-
-/// What became of a request without an answer, or of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
-    Connect,
-    Tls,
-    Timeout,
-    Reset,
-    Protocol,
-}
 
 /// One thread's part of one server.
 pub(crate) struct Lane {
@@ -75,8 +66,7 @@ struct State {
     measuring: bool,
     /// Requests of an earlier part are not counted again.
     part: u32,
-    pending: Vec<Pending>,
-    unused: Vec<Ticket>,
+    pending: PendingRequests,
     /// Requests of this part in progress.
     in_progress: u32,
     /// Connections with room, the one that has waited longest first; some may have taken a request meanwhile.
@@ -89,25 +79,6 @@ struct State {
     sent: u64,
     /// When the last request of this part ended.
     last_ns: u64,
-}
-
-/// A request in progress.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    connection: u32,
-    part: u32,
-    due_ns: u64,
-    sent_ns: u64,
-    /// When the first byte of its answer came; 0 before.
-    begun_ns: u64,
-    state: PendingState,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PendingState {
-    Unused,
-    Waiting,
-    Overdue,
 }
 
 /// What the lane knows of a connection.
@@ -144,8 +115,7 @@ impl Lane {
             schedule: parts.schedule,
             measuring: false,
             part: 0,
-            pending: Vec::new(),
-            unused: Vec::new(),
+            pending: PendingRequests::default(),
             in_progress: 0,
             free: VecDeque::new(),
             free_count: 0,
@@ -217,14 +187,9 @@ impl Lane {
         let state = &mut *self.state.borrow_mut();
         let mut waiting = Figures::default();
         let paced = state.schedule.is_paced();
-        let part = state.part;
-        let open = |pending: &&Pending| pending.part == part && pending.state != PendingState::Unused;
-        for pending in state.pending.iter().filter(open) {
+        for pending in state.pending.of_part(state.part) {
             waiting.totals.waiting += 1;
-            waiting.times.uncorrected.record_ns(now_ns.saturating_sub(pending.sent_ns));
-            if paced {
-                waiting.times.corrected.record_ns(now_ns.saturating_sub(pending.due_ns));
-            }
+            waiting.time(pending, paced, now_ns);
         }
         let unsent = state.schedule.backlog(now_ns);
         waiting.totals.unsent = unsent;
@@ -292,7 +257,7 @@ impl Lane {
     /// One more request that leaves together with another: it was due when that one was.
     pub(crate) fn take_along(&self, first: Ticket, now_ns: u64) -> Option<Ticket> {
         let state = &mut *self.state.borrow_mut();
-        let Pending { connection, due_ns, .. } = *state.pending.get(first as usize)?;
+        let Pending { connection, due_ns, .. } = *state.pending.get(first)?;
         state.schedule.skip();
         Some(state.open(connection, Due { request: 0, at_ns: due_ns }, now_ns))
     }
@@ -391,9 +356,7 @@ impl Lane {
     /// The first byte of an answer has come.
     #[inline]
     pub(crate) fn begun(&self, ticket: Ticket, now_ns: u64) {
-        if let Some(pending) = self.state.borrow_mut().pending.get_mut(ticket as usize) {
-            pending.begun_ns = now_ns;
-        }
+        self.state.borrow_mut().pending.begun(ticket, now_ns);
     }
 
     /// An answer is complete.
@@ -402,19 +365,9 @@ impl Lane {
         let state = &mut *self.state.borrow_mut();
         let Some(pending) = state.close(answer.ticket) else { return };
         let paced = state.schedule.is_paced();
-        let Figures { totals, times, .. } = &mut *state.figures;
-        totals.answers += 1;
-        if let Some(count) = totals.statuses.get_mut(usize::from(answer.status / 100).wrapping_sub(1)) {
-            *count += 1;
-        }
-        totals.errors.bad_status += u64::from(answer.status >= 400);
-        totals.head_bytes += u64::from(answer.head_bytes);
-        totals.body_bytes += answer.body_bytes;
-        times.uncorrected.record_ns(now_ns.saturating_sub(pending.sent_ns));
-        times.first_byte.record_ns(pending.begun_ns.saturating_sub(pending.sent_ns));
-        if paced {
-            times.corrected.record_ns(now_ns.saturating_sub(pending.due_ns));
-        }
+        state.figures.answered(&answer);
+        state.figures.times.first_byte.record_ns(pending.begun_ns.saturating_sub(pending.sent_ns));
+        state.figures.time(&pending, paced, now_ns);
         if self.setup.keep_samples {
             self.sample(state, &pending, Some(answer), now_ns);
         }
@@ -448,13 +401,9 @@ impl Lane {
         let state = &mut *self.state.borrow_mut();
         let Some(pending) = state.close(ticket) else { return };
         let paced = state.schedule.is_paced();
-        count(&mut state.figures, failure, why);
+        state.figures.failed(1, failure, why);
         if failure == Failure::Timeout {
-            let times = &mut state.figures.times;
-            times.uncorrected.record_ns(now_ns.saturating_sub(pending.sent_ns));
-            if paced {
-                times.corrected.record_ns(now_ns.saturating_sub(pending.due_ns));
-            }
+            state.figures.time(&pending, paced, now_ns);
         }
         if self.setup.keep_samples {
             self.sample(state, &pending, None, now_ns);
@@ -466,7 +415,7 @@ impl Lane {
     /// for one: a server that is gone ends the run.
     pub(crate) fn could_not_open(&self, failure: Failure, why: &str) {
         let state = &mut *self.state.borrow_mut();
-        count(&mut state.figures, failure, why);
+        state.figures.failed(1, failure, why);
         if state.measuring && !state.schedule.spend() {
             self.changed.notify_one();
         }
@@ -477,7 +426,7 @@ impl Lane {
     pub(crate) fn abandon(&self, requests: u64, failure: Failure, why: &str) {
         let state = &mut *self.state.borrow_mut();
         state.schedule.spend_many(requests);
-        count_many(&mut state.figures, requests, failure, why);
+        state.figures.failed(requests, failure, why);
         self.notice_end(state, self.clock.now_ns());
     }
 
@@ -491,18 +440,13 @@ impl Lane {
     /// Marks requests that have waited longer than allowed and wakes their connections.
     pub(crate) fn sweep(&self, now_ns: u64) {
         let timeout_ns = u64::try_from(self.setup.timeout.as_nanos()).unwrap_or(u64::MAX);
-        let state = &mut *self.state.borrow_mut();
-        for pending in &mut state.pending {
-            let waited_ns = now_ns.saturating_sub(pending.sent_ns);
-            if pending.state != PendingState::Waiting || waited_ns < timeout_ns {
-                continue;
-            }
-            pending.state = PendingState::Overdue;
-            if let Some(known) = state.connections.get_mut(pending.connection as usize) {
+        let State { pending, connections, .. } = &mut *self.state.borrow_mut();
+        pending.mark_overdue(timeout_ns, now_ns, |connection| {
+            if let Some(known) = connections.get_mut(connection as usize) {
                 known.overdue = true;
                 known.waker.iter().for_each(Waker::wake_by_ref);
             }
-        }
+        });
     }
 
     /// The requests of a connection that have waited too long, once.
@@ -513,10 +457,7 @@ impl Lane {
             Some(known) if known.overdue => known.overdue = false,
             _ => return Vec::new(),
         }
-        let own = |(_, pending): &(usize, &Pending)| {
-            pending.connection == connection && pending.state == PendingState::Overdue
-        };
-        state.pending.iter().enumerate().filter(own).map(|(ticket, _)| ticket as Ticket).collect()
+        state.pending.overdue_of(connection)
     }
 
     /// Bytes have been read.
@@ -573,64 +514,25 @@ impl State {
     }
 
     fn open(&mut self, connection: u32, due: Due, now_ns: u64) -> Ticket {
-        let pending = Pending {
+        self.in_progress += 1;
+        self.sent += 1;
+        self.figures.totals.requests += 1;
+        self.pending.open(Pending {
             connection,
             part: self.part,
             due_ns: due.at_ns,
             sent_ns: now_ns,
             begun_ns: 0,
-            state: PendingState::Waiting,
-        };
-        self.in_progress += 1;
-        self.sent += 1;
-        self.figures.totals.requests += 1;
-        match self.unused.pop() {
-            Some(ticket) => {
-                if let Some(slot) = self.pending.get_mut(ticket as usize) {
-                    *slot = pending;
-                }
-                ticket
-            }
-            None => {
-                self.pending.push(pending);
-                self.pending.len() as Ticket - 1
-            }
-        }
+        })
     }
 
     /// Ends a request; nothing for one that is not to be counted.
     fn close(&mut self, ticket: Ticket) -> Option<Pending> {
-        let slot = self.pending.get_mut(ticket as usize)?;
-        if slot.state == PendingState::Unused {
-            return None;
-        }
-        let pending = *slot;
-        slot.state = PendingState::Unused;
-        self.unused.push(ticket);
+        let pending = self.pending.close(ticket)?;
         if pending.part != self.part || !self.measuring {
             return None;
         }
         self.in_progress -= 1;
         Some(pending)
     }
-}
-
-fn count(figures: &mut Figures, failure: Failure, why: &str) {
-    count_many(figures, 1, failure, why);
-}
-
-fn count_many(figures: &mut Figures, failures: u64, failure: Failure, why: &str) {
-    if failures == 0 {
-        return;
-    }
-    let errors = &mut figures.totals.errors;
-    let (count, name) = match failure {
-        Failure::Connect => (&mut errors.connect, "connect"),
-        Failure::Tls => (&mut errors.tls, "TLS"),
-        Failure::Timeout => (&mut errors.timeout, "timeout"),
-        Failure::Reset => (&mut errors.reset, "reset"),
-        Failure::Protocol => (&mut errors.protocol, "protocol"),
-    };
-    *count += failures;
-    errors.example(format!("{name}: {why}"));
 }

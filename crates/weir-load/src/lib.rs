@@ -18,6 +18,8 @@ mod thread;
 
 mod lane;
 
+mod pending;
+
 mod schedule;
 
 mod connection;

@@ -133,7 +133,7 @@ impl Runner {
             }
         }
         match problem {
-            Some(problem) if established == 0 && !self.setup.is_single_use() && !self.setup.divided => {
+            Some(problem) if established == 0 && !self.setup.is_single_use() && !self.setup.is_divided() => {
                 let names: Vec<String> = self.servers();
                 Err(format!("no connection to {}: {problem}", names.join(", ")))
             }

@@ -58,8 +58,8 @@ pub struct Setup {
     pub reuse: Reuse,
     /// How long an answer, and opening a connection, may take.
     pub timeout: Duration,
-    /// An answer that takes longer is waited for nevertheless, as wrk does.
-    pub is_patient: bool,
+    /// How connections come by requests, and what they do about late answers.
+    pub discipline: Discipline,
     /// The start of everything that is drawn by lot.
     pub seed: u64,
     /// What a step of a ramp has to hold, and the run as a whole.
@@ -74,14 +74,25 @@ pub struct Setup {
     pub interval: Duration,
     /// Connections are opened little by little; all at once without it.
     pub opening: Option<Opening>,
-    /// Each connection to the only server sends its part of `count`, as h2load has it, and is closed then.
-    pub divided: bool,
     /// Each request is kept, for the files that list them.
     pub keep_samples: bool,
     /// How long a connection stays open at most; it is not opened again.
     pub connection_life: Option<Duration>,
     /// What decides on requests instead of `requests` (HTTP/1.1 only).
     pub script: Option<Arc<Script>>,
+}
+
+/// How connections come by requests, and what they do about late answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Discipline {
+    /// Whichever is free sends the next one, and gives up what takes too long.
+    #[default]
+    Shared,
+    /// The same, but late answers are waited for, as wrk does.
+    Patient,
+    /// Each connection to the only server has its part of `count` from the beginning, as in h2load. It is closed after
+    /// that, or gives up all that is left with the first late answer.
+    Divided,
 }
 
 /// How fast connections are opened.
@@ -150,7 +161,7 @@ impl Default for Setup {
             warm_up: Duration::ZERO,
             reuse: Reuse::KeepAlive,
             timeout: Duration::from_secs(30),
-            is_patient: false,
+            discipline: Discipline::Shared,
             seed: 1,
             goal: None,
             connect_to: Vec::new(),
@@ -158,7 +169,6 @@ impl Default for Setup {
             ca_file: None,
             interval: Duration::from_secs(1),
             opening: None,
-            divided: false,
             keep_samples: false,
             connection_life: None,
             script: None,
@@ -172,10 +182,15 @@ impl Setup {
         self.reuse != Reuse::KeepAlive
     }
 
+    /// Whether each connection has requests of its own.
+    pub(crate) fn is_divided(&self) -> bool {
+        self.discipline == Discipline::Divided
+    }
+
     /// How many requests one of the connections sends.
     pub(crate) fn part_of_count(&self, connection: u32) -> u64 {
         match self.count {
-            Some(count) if self.divided => {
+            Some(count) if self.is_divided() => {
                 let connections = u64::from(self.connections.max(1));
                 count / connections + u64::from(u64::from(connection) < count % connections)
             }
@@ -421,16 +436,16 @@ mod tests {
 
     #[test]
     fn a_count_is_divided() {
-        let check = |count, divided, expected: &[u64]| {
-            let setup = Setup { count, divided, connections: 4, ..Setup::default() };
+        let check = |count, discipline, expected: &[u64]| {
+            let setup = Setup { count, discipline, connections: 4, ..Setup::default() };
             let found: Vec<u64> = (0..4).map(|connection| setup.part_of_count(connection)).collect();
             assert_eq!(found, expected, "{count:?}");
         };
-        check(Some(8), true, &[2, 2, 2, 2]);
-        check(Some(11), true, &[3, 3, 3, 2]);
-        check(Some(1), true, &[1, 0, 0, 0]);
-        check(Some(11), false, &[u64::MAX; 4]);
-        check(None, true, &[u64::MAX; 4]);
+        check(Some(8), Discipline::Divided, &[2, 2, 2, 2]);
+        check(Some(11), Discipline::Divided, &[3, 3, 3, 2]);
+        check(Some(1), Discipline::Divided, &[1, 0, 0, 0]);
+        check(Some(11), Discipline::Shared, &[u64::MAX; 4]);
+        check(None, Discipline::Divided, &[u64::MAX; 4]);
     }
 
     #[test]

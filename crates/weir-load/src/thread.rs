@@ -19,7 +19,7 @@ use crate::figures::Figures;
 use crate::lane::{Lane, Parts};
 use crate::result::{Load, Reuse, ServerSeen};
 use crate::schedule::{self, Pace, Pacer, Picker, Schedule};
-use crate::setup::{Http, LanePlan, Order, Setup};
+use crate::setup::{Discipline, Http, LanePlan, Order, Setup};
 
 /// How often requests are looked through for those that have waited too long.
 const SWEEP: Duration = Duration::from_millis(50);
@@ -216,7 +216,7 @@ impl<'a> Thread<'a> {
             let event = times.next(now_ns);
             match event {
                 Event::Sweep => {
-                    if !self.share.setup.is_patient {
+                    if self.share.setup.discipline != Discipline::Patient {
                         self.lanes.iter().for_each(|lane| lane.sweep(now_ns));
                     }
                     // Another thread may have sent the last request.

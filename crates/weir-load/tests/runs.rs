@@ -13,7 +13,7 @@ use weir_http::Response;
 use weir_http::h2::{Connection, Event, Settings};
 use weir_load::request::RequestText;
 use weir_load::result::{Load, Protocol, Reuse, RunResult};
-use weir_load::setup::{Http, Opening, Order, Setup, Weighted};
+use weir_load::setup::{Discipline, Http, Opening, Order, Setup, Weighted};
 use weir_load::url::Url;
 
 /// What the server does with a request, by its number and path.
@@ -223,7 +223,8 @@ fn each_request_on_its_own_connection() {
 fn requests_are_divided_among_connections() {
     let server = Server::start(|_, _, _| ok());
     let opening = Some(Opening { connections: 2, period: Duration::from_millis(5) });
-    let setup = Setup { divided: true, opening, keep_samples: true, ..counted(&server, 11) };
+    let setup =
+        Setup { discipline: Discipline::Divided, opening, keep_samples: true, ..counted(&server, 11) };
     let result = run(setup);
     check_sums(&result);
     assert_eq!((result.totals.answers, result.totals.connections, result.samples.len()), (11, 4, 11));
@@ -231,7 +232,7 @@ fn requests_are_divided_among_connections() {
         assert_eq!((sample.status, sample.body_bytes), (Some(200), 2));
         assert!(sample.first_byte_ns <= sample.answer_ns && sample.answer_ns <= sample.total_ns());
     }
-    let fewer = run(Setup { divided: true, ..counted(&server, 3) });
+    let fewer = run(Setup { discipline: Discipline::Divided, ..counted(&server, 3) });
     assert_eq!((fewer.totals.answers, fewer.totals.connections), (3, 3));
     // The first request of each connection has the time of opening it.
     assert_eq!(result.samples.iter().filter(|sample| sample.connect_ns > 0).count(), 4);
@@ -245,7 +246,7 @@ fn the_part_of_a_connection_that_fails_is_counted() {
             |_, _, _| Some(Vec::new()),
             |_, mut stream| stream.read_to_end(&mut Vec::new()).map(drop),
         );
-        run(Setup { http, divided: true, timeout, ..counted(&server, 20) }).totals
+        run(Setup { http, discipline: Discipline::Divided, timeout, ..counted(&server, 20) }).totals
     };
     for http in [Http::One, Http::Two] {
         let totals = never(http);
@@ -258,7 +259,7 @@ fn the_part_of_a_connection_that_fails_is_counted() {
         connections: 3,
         count: Some(20),
         duration: None,
-        divided: true,
+        discipline: Discipline::Divided,
         ..Setup::default()
     };
     let totals = run(setup).totals;
@@ -269,7 +270,8 @@ fn the_part_of_a_connection_that_fails_is_counted() {
 fn a_connection_that_was_open_too_long() {
     let server = Server::start(|_, number, _| if number < 1 { ok() } else { Some(Vec::new()) });
     let connection_life = Some(Duration::from_millis(100));
-    let totals = run(Setup { divided: true, connection_life, ..counted(&server, 12) }).totals;
+    let totals =
+        run(Setup { discipline: Discipline::Divided, connection_life, ..counted(&server, 12) }).totals;
     assert_eq!(totals.answers + totals.errors.failed(), 12, "{totals:?}");
     assert_eq!((totals.errors.timeout, totals.errors.reset), (4, 7));
 }
@@ -421,7 +423,8 @@ fn a_ramp_finds_what_a_server_can_do() {
 fn late_answers_may_be_waited_for() {
     let server = Server::start(|_, _, _| ok());
     let timeout = Duration::from_millis(1);
-    let setup = Setup { is_patient: true, timeout, connections: 1, threads: 1, ..counted(&server, 3) };
+    let setup =
+        Setup { discipline: Discipline::Patient, timeout, connections: 1, threads: 1, ..counted(&server, 3) };
     server.freeze();
     let thawing = Arc::clone(&server);
     let mut tell = |_: &_| thawing.thaw();

@@ -167,8 +167,6 @@ fn what_stops_a_run() {
     check("function setup(thread) thread:set('x', print) end", "cannot transfer 'function'");
     check("function setup(thread) local t = {} t.t = t thread:set('t', t) end", "too many tables");
     check("function setup(thread) thread.addr = 'here' end", "addr");
-    check("local t = {} for n = 1, 1e9 do t[n] = ('x'):rep(1e6) .. n end", "of memory");
-    check("while true do end", "instructions");
 }
 
 #[test]

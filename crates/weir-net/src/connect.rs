@@ -6,6 +6,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
@@ -15,6 +16,7 @@ use crate::address::Address;
 use crate::kernel;
 use crate::kernel_buffers::KernelBuffers;
 use crate::namespace::{Namespace, new_socket};
+use crate::source_ports::SourcePorts;
 use crate::stream::{self, Stream};
 
 /// How to open a connection.
@@ -22,6 +24,8 @@ use crate::stream::{self, Stream};
 pub struct ConnectOptions {
     /// Source address; port 0 lets the system choose one per destination.
     pub source: Option<SocketAddr>,
+    /// Ports of the source address, in turn.
+    pub source_ports: Option<Arc<SourcePorts>>,
     /// The source address is not this machine's (`usesrc`).
     pub transparent: bool,
     /// Only through this network interface.
@@ -32,8 +36,6 @@ pub struct ConnectOptions {
     pub md5_key: Option<String>,
     /// TCP Fast Open: the first write travels with the SYN packet (`tfo`).
     pub fast_open: bool,
-    /// Maximum segment size.
-    pub max_segment: Option<i32>,
     /// TCP user timeout (`tcp-ut`).
     pub user_timeout: Option<Duration>,
     /// Congestion control algorithm (`cc`).
@@ -70,10 +72,31 @@ pub async fn connect(to: &Address, options: &ConnectOptions) -> io::Result<Strea
 }
 
 async fn connect_tcp(to: SocketAddr, options: &ConnectOptions) -> io::Result<Stream> {
+    let (Some(source), Some(ports)) = (options.source, &options.source_ports) else {
+        return connect_tcp_from(options.source, to, options).await;
+    };
+    let mut taken = io::ErrorKind::AddrNotAvailable.into();
+    for port in ports.tries() {
+        match connect_tcp_from(Some(SocketAddr::new(source.ip(), port)), to, options).await {
+            Err(error) if SourcePorts::is_taken(&error) => taken = error,
+            connected => return connected,
+        }
+    }
+    Err(taken)
+}
+
+async fn connect_tcp_from(
+    source: Option<SocketAddr>,
+    to: SocketAddr,
+    options: &ConnectOptions,
+) -> io::Result<Stream> {
     let kind = Type::STREAM.nonblocking().cloexec();
     let socket = new_socket(options.namespace.as_ref(), Domain::for_address(to), kind, Some(Protocol::TCP))?;
     socket.set_tcp_nodelay(true)?;
     configure(&socket, to, options)?;
+    if let Some(source) = source {
+        bind_source(&socket, source, options.transparent)?;
+    }
     let in_progress = start(socket.connect(&to.into()))?;
     let tcp = TcpStream::from_std(socket.into())?;
     if in_progress {
@@ -113,9 +136,6 @@ fn configure(socket: &Socket, to: SocketAddr, options: &ConnectOptions) -> io::R
     if let Some(tos) = options.tos {
         set_tos(socket, to.ip(), tos)?;
     }
-    if let Some(bytes) = options.max_segment {
-        kernel::set_max_segment(socket.as_fd(), bytes)?;
-    }
     if let Some(timeout) = options.user_timeout {
         socket.set_tcp_user_timeout(Some(timeout))?;
     }
@@ -134,9 +154,6 @@ fn configure(socket: &Socket, to: SocketAddr, options: &ConnectOptions) -> io::R
     }
     if options.no_linger {
         socket.set_linger(Some(Duration::ZERO))?;
-    }
-    if let Some(source) = options.source {
-        bind_source(socket, source, options.transparent)?;
     }
     Ok(())
 }
@@ -225,5 +242,34 @@ mod tests {
         );
         let nobody = Address::Abstract(b"weir-nobody-listens".to_vec());
         check(nobody, ConnectOptions::default(), Err(io::ErrorKind::ConnectionRefused));
+    }
+
+    #[test]
+    fn a_port_is_taken_once_for_a_destination() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = Address::Ip(listener.local_addr().unwrap());
+        // Two ports that nobody has.
+        let first = (20_000..60_000_u16)
+            .step_by(2)
+            .find(|port| {
+                [*port, port + 1].iter().all(|port| std::net::TcpListener::bind(("127.0.0.3", *port)).is_ok())
+            })
+            .unwrap();
+        let options = ConnectOptions {
+            source: Some("127.0.0.3:0".parse().unwrap()),
+            source_ports: Some(Arc::new(SourcePorts::new(first, first + 1))),
+            ..ConnectOptions::default()
+        };
+        runtime.block_on(async {
+            let mut opened = Vec::new();
+            for port in [first, first + 1] {
+                let stream = connect(&to, &options).await.unwrap();
+                assert_eq!(stream.local_addr().unwrap().socket_addr().unwrap().port(), port);
+                opened.push(stream);
+            }
+            let kind = connect(&to, &options).await.map(drop).map_err(|error| error.kind());
+            assert_eq!(kind, Err(io::ErrorKind::AddrNotAvailable));
+        });
     }
 }

@@ -212,6 +212,27 @@ pub fn tcp_info_of(number: RawFd) -> io::Result<TcpInfo> {
     })
 }
 
+/// Longest SYN packet that is read: link, IP and TCP headers with all their options.
+const MAX_SYN_BYTES: usize = 512;
+
+/// The SYN packet of an accepted connection whose listener keeps them; the kernel gives it once, then nothing. See
+/// [`tcp_info_of`] about numbers.
+pub fn saved_syn_of(number: RawFd) -> io::Result<Vec<u8>> {
+    let mut packet = vec![0_u8; MAX_SYN_BYTES];
+    let mut length = packet.len() as libc::socklen_t;
+    // SAFETY: getsockopt takes any number as a descriptor; the kernel writes at most `length` bytes, the size of the
+    // buffer, which outlives the call.
+    let result = unsafe {
+        let to = packet.as_mut_ptr().cast();
+        libc::getsockopt(number, libc::IPPROTO_TCP, libc::TCP_SAVED_SYN, to, &raw mut length)
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    packet.truncate(length as usize);
+    Ok(packet)
+}
+
 /// Sets the netfilter mark of what a socket known by its number sends from now on; see [`tcp_info_of`] about numbers.
 pub fn set_mark_of(number: RawFd, mark: u32) -> io::Result<()> {
     set_int_of(number, libc::SOL_SOCKET, libc::SO_MARK, mark.cast_signed())
@@ -312,5 +333,18 @@ mod tests {
         if let Ok(cookie) = namespace_cookie(listener.as_fd()) {
             assert!(cookie > 0);
         }
+    }
+
+    #[test]
+    fn the_packet_that_opened_a_connection_is_kept_once() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        set_save_syn(listener.as_fd(), 1).unwrap();
+        let _client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let packet = saved_syn_of(accepted.as_raw_fd()).unwrap();
+        // An IPv4 header of 20 bytes for TCP, then a header of TCP.
+        assert_eq!((packet.first(), packet.get(9)), (Some(&0x45), Some(&6)));
+        assert!(packet.len() >= 40, "{packet:?}");
+        assert_eq!(saved_syn_of(accepted.as_raw_fd()).unwrap(), []);
     }
 }

@@ -30,16 +30,7 @@ impl KernelBuffers {
 
     /// Sets them: before connecting, or on a listener, whose connections inherit them.
     pub(crate) fn set(&self, socket: &Socket) -> io::Result<()> {
-        let bytes = |size: u32| usize::try_from(size).unwrap_or(usize::MAX);
-        if let Some(size) = self.receive {
-            socket.set_recv_buffer_size(bytes(size))?;
-        }
-        if let Some(size) = self.send {
-            socket.set_send_buffer_size(bytes(size))?;
-        }
-        if let Some(size) = self.unsent {
-            socket.set_tcp_notsent_lowat(size)?;
-        }
-        Ok(())
+        self.set_on_datagrams(socket)?;
+        self.unsent.map_or(Ok(()), |size| socket.set_tcp_notsent_lowat(size))
     }
 }

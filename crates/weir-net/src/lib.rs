@@ -12,6 +12,8 @@ pub mod handover;
 
 pub mod connect;
 
+pub mod source_ports;
+
 pub mod stream;
 
 pub mod tls;

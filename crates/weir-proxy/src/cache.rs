@@ -133,7 +133,9 @@ async fn deliver(x: &mut Exchange, entry: &Entry, age: Duration) -> Stop {
     filter::request(x);
     filter::response(x, &mut length, false);
     if let Some(filters) = x.filters.take() {
-        body = filters.whole(Owner::of(x), &body).into();
+        let (made, limits) = filters.whole(Owner::of(x), &body);
+        body = made.into();
+        x.filters = limits;
     }
     let response = x.txn.response.take().unwrap_or_default();
     Stop::Reply(Box::new(Reply::new(response, body)))

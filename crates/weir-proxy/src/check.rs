@@ -24,6 +24,7 @@ mod agent;
 mod attempt;
 mod expect;
 mod external;
+mod fcgi;
 mod http;
 pub(crate) mod observe;
 mod protocols;

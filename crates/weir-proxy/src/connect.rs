@@ -14,23 +14,23 @@ use weir_http::{FieldName, Method, Response};
 use weir_net::connect::{self as net, ConnectOptions};
 use weir_net::timers::now_ms;
 use weir_net::{Address, Stream};
-use weir_rules::txn::TlsFacts;
+use weir_rules::txn::{LogOrigin, TlsFacts};
 use weir_rules::{Reply, Txn};
 
 use crate::buffer::Buffer;
 use crate::check::observe::{Seen, observe};
 use crate::counters::Counter;
 use crate::edge::h2::H2Shared;
-use crate::edge::{Edge, EdgeError, H1Edge};
+use crate::edge::{Edge, EdgeError, FcgiEdge, H1Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::forward::{self, Fault};
 use crate::log::early::EarlyError;
 use crate::pick::{self, Held};
-use crate::pool::{Asker, ConnectionFacts, IdleH1, OpenPlace, PoolKey, SharedH2, reopen};
+use crate::pool::{Asker, ConnectionFacts, IdleH1, OpenPlace, PoolKey, SharedH2};
 use crate::state::ServerState;
 use crate::takeover::{self, Found};
 use crate::worker::Worker;
-use crate::{filter, listeners, proxy_header, request_head, server_tls, socks4};
+use crate::{fastcgi, filter, listeners, log, proxy_header, request_head, server_tls, socks4};
 
 /// A connection to a server that carries this exchange's request.
 pub(crate) struct ServerConnection {
@@ -75,6 +75,7 @@ pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Respons
         return Err(x.error(400));
     }
     request_head::prepare(x);
+    fastcgi::prepare(x, &proxy).await?;
     let mut held = pick::assign(x, None).await?;
     if let Some(prefix) = redirects(x, &held) {
         return Err(Stop::Reply(Box::new(elsewhere(&prefix, x.txn.request.uri_bytes()))));
@@ -125,7 +126,7 @@ fn seen(failure: &Failure) -> Option<Seen> {
         Failure::Connect(ConnectError::Refused | ConnectError::Timeout | ConnectError::Tls(_)) => {
             Some(Seen::ConnectFailed)
         }
-        Failure::Connect(_) | Failure::Status => None,
+        Failure::Connect(_) | Failure::Status | Failure::Unsayable(_) => None,
         Failure::Response { fault, .. } => match fault {
             Fault::Server(EdgeError::Protocol(_)) => Some(Seen::BadHead),
             Fault::Server(EdgeError::Closed) => Some(Seen::BrokenPipe),
@@ -146,6 +147,8 @@ enum Failure {
     },
     /// A status that `retry-on` names; the answer is there, in case no try is left.
     Status,
+    /// The request cannot be told to such a server; the client gets this status.
+    Unsayable(u16),
 }
 
 /// Sends the request and waits for the head of the answer.
@@ -174,6 +177,11 @@ async fn ask(
         // Anew with each try: another server has another name.
         x.txn.request.fields.remove_named(name);
         x.txn.request.fields.push(name, connection.held.server.config.name.as_bytes());
+    }
+    if let Edge::Fcgi(edge) = &mut connection.edge {
+        edge.set_params(fastcgi::params(x).map_err(Failure::Unsayable)?);
+        // No application answers 100.
+        x.client.ask_for_body();
     }
     connection.edge.send_request(&x.txn.request, length).map_err(|e| fail(Fault::Server(e)))?;
     let response = forward::until_response(x, &mut connection.edge).await.map_err(fail)?;
@@ -237,6 +245,7 @@ fn may_retry(x: &Exchange, proxy: &Proxy, failure: &Failure) -> bool {
         Failure::Connect(ConnectError::Resources | ConnectError::Unresolved | ConnectError::ClientGone) => {
             false
         }
+        Failure::Unsayable(_) => false,
         Failure::Connect(_) => on.conn_failure,
         Failure::Status => replayable && !x.txn.no_l7_retry,
         Failure::Response { fault, .. } => {
@@ -340,6 +349,7 @@ fn give_up(x: &mut Exchange, server: &Arc<ServerState>, failure: Failure) -> Sto
         Failure::Connect(ConnectError::Resources) => (b'R', b'C', 503, Counter::ConnectErrors),
         Failure::Connect(_) => (b'S', b'C', 503, Counter::ConnectErrors),
         Failure::Status => (b'S', b'H', 502, Counter::ResponseErrors),
+        Failure::Unsayable(status) => (b'P', b'H', status, Counter::RequestErrors),
         Failure::Response { fault: Fault::ServerTimeout, .. } => (b's', b'H', 504, Counter::ResponseErrors),
         Failure::Response { fault: Fault::ClientTimeout, .. } => {
             x.close_client = true;
@@ -383,7 +393,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
     let started = now_ms();
     if (given || proxy.options.keep_alive == KeepAlive::KeepAlive) && !x.tunnel {
         if let Some(idle) = x.worker.pool.take_h1(&key, asker, x.worker.thread) {
-            let (edge, facts, tls) = reopen(idle);
+            let (edge, facts, tls) = reopen(x, &server, idle);
             return Ok(established(x, edge, facts, tls, held, true, started));
         }
         if let Some(shared) = x.worker.pool.take_h2(&key, asker, x.worker.thread) {
@@ -392,11 +402,15 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         }
         if let Some(found) = Box::pin(takeover::take(&x.worker, &server, &key, asker)).await {
             let (edge, facts, tls) = match found {
-                Found::H1(idle) => reopen(idle),
+                Found::H1(idle) => reopen(x, &server, idle),
                 Found::H2(shared) => (Edge::H2(shared.shared.open(None, false)), shared.facts, shared.tls),
             };
             return Ok(established(x, edge, facts, tls, held, true, started));
         }
+    }
+    if server.config.proto == Some(Proto::Fcgi) && server.idle.load(Relaxed) > 0 {
+        // A process of an application serves one connection: an idle one that does not fit keeps it from the new one.
+        Box::pin(close_idle(&x.worker, &server)).await;
     }
     let open_place = match server.config.strict_maxconn {
         true => Some(Box::pin(place(&x.worker, &server)).await.ok_or(ConnectError::Resources)?),
@@ -450,10 +464,27 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
             let mut edge = H1Edge::new(opened.stream, Rc::clone(&x.worker));
             edge.adjust_case = proxy.options.h1_case_adjust_bogus_server;
             edge.accept_unsafe = proxy.options.accept_unsafe_violations_in_http_response;
-            Edge::H1(Box::new(edge))
+            alone(x, &server, Box::new(edge), true)
         }
     };
     Ok(established(x, edge, facts, opened.tls, held, false, started))
+}
+
+/// The edge of a connection that carries one request at a time; `fresh` before its first one.
+fn alone(x: &Exchange, server: &ServerState, wire: Box<H1Edge>, fresh: bool) -> Edge {
+    match server.config.proto {
+        Some(Proto::Fcgi) => Edge::Fcgi(Box::new(FcgiEdge::new(wire, &x.worker, x.back, fresh))),
+        _ => Edge::H1(wire),
+    }
+}
+
+/// The edge of a pooled connection, ready for a request.
+fn reopen(
+    x: &Exchange,
+    server: &ServerState,
+    idle: IdleH1,
+) -> (Edge, Box<ConnectionFacts>, Option<Rc<dyn TlsFacts>>) {
+    (alone(x, server, idle.edge, false), idle.facts, idle.tls)
 }
 
 /// Manual, server keyword `strict-maxconn`: the place of one more connection to the server, which an idle one that does
@@ -463,11 +494,16 @@ async fn place(worker: &Worker, server: &Arc<ServerState>) -> Option<Arc<OpenPla
         if let Some(place) = OpenPlace::take(server) {
             return Some(place);
         }
-        if !worker.pool.close_idle_of(server, worker.thread) && !takeover::close_one(worker, server).await {
+        if !close_idle(worker, server).await {
             break;
         }
     }
     OpenPlace::take(server)
+}
+
+/// Closes an idle connection to the server, of this thread or another; false when there is none.
+async fn close_idle(worker: &Worker, server: &Arc<ServerState>) -> bool {
+    worker.pool.close_idle_of(server, worker.thread) || takeover::close_one(worker, server).await
 }
 
 /// Notes the connection in the transaction.
@@ -496,20 +532,24 @@ fn established(
     x.txn.server_error = (0, "NONE", "Success");
     x.txn.server_http_major = edge.http_major();
     x.txn.server_reused = reused;
-    x.txn.server_socket = match &edge {
-        Edge::H1(edge) => Some(edge.stream.as_fd().as_raw_fd()),
+    x.txn.server_socket = None;
+    let wire = match &mut edge {
+        Edge::H1(edge) => Some(&mut **edge),
+        Edge::Fcgi(edge) => Some(&mut *edge.wire),
         // The connection is shared and belongs to its own task.
         Edge::H2(_) => None,
     };
-    if let Edge::H1(edge) = &mut edge {
+    if let Some(wire) = wire {
         let options = &x.worker.proxy(x.back).options;
-        edge.keep_alive = options.keep_alive == KeepAlive::KeepAlive;
-        edge.pretend_keep_alive = options.http_pretend_keepalive;
+        x.txn.server_socket = Some(wire.stream.as_fd().as_raw_fd());
+        wire.keep_alive = options.keep_alive == KeepAlive::KeepAlive;
+        wire.pretend_keep_alive = options.http_pretend_keepalive;
     }
     x.txn.session.last_server.set(u32::try_from(x.back).ok().map(|back| (back, server.config.id)));
     server.count(thread, Counter::Sessions, 1);
     server.rate.hit(now_ms());
     server.last_session_ms.store(now_ms(), Relaxed);
+    log::step(x, LogOrigin::Connect);
     ServerConnection { edge, facts, tls, reused, held }
 }
 
@@ -642,6 +682,7 @@ pub(crate) fn socket_options(worker: &Worker, server: &ServerState) -> ConnectOp
     let interface = config.source.interface.as_ref().or(proxy.source.interface.as_ref());
     ConnectOptions {
         source: config.source.address.or(proxy.source.address),
+        source_ports: server.source_ports.clone(),
         interface: interface.cloned(),
         namespace: server.namespace.clone(),
         md5_key: config.md5_key.clone(),
@@ -678,7 +719,8 @@ pub(crate) async fn open(
     let (mark, tos) = identity.marks;
     let mut options = ConnectOptions { mark, tos: tos.map(u32::from), ..options };
     if identity.source.is_some() {
-        options = ConnectOptions { source: identity.source, transparent: true, ..options };
+        options =
+            ConnectOptions { source: identity.source, source_ports: None, transparent: true, ..options };
     }
     let opened = socks4::connect_by(server.config.socks4, &address, &options).await;
     let mut stream = opened.map_err(|error| classify(&error))?;
@@ -691,7 +733,7 @@ pub(crate) async fn open(
     if server.tls_settings().is_some() {
         let alpn = identity.websocket.map(|proto| match proto {
             Proto::H2 => vec![b"h2".to_vec()],
-            Proto::H1 | Proto::None => vec![b"http/1.1".to_vec()],
+            Proto::H1 | Proto::Fcgi | Proto::None => vec![b"http/1.1".to_vec()],
         });
         let sni = identity.sni.as_deref();
         let facts = match server_tls::connect(&mut stream, server, sni, alpn.as_deref()).await {
@@ -779,14 +821,13 @@ fn keep(
     facts.proven |= reused;
     let config = &facts.server.config;
     let spent = config.max_reuse.is_some_and(|max| facts.requests > max);
-    let Edge::H1(edge) = edge else { return };
-    let clean = edge.keep_alive
-        && edge.is_body_received()
-        && edge.is_body_sent()
-        && edge.input.is_empty()
-        && edge.output.is_empty()
-        && !edge.read_closed;
-    if clean && !spent && x.txn.request.method != Method::Connect && x.worker.keeps_idle() {
+    let free = match edge {
+        Edge::H1(edge) => is_free(&edge).then_some(edge),
+        Edge::Fcgi(edge) => edge.into_idle(),
+        Edge::H2(_) => None,
+    };
+    let Some(edge) = free else { return };
+    if !spent && x.txn.request.method != Method::Connect && x.worker.keeps_idle() {
         x.worker.pool.give_h1(
             IdleH1 { edge, tls, facts },
             now_ms(),
@@ -794,6 +835,16 @@ fn keep(
             x.worker.proxy(x.back).http_reuse,
         );
     }
+}
+
+/// Both messages are over, and nothing else came.
+fn is_free(edge: &H1Edge) -> bool {
+    edge.keep_alive
+        && edge.is_body_received()
+        && edge.is_body_sent()
+        && edge.input.is_empty()
+        && edge.output.is_empty()
+        && !edge.read_closed
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Client and server edges are the same type: both receive a head and a body and send a head and a body.
 //! What is between them sees no version, so there are as many converters as versions, not as pairs.
 
+pub(crate) mod fcgi;
 pub(crate) mod h1;
 pub(crate) mod h2;
 pub(crate) mod idle_ping;
@@ -13,6 +14,7 @@ use std::task::{Context, Poll, ready};
 
 use weir_http::{Fields, Request, Response};
 
+pub(crate) use fcgi::FcgiEdge;
 pub(crate) use h1::H1Edge;
 pub(crate) use h2::H2Edge;
 
@@ -39,7 +41,7 @@ pub(crate) enum EdgeError {
         /// The peer said that it did not process the request.
         unprocessed: bool,
     },
-    /// HTTP/2: the stream this is about was never opened.
+    /// HTTP/2: the stream this is about was never opened. FastCGI: it is spoken to servers only.
     NoStream,
 }
 
@@ -79,6 +81,8 @@ pub(crate) enum Edge {
     H1(Box<H1Edge>),
     /// One stream of an HTTP/2 connection.
     H2(H2Edge),
+    /// A connection to a FastCGI application.
+    Fcgi(Box<FcgiEdge>),
 }
 
 /// Calls the same method on whichever version it is.
@@ -87,6 +91,7 @@ macro_rules! each {
         match $self {
             Edge::H1($edge) => $call,
             Edge::H2($edge) => $call,
+            Edge::Fcgi($edge) => $call,
         }
     };
 }
@@ -127,7 +132,11 @@ impl Edge {
 
     /// Trailers of the body that ended.
     pub(crate) fn take_trailers(&mut self) -> Option<Fields> {
-        each!(self, edge => edge.take_trailers())
+        match self {
+            Self::H1(edge) => edge.take_trailers(),
+            Self::H2(edge) => edge.take_trailers(),
+            Self::Fcgi(_) => None,
+        }
     }
 
     /// Length of the body being received, when it was announced and is not over.
@@ -137,17 +146,30 @@ impl Edge {
 
     /// Sends a head as a server does.
     pub(crate) fn send_response(&mut self, response: &Response, body: BodyLength) -> Result<(), EdgeError> {
-        each!(self, edge => edge.send_response(response, body))
+        match self {
+            Self::H1(edge) => edge.send_response(response, body),
+            Self::H2(edge) => edge.send_response(response, body),
+            Self::Fcgi(_) => Err(EdgeError::NoStream),
+        }
     }
 
     /// Sends an interim response (1xx).
     pub(crate) fn send_informational(&mut self, response: &Response) -> Result<(), EdgeError> {
-        each!(self, edge => edge.send_informational(response))
+        match self {
+            Self::H1(edge) => edge.send_informational(response),
+            Self::H2(edge) => edge.send_informational(response),
+            Self::Fcgi(_) => Err(EdgeError::NoStream),
+        }
     }
 
     /// Sends a head as a client does.
     pub(crate) fn send_request(&mut self, request: &Request, body: BodyLength) -> Result<(), EdgeError> {
-        each!(self, edge => edge.send_request(request, body))
+        match self {
+            Self::H1(edge) => edge.send_request(request, body)?,
+            Self::H2(edge) => edge.send_request(request, body)?,
+            Self::Fcgi(edge) => edge.send_request(request, body),
+        }
+        Ok(())
     }
 
     /// Waits for a response's head, interim ones included.
@@ -161,33 +183,54 @@ impl Edge {
 
     /// Takes body bytes for sending; fewer than offered when enough are waiting already.
     pub(crate) fn send_data(&mut self, data: &[u8]) -> Result<usize, EdgeError> {
-        each!(self, edge => edge.send_data(data))
+        match self {
+            Self::H1(edge) => edge.send_data(data),
+            Self::H2(edge) => edge.send_data(data),
+            Self::Fcgi(edge) => Ok(edge.send_data(data)),
+        }
     }
 
     /// Ends the body that is being sent.
     pub(crate) fn finish(&mut self, trailers: Option<&Fields>) -> Result<(), EdgeError> {
-        each!(self, edge => edge.finish(trailers))
+        match self {
+            Self::H1(edge) => edge.finish(trailers)?,
+            Self::H2(edge) => edge.finish(trailers)?,
+            Self::Fcgi(edge) => edge.finish(),
+        }
+        Ok(())
     }
 
     /// Sends what waits; ready when all of it left for the socket.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), EdgeError>> {
-        each!(self, edge => edge.poll_flush(cx))
+        match self {
+            Self::H1(edge) => edge.poll_flush(cx),
+            Self::H2(edge) => edge.poll_flush(cx),
+            Self::Fcgi(edge) => edge.wire.poll_flush(cx),
+        }
     }
 
     /// Ready when [`Edge::send_data`] would take something.
     pub(crate) fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), EdgeError>> {
-        each!(self, edge => edge.poll_writable(cx))
+        match self {
+            Self::H1(edge) => edge.poll_writable(cx),
+            Self::H2(edge) => edge.poll_writable(cx),
+            Self::Fcgi(edge) => edge.wire.poll_writable(cx),
+        }
     }
 
     /// Ready when the peer went away while nothing is expected from it.
     pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        each!(self, edge => edge.poll_gone(cx))
+        match self {
+            Self::H1(edge) => edge.poll_gone(cx),
+            Self::H2(edge) => edge.poll_gone(cx),
+            Self::Fcgi(edge) => edge.wire.poll_gone(cx),
+        }
     }
 
     /// Ready when a request that changes the protocol can be sent.
     pub(crate) fn poll_upgradable(&self, cx: &Context<'_>) -> Poll<()> {
         match self {
-            Self::H1(_) => Poll::Ready(()),
+            Self::H1(_) | Self::Fcgi(_) => Poll::Ready(()),
             Self::H2(edge) => edge.shared.poll_established(cx),
         }
     }
@@ -202,7 +245,7 @@ impl Edge {
     /// Major version of the protocol.
     pub(crate) fn http_major(&self) -> u8 {
         match self {
-            Self::H1(_) => 1,
+            Self::H1(_) | Self::Fcgi(_) => 1,
             Self::H2(_) => 2,
         }
     }

@@ -1,7 +1,7 @@
 //! The rules' view of the process around a transaction.
 
-use std::cell::Cell;
-use std::rc::Rc;
+use std::cell::{Cell, OnceCell};
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,10 +9,11 @@ use std::time::SystemTime;
 
 use weir_rules::Txn;
 use weir_rules::Value;
-use weir_rules::txn::{Environment, ErrorPage, Figure, Marking, Session, StickTable, TcpFigure};
+use weir_rules::txn::{Environment, ErrorPage, Figure, LogOrigin, Marking, Session, StickTable, TcpFigure};
 use weir_rules::vars::{VarAccount, bytes_of};
 
 use crate::errors;
+use crate::log::{self, Logger};
 use crate::process_vars::MAX_PROC_VARS;
 use crate::state::{ServerState, Shared};
 use crate::stick_track;
@@ -24,6 +25,8 @@ pub(crate) struct WorkerEnvironment {
     tables: Vec<Rc<dyn StickTable>>,
     /// Number of the thread it is used on.
     thread: usize,
+    /// Its thread's, where that has one.
+    logger: OnceCell<Weak<Logger>>,
     /// State of the random number generator (xorshift64*): for balancing and samples, not for secrets.
     random: Cell<u64>,
 }
@@ -36,8 +39,15 @@ impl WorkerEnvironment {
             shared: Arc::clone(shared),
             thread,
             tables: stick_track::handles(&shared.tables),
+            logger: OnceCell::new(),
             random: Cell::new(seed ^ worker_seed.rotate_left(32)),
         }
+    }
+
+    /// Lets rules make log lines.
+    pub(crate) fn attach(&self, logger: &Rc<Logger>) {
+        // Attached once, by its worker.
+        let _attached = self.logger.set(Rc::downgrade(logger));
     }
 
     fn back(&self, name: &str) -> Option<usize> {
@@ -232,6 +242,19 @@ impl Environment for WorkerEnvironment {
             TcpFigure::Fackets => i64::from(info.fackets),
             TcpFigure::Reordering => i64::from(info.reordering),
         })
+    }
+
+    fn log(&self, txn: &Txn, origin: LogOrigin, profile: Option<&str>) {
+        let Some(logger) = self.logger.get().and_then(Weak::upgrade) else { return };
+        let config = &self.shared.config;
+        let profile = profile.and_then(|name| config.log_profiles.get(name));
+        let front = &config.proxies[txn.session.frontend.index];
+        log::transaction_by(profile.map(|profile| &**profile), &logger, front, txn, origin);
+    }
+
+    fn saved_syn(&self, session: &Session) -> Option<Vec<u8>> {
+        let packet = weir_net::kernel::saved_syn_of(session.socket.get()?).ok()?;
+        (!packet.is_empty()).then_some(packet)
     }
 
     fn mark_client(&self, session: &Session, marking: Marking) {

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use weir_config::model::KeepAlive;
 use weir_http::{Request, Version};
 use weir_net::timers::{Deadline, now_ms};
+use weir_rules::txn::LogOrigin;
 use weir_rules::{Reply, Session, Txn};
 
 use crate::counters::Counter;
@@ -14,7 +15,7 @@ use crate::edge::Edge;
 use crate::forward::Upload;
 use crate::sessions::{End, Entered, Sessions};
 use crate::worker::Worker;
-use crate::{cache, connect, finish, forward, request_rules, response_rules, route, services};
+use crate::{cache, connect, finish, forward, log, request_rules, response_rules, route, services};
 
 /// One request on its way.
 pub(crate) struct Exchange {
@@ -241,6 +242,8 @@ fn begin(x: &mut Exchange) {
     };
     x.count_front(version, 1);
     crate::stick_track::request_begins(&x.worker.shared, &x.txn);
+    log::step(x, LogOrigin::Accept);
+    log::step(x, LogOrigin::Request);
 }
 
 /// Bytes of the request's head as the client sent it, on the wire of HTTP/1: rules change it later.

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
-use weir_balance::{Affinity, Algorithm, HashFunction, HashMethod, HashType, ServerView, Settings};
-use weir_config::model::{self, BackendTarget, Balance, HashPreserveAffinity, Proxy, UseBackend};
+use weir_balance::{Affinity, Algorithm, HashFunction, ServerView, Settings};
+use weir_config::model::{BackendTarget, Balance, HashPreserveAffinity, Proxy, UseBackend};
 use weir_net::timers::now_ms;
 
 use crate::queue::Queue;
@@ -232,7 +232,7 @@ impl Picker {
     }
 
     /// What the configuration says.
-    pub(crate) fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
@@ -307,7 +307,7 @@ fn settings(proxy: &Proxy) -> Settings {
     };
     Settings {
         algorithm,
-        hash_type: hash_type(proxy.hash),
+        hash_type: proxy.hash,
         balance_factor: proxy.hash_balance_factor,
         affinity: match proxy.hash_preserve_affinity {
             HashPreserveAffinity::Always => Affinity::Always,
@@ -318,22 +318,11 @@ fn settings(proxy: &Proxy) -> Settings {
     }
 }
 
-fn hash_type(hash: model::HashType) -> HashType {
-    let function = match hash.function {
-        model::HashFunction::Sdbm => HashFunction::Sdbm,
-        model::HashFunction::Djb2 => HashFunction::Djb2,
-        model::HashFunction::Wt6 => HashFunction::Wt6,
-        model::HashFunction::Crc32 => HashFunction::Crc32,
-        model::HashFunction::None => HashFunction::None,
-    };
-    let method = if hash.consistent { HashMethod::Consistent } else { HashMethod::MapBased };
-    HashType { method, function, avalanche: hash.avalanche }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use crate::state::{ProxyState, Shared};
+    use weir_config::model;
 
     /// The state of a configuration.
     pub(crate) fn shared(config: &str) -> Arc<Shared> {

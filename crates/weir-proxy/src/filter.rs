@@ -106,7 +106,7 @@ fn steps(proxy: &model::Proxy, direction: Direction) -> Vec<Step> {
         (model::Filter::Bandwidth(filter), _) => {
             vec![Step::Limit(Rc::new(limit::Settings::new(filter, proxy)))]
         }
-        (model::Filter::CompressRequests | model::Filter::Cache(_), _) => Vec::new(),
+        (model::Filter::CompressRequests | model::Filter::Cache(_) | model::Filter::FcgiApp, _) => Vec::new(),
     };
     match &proxy.filter_sequence[direction as usize] {
         Some(names) => {
@@ -356,12 +356,13 @@ impl Chain {
         Ok(())
     }
 
-    /// Passes a whole body that is there already; what is made here is not limited.
-    pub(crate) fn whole(mut self, owner: Owner<'_>, body: &[u8]) -> Vec<u8> {
+    /// Passes a whole body that is there already: what it becomes, and the limits that it has to keep to on its way.
+    pub(crate) fn whole(self, owner: Owner<'_>, body: &[u8]) -> (Vec<u8>, Option<Box<Self>>) {
+        let (limits, mut others): (SmallVec<_>, SmallVec<[Filter; 1]>) =
+            self.filters.into_iter().partition(|filter| matches!(filter, Filter::Limit(_)));
         let mut out = Vec::new();
-        self.filters.retain(|filter| !matches!(filter, Filter::Limit(_)));
-        pass(&mut self.filters, owner, body, Ending::Finish, &mut out);
-        out
+        pass(&mut others, owner, body, Ending::Finish, &mut out);
+        (out, Self::of(limits))
     }
 
     /// Hands to the edge what waits; false where nothing does.

@@ -2,16 +2,18 @@
 
 use std::future::poll_fn;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use weir_compress::Ending;
 use weir_http::Method;
 use weir_net::timers::now_ms;
 use weir_rules::Reply;
 
 use crate::counters::{Counter, Counters};
-use crate::edge::{BodyLength, Edge};
+use crate::edge::{BodyLength, Edge, EdgeError};
 use crate::exchange::{Exchange, Finished, Stop};
+use crate::filter::{Chain, Owner};
 use crate::state::ServerState;
 use crate::{errors, request_rules, response_rules, stick_track};
 
@@ -105,38 +107,55 @@ async fn answer(x: &mut Exchange, reply: Reply) {
     if sent.is_err() {
         return;
     }
-    let time = x.worker.proxy(x.front).timeouts.client.unwrap_or(REPLY_TIMEOUT);
-    x.deadline.set_after(time);
-    let mut left = if head_only { &[][..] } else { &body[..] };
-    let done = poll_fn(|cx| {
-        loop {
-            if left.is_empty() {
-                if x.client.finish(None).is_err() {
-                    return Poll::Ready(false);
-                }
-                match x.client.poll_flush(cx) {
-                    Poll::Ready(flushed) => return Poll::Ready(flushed.is_ok()),
-                    Poll::Pending => break,
-                }
-            }
-            match x.client.poll_writable(cx) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(_)) => return Poll::Ready(false),
-                Poll::Pending => break,
-            }
-            match x.client.send_data(left) {
-                Ok(0) => break,
-                Ok(n) => left = &left[n..],
-                Err(_) => return Poll::Ready(false),
-            }
-        }
-        if x.deadline.poll_expired(cx).is_ready() { Poll::Ready(false) } else { Poll::Pending }
-    })
-    .await;
+    let body = if head_only { &[][..] } else { &body[..] };
+    let done = send_body(x, body).await;
     if !done {
         x.terminated(b'C', b'D');
         x.close_client = true;
     }
+}
+
+/// Sends a body that is here, as its client takes it and the limits of bandwidth let it pass; false when it cannot.
+async fn send_body(x: &mut Exchange, mut left: &[u8]) -> bool {
+    let time = x.worker.proxy(x.front).timeouts.client.unwrap_or(REPLY_TIMEOUT);
+    let mut limits = x.filters.take().filter(|_| !left.is_empty());
+    x.deadline.set_after(time);
+    poll_fn(|cx| {
+        if let Poll::Ready(sent) = poll_send_body(x, &mut left, limits.as_deref_mut(), cx) {
+            return Poll::Ready(sent.is_ok());
+        }
+        if limits.as_ref().is_some_and(|limits| limits.is_held_back()) {
+            x.deadline.set_after(time);
+        }
+        x.deadline.poll_expired(cx).map(|()| false)
+    })
+    .await
+}
+
+fn poll_send_body(
+    x: &mut Exchange,
+    left: &mut &[u8],
+    limits: Option<&mut Chain>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), EdgeError>> {
+    if let Some(limits) = limits {
+        let owner = Owner { worker: &x.worker, front: x.front, back: x.back };
+        while let Some(room) = ready!(limits.poll_room(owner, &mut x.client, cx))? {
+            let (piece, rest) = left.split_at(left.len().min(room));
+            *left = rest;
+            let ending = if rest.is_empty() { Ending::Finish } else { Ending::Flush };
+            limits.pass(owner, piece, ending, &mut x.client)?;
+        }
+    }
+    while !left.is_empty() {
+        ready!(x.client.poll_writable(cx))?;
+        match x.client.send_data(left)? {
+            0 => return Poll::Pending,
+            sent => *left = &left[sent..],
+        }
+    }
+    x.client.finish(None)?;
+    x.client.poll_flush(cx)
 }
 
 fn client_can_go_on(x: &Exchange) -> bool {
@@ -148,6 +167,8 @@ fn client_can_go_on(x: &Exchange) -> bool {
                 && (!client.read_closed || !client.input.is_empty())
         }
         Edge::H2(_) => true,
+        // It is spoken to servers only.
+        Edge::Fcgi(_) => false,
     }
 }
 

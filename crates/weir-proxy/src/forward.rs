@@ -30,6 +30,8 @@ pub(crate) struct Upload {
     lost: bool,
     /// All of it was handed to the server's edge.
     done: bool,
+    /// A filter changes it on its way.
+    changed: bool,
     /// The filters on its way, made anew for each try.
     pub(crate) filters: Option<Box<Chain>>,
 }
@@ -53,7 +55,7 @@ impl Upload {
     pub(crate) fn new(announced: BodyLength) -> Self {
         // Without a body there is nothing to wait for.
         let done = announced == BodyLength::None;
-        Self { announced, sent_kept: 0, keep: false, lost: false, done, filters: None }
+        Self { announced, sent_kept: 0, keep: false, lost: false, done, changed: false, filters: None }
     }
 
     /// Starts again on another connection.
@@ -66,6 +68,7 @@ impl Upload {
     /// A filter changes it: where it ends is told in its framing.
     pub(crate) fn changes_length(&mut self) {
         self.announced = BodyLength::Unknown;
+        self.changed = true;
     }
 
     /// Another try can send the same body.
@@ -95,6 +98,16 @@ impl Upload {
         self.keep = false;
         self.lost = true;
         self.filters = None;
+    }
+
+    /// Bytes that the server will get, where that is certain before the first one.
+    pub(crate) fn known_length(&self, txn: &weir_rules::Txn) -> Option<u64> {
+        match self.length() {
+            BodyLength::Unknown if txn.request_body_complete && !self.changed => {
+                Some(txn.request_body.len() as u64)
+            }
+            length => length.announced(),
+        }
     }
 
     /// The length the server is told.

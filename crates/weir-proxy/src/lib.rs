@@ -32,6 +32,8 @@ pub mod cache;
 
 mod request_head;
 
+mod fastcgi;
+
 mod pick;
 
 mod balance_key;
@@ -80,6 +82,8 @@ mod takeover;
 mod reverse;
 
 mod server_tls;
+
+mod tls_facts;
 
 pub mod certificates;
 

@@ -17,10 +17,10 @@ use std::sync::Arc;
 
 use jiff::{Timestamp, tz::TimeZone};
 use tokio::sync::mpsc;
-use weir_config::model::{Config, LogAddress, LogForward, LogTarget, LogWire, Proxy};
+use weir_config::model::{Config, LogAddress, LogForward, LogProfile, LogTarget, LogWire, Proxy};
 use weir_net::Address;
 use weir_net::kernel_buffers::KernelBuffers;
-use weir_rules::txn::Environment;
+use weir_rules::txn::{Environment, LogOrigin};
 use weir_rules::{LogFormat, Txn, log_format};
 
 use crate::exchange::Exchange;
@@ -313,7 +313,9 @@ impl Datagrams {
 
 /// Resolves the log servers that are given by name.
 fn resolve_names(config: &Config) -> HashMap<LogAddress, Option<LogAddress>> {
-    let targets = config.proxies.iter().flat_map(|proxy| &proxy.logs).chain(&config.global.logs);
+    let of_apps = config.fcgi_apps.values().flat_map(|app| &app.logs);
+    let of_proxies = config.proxies.iter().flat_map(|proxy| &proxy.logs);
+    let targets = of_proxies.chain(of_apps).chain(&config.global.logs);
     let mut names = HashMap::new();
     for target in targets {
         if let LogAddress::Name(host, port, tcp) = &target.address {
@@ -377,11 +379,32 @@ pub(crate) fn exchange(x: &mut Exchange) {
     {
         return;
     }
-    transaction(&x.worker.logger, &front, &x.txn);
+    if front.log_steps.is_default() || front.log_steps.has(LogOrigin::Close) {
+        transaction(&x.worker.logger, &front, &x.txn, LogOrigin::Close);
+    }
+}
+
+/// A step of an exchange at which `log-steps` may want a line.
+pub(crate) fn step(x: &Exchange, origin: LogOrigin) {
+    let front = x.worker.proxy(x.front);
+    if front.log_steps.has(origin) {
+        transaction(&x.worker.logger, front, &x.txn, origin);
+    }
 }
 
 /// Logs a transaction of a frontend, if its options want it.
-pub(crate) fn transaction(logger: &Logger, front: &Proxy, txn: &Txn) {
+fn transaction(logger: &Logger, front: &Proxy, txn: &Txn, origin: LogOrigin) {
+    transaction_by(None, logger, front, txn, origin);
+}
+
+/// The same, by another profile than those of the targets.
+pub(crate) fn transaction_by(
+    other: Option<&LogProfile>,
+    logger: &Logger,
+    front: &Proxy,
+    txn: &Txn,
+    origin: LogOrigin,
+) {
     if front.logs.is_empty() {
         return;
     }
@@ -397,18 +420,40 @@ pub(crate) fn transaction(logger: &Logger, front: &Proxy, txn: &Txn) {
         None if error => level::ERR,
         None => level::INFO,
     };
+    txn.log_origin.set(origin);
+    let message = OnceCell::new();
+    let data = OnceCell::new();
+    let message = || message.get_or_init(|| message_of(front, txn, failed));
+    let data = || data.get_or_init(|| rendered(front.log_format_sd.as_ref(), txn).unwrap_or_default());
+    for target in &front.logs {
+        let profile = other.or_else(|| target.profile.as_ref().map(|named| &*named.profile));
+        let line = profile.and_then(|profile| profile.line(origin, failed));
+        if line.is_some_and(|line| line.drop) {
+            continue;
+        }
+        let own = rendered(line.and_then(|line| line.format.as_ref()), txn);
+        let own_data = rendered(line.and_then(|line| line.data.as_ref()), txn);
+        let tag = profile.and_then(|profile| profile.tag.as_deref()).or(front.log_tag.as_deref());
+        let data = own_data.as_deref().unwrap_or_else(|| data());
+        let data = if data.is_empty() { NO_DATA } else { data };
+        let message = own.as_deref().unwrap_or_else(|| message());
+        logger.send_with(std::slice::from_ref(target), level, tag, data, message);
+    }
+}
+
+fn rendered(format: Option<&LogFormat>, txn: &Txn) -> Option<Vec<u8>> {
+    format.map(|format| format.to_vec(txn))
+}
+
+/// The line in the frontend's own format.
+fn message_of(front: &Proxy, txn: &Txn, failed: bool) -> Vec<u8> {
     let mut message = Vec::with_capacity(256);
     let error_format = front.error_log_format.as_ref().filter(|_| failed);
     match error_format.or(front.log_format.as_ref()).or_else(|| built_in(front)) {
         Some(format) => format.render(txn, &mut message),
         None => plain(front, txn, &mut message),
     }
-    let mut data = Vec::new();
-    if let Some(format) = &front.log_format_sd {
-        format.render(txn, &mut data);
-    }
-    let data = if data.is_empty() { NO_DATA } else { &data[..] };
-    logger.send_with(&front.logs, level, front.log_tag.as_deref(), data, &message);
+    message
 }
 
 /// `option logasap`: the line is written when the server has answered; what only the end shows is marked with `+`.
@@ -422,7 +467,7 @@ pub(crate) fn as_soon_as_possible(x: &mut Exchange) {
     let total = x.elapsed_ms();
     x.txn.timers.total_ms = Some(total);
     x.txn.timers.active_ms = Some(total);
-    transaction(&x.worker.logger, &front, &x.txn);
+    transaction(&x.worker.logger, &front, &x.txn, LogOrigin::Response);
 }
 
 /// The format chosen by `option httplog` and its like.

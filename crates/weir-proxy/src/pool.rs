@@ -16,8 +16,8 @@ use weir_config::model::HttpReuse;
 use weir_http::h2;
 use weir_net::Stream;
 
+use crate::edge::H1Edge;
 use crate::edge::h2::H2Shared;
-use crate::edge::{Edge, H1Edge};
 use crate::number_hash::NumberMap;
 use crate::state::ServerState;
 use weir_rules::txn::TlsFacts;
@@ -299,9 +299,4 @@ fn forget_dead(connections: &mut Vec<SharedH2>, thread: usize) {
         }
         !dead
     });
-}
-
-/// The edge of a pooled connection, ready for a request.
-pub(crate) fn reopen(idle: IdleH1) -> (Edge, Box<ConnectionFacts>, Option<Rc<dyn TlsFacts>>) {
-    (Edge::H1(idle.edge), idle.facts, idle.tls)
 }

@@ -103,7 +103,9 @@ const SILENT: u8 = 8;
 /// `option http-restrict-req-hdr-names`: names of other characters than letters, digits and hyphens.
 fn restrict_names(x: &mut Exchange, proxy: &Proxy) -> Result<(), Stop> {
     let plain = |name: &[u8]| name.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-');
-    match proxy.options.http_restrict_req_hdr_names {
+    // Manual: FastCGI makes parameters of the names, where different ones could become the same.
+    let for_fcgi = proxy.use_fcgi_app.is_some().then_some(RestrictNames::Delete);
+    match proxy.options.http_restrict_req_hdr_names.or(for_fcgi) {
         None | Some(RestrictNames::Preserve) => Ok(()),
         Some(RestrictNames::Delete) => {
             x.txn.request.fields.retain(|name, _| plain(name));
@@ -237,7 +239,7 @@ async fn handshake(x: &mut Exchange, proxy: &Proxy) -> Result<(), Stop> {
         match &mut x.client {
             Edge::H1(edge) => edge.stream.poll_handshake(cx).map(|complete| complete.is_ok()),
             // The connection's own task goes on with it.
-            Edge::H2(_) => Poll::Pending,
+            Edge::H2(_) | Edge::Fcgi(_) => Poll::Pending,
         }
     })
     .await;

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use weir_config::model::Proxy;
 use weir_http::{FieldName, Method, Response};
+use weir_rules::txn::LogOrigin;
 use weir_rules::{Flow, Phase, Rule, WaitFor, action};
 
 use crate::connect::ServerConnection;
@@ -56,6 +57,7 @@ pub(crate) async fn apply(
     after_response(x);
     send_head(x, server, body)?;
     crate::log::as_soon_as_possible(x);
+    crate::log::step(x, LogOrigin::Response);
     Ok(())
 }
 

@@ -1,13 +1,11 @@
-//! TLS on both sides: settings from the configuration, handshakes, what rules may know of them.
+//! TLS on both sides: settings from the configuration, and handshakes. What rules may know of them is `tls_facts`'.
 
-use std::borrow::Cow;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll};
 
 use weir_config::model::{self, Config, Global, SslBind, SslServer, TlsWords, Tune};
 use weir_net::Stream;
@@ -15,16 +13,15 @@ use weir_net::tls::algorithms::{Algorithms, Version};
 use weir_net::tls::certificate::{Certificate, CertificateStore, ExtraFiles, NamedFiles, load_files};
 use weir_net::tls::client::{ClientOptions, TlsClient};
 use weir_net::tls::crt_list::CrtListLine;
-use weir_net::tls::early::EarlyHandshake;
 use weir_net::tls::encrypted_key::AskPassphrase;
-use weir_net::tls::info::{Details, Objections, TlsInfo};
 use weir_net::tls::server::{CertificateSource, LineOptions, ServerOptions, Tickets, TlsServer};
 use weir_net::tls::tickets::TicketKeys;
 use weir_net::tls::verify::{IgnoreErrors, Leniency, Verify};
-use weir_rules::txn::{HelloPart, TlsFacts, TlsFailure, TlsObjections};
+use weir_rules::txn::TlsFacts;
 
 use crate::log::early::EarlyError;
 use crate::state::{ServerState, Shared};
+use crate::tls_facts::Facts;
 
 /// The longest passphrase, as in OpenSSL (PEM_BUFSIZE).
 const LONGEST_PASSPHRASE_BYTES: usize = 1024;
@@ -398,7 +395,7 @@ impl Shared {
 fn settings_of<'a>(server: &'a ServerState, checks: &model::Checks) -> Option<&'a SslServer> {
     let config = &server.config;
     let by_script = |steps: &[model::TcpCheckStep]| {
-        steps.iter().any(|step| matches!(step, model::TcpCheckStep::Connect { ssl: true, .. }))
+        steps.iter().any(|step| matches!(step, model::TcpCheckStep::Connect(connect) if connect.ssl))
     };
     let scripted = || {
         let http = checks.httpchk.as_ref().is_some_and(|check| by_script(&check.steps));
@@ -472,175 +469,6 @@ pub(crate) fn server_error(stream: &Stream, error: &io::Error, by_name: bool) ->
         Some(info) if info.is_other_host() && by_name => EarlyError::TlsOtherHost,
         Some(info) if info.is_other_host() => EarlyError::TlsOtherCertificate,
         _ => EarlyError::of_tls(Some(error)),
-    }
-}
-
-/// What stays known of a handshake.
-struct Facts {
-    version: &'static str,
-    cipher: &'static str,
-    group: Option<&'static str>,
-    sni: Option<Box<str>>,
-    alpn: Option<Box<[u8]>>,
-    resumed: bool,
-    peer: Option<Box<[u8]>>,
-    peer_intermediates: Box<[Box<[u8]>]>,
-    own: Option<Arc<weir_net::tls::certificate::Loaded>>,
-    verify_error: u32,
-    objections: TlsObjections,
-    failure: Option<TlsFailure>,
-    own_name: Option<Arc<Certificate>>,
-    details: Option<Box<Details>>,
-    early: Option<Arc<EarlyHandshake>>,
-    /// Bytes of the lists in the client's hello that may be seen (`tune.ssl.capture-buffer-size`).
-    capture: usize,
-}
-
-/// What OpenSSL calls the cipher of a handshake that has none.
-const NO_CIPHER: &str = "(NONE)";
-
-impl Facts {
-    fn new(info: &TlsInfo, capture: usize) -> Self {
-        let Objections { certificate, authorities, depth } = info.objections();
-        Self {
-            version: info.version(),
-            cipher: Some(info.cipher()).filter(|name| !name.is_empty()).unwrap_or(NO_CIPHER),
-            group: info.group(),
-            sni: info.server_name().map(Into::into),
-            alpn: info.alpn().map(Into::into),
-            resumed: info.is_resumed(),
-            peer: info.peer_certificate().map(Into::into),
-            peer_intermediates: info
-                .peer_certificates()
-                .iter()
-                .skip(1)
-                .map(|der| der.as_ref().into())
-                .collect(),
-            own: info.local_certificate().map(|certificate| certificate.current()),
-            verify_error: info.verify_error(),
-            objections: TlsObjections { certificate, authorities, depth },
-            failure: info
-                .failure()
-                .map(|failure| TlsFailure { number: failure.number(), reason: failure.reason() }),
-            own_name: info.local_certificate().cloned(),
-            details: info.details().cloned().map(Box::new),
-            early: info.early().cloned(),
-            capture,
-        }
-    }
-}
-
-impl Facts {
-    /// One of the lists in the client's hello, as much of it as the buffer holds behind those before it.
-    fn captured(&self, index: usize) -> Option<Cow<'_, [u8]>> {
-        let details = self.details.as_deref()?;
-        let lists = [
-            Cow::Borrowed(details.cipher_suites()),
-            details.extension_types().into(),
-            details.groups().into(),
-            details.point_formats().into(),
-            details.supported_versions().into(),
-            details.signature_algorithms().into(),
-        ];
-        let before: usize = lists.iter().take(index).map(|list| list.len()).sum();
-        let room = self.capture.saturating_sub(before);
-        Some(match lists.into_iter().nth(index)? {
-            Cow::Borrowed(list) => list[..list.len().min(room)].into(),
-            Cow::Owned(mut list) => {
-                list.truncate(room);
-                list.into()
-            }
-        })
-    }
-}
-
-impl TlsFacts for Facts {
-    fn version(&self) -> &'static str {
-        self.version
-    }
-
-    fn cipher(&self) -> &str {
-        self.cipher
-    }
-
-    fn sni(&self) -> Option<&str> {
-        self.sni.as_deref()
-    }
-
-    fn alpn(&self) -> Option<&[u8]> {
-        self.alpn.as_deref()
-    }
-
-    fn resumed(&self) -> bool {
-        self.resumed
-    }
-
-    fn peer_certificate(&self) -> Option<&[u8]> {
-        self.peer.as_deref()
-    }
-
-    fn peer_intermediates(&self) -> &[Box<[u8]>] {
-        &self.peer_intermediates
-    }
-
-    fn own_certificate(&self) -> Option<&[u8]> {
-        self.own.as_deref().map(|loaded| loaded.certificate())
-    }
-
-    fn group(&self) -> Option<&str> {
-        self.group
-    }
-
-    fn verify_error(&self) -> u32 {
-        self.verify_error
-    }
-
-    fn objections(&self) -> TlsObjections {
-        self.objections
-    }
-
-    fn failure(&self) -> Option<TlsFailure> {
-        self.failure
-    }
-
-    fn has_early(&self) -> bool {
-        self.early.as_ref().is_some_and(|early| early.is_pending())
-    }
-
-    fn received_early(&self) -> bool {
-        self.early.is_some()
-    }
-
-    fn poll_complete(&self, cx: &mut Context<'_>) -> Poll<bool> {
-        self.early.as_ref().map_or(Poll::Ready(true), |early| early.poll_complete(cx))
-    }
-
-    fn own_certificate_name(&self) -> Option<&str> {
-        self.own_name.as_ref().map(|certificate| certificate.name())
-    }
-
-    fn hello(&self, part: HelloPart) -> Option<Cow<'_, [u8]>> {
-        let details = self.details.as_deref()?;
-        let captures = self.capture > 0;
-        match part {
-            HelloPart::ClientRandom => details.client_random().map(Cow::Borrowed),
-            HelloPart::ServerRandom => Some(details.server_random[..].into()),
-            // In TLS 1.3 it is an echo of what the client made up.
-            HelloPart::SessionId if self.version == "TLSv1.3" => None,
-            HelloPart::SessionId => Some((&*details.session_id).into()),
-            HelloPart::Version => details.version().filter(|_| captures).map(Cow::Borrowed),
-            HelloPart::AllCiphers => captures.then(|| details.cipher_suites().into()),
-            HelloPart::Ciphers => self.captured(0),
-            HelloPart::Extensions => self.captured(1),
-            HelloPart::Groups => self.captured(2),
-            HelloPart::PointFormats => self.captured(3),
-            HelloPart::SupportedVersions => self.captured(4),
-            HelloPart::SignatureAlgorithms => self.captured(5),
-        }
-    }
-
-    fn secret(&self, label: &str) -> Option<&[u8]> {
-        self.details.as_deref()?.secret(label)
     }
 }
 

@@ -16,6 +16,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Notify, watch};
 use weir_config::model::{self, Config};
 use weir_net::namespace::Namespace;
+use weir_net::source_ports::SourcePorts;
 use weir_net::tls::client::TlsClient;
 use weir_rules::vars::VarAccount;
 
@@ -361,6 +362,8 @@ pub struct ServerState {
     pub config: model::Server,
     /// Where connections to it are made from (`namespace`).
     pub(crate) namespace: Option<Namespace>,
+    /// Ports that connections to it come from (`source` with a range).
+    pub(crate) source_ports: Option<Arc<SourcePorts>>,
     /// Index in the backend's list.
     pub index: usize,
     /// Index of the backend.
@@ -477,6 +480,7 @@ impl ServerState {
                 (None, false) => 0,
             }),
             namespace: config.namespace.as_deref().map(Namespace::named),
+            source_ports: config.source.ports.map(|(first, last)| Arc::new(SourcePorts::new(first, last))),
             generation: AtomicU32::new(0),
             weight: AtomicU32::new(config.weight),
             maxconn: AtomicUsize::new(config.maxconn),

@@ -8,13 +8,14 @@ use weir_config::model::Mode;
 use weir_http::h2::Opening;
 use weir_http::{Request, h1};
 use weir_net::timers::now_ms;
+use weir_rules::txn::LogOrigin;
 use weir_rules::{Flow, WaitFor, action};
 
 use crate::connection::Client;
 use crate::edge::{Edge, H1Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::filter::Direction;
-use crate::{connect, filter, finish, forward, response_inspection, response_rules, route};
+use crate::{connect, filter, finish, forward, log, response_inspection, response_rules, route};
 
 /// A connection that goes on in HTTP, with the exchange that has looked at its first bytes.
 pub(crate) struct Switch {
@@ -58,6 +59,7 @@ async fn stages(x: &mut Exchange) -> Result<Verdict, Stop> {
     let front = Rc::clone(x.worker.proxy(x.front));
     x.txn.request_captures.resize(front.captures.request.len(), None);
     x.txn.response_captures.resize(front.captures.response.len(), None);
+    log::step(x, LogOrigin::Accept);
     if let switch @ Verdict::Http { .. } = inspect(x, x.front).await? {
         return Ok(switch);
     }

@@ -53,7 +53,7 @@ pub(crate) struct Worker {
     pub(crate) sessions: Sessions,
     /// Idle connections to servers.
     pub(crate) pool: Pool,
-    pub(crate) logger: Logger,
+    pub(crate) logger: Rc<Logger>,
     /// The rules' view of the process.
     pub(crate) env: Rc<dyn Environment>,
     /// Statistics page and runtime commands.
@@ -87,8 +87,10 @@ impl Worker {
         for name in shared.config.global.h1_case_adjust.values() {
             case_map.add(&String::from_utf8_lossy(name));
         }
-        let env: Rc<dyn Environment> = Rc::new(WorkerEnvironment::new(&shared, thread));
-        let logger = Logger::new(&shared);
+        let env = Rc::new(WorkerEnvironment::new(&shared, thread));
+        let logger = Rc::new(Logger::new(&shared));
+        env.attach(&logger);
+        let env: Rc<dyn Environment> = env;
         logger.attach(&shared, &env);
         Rc::new(Self {
             thread,

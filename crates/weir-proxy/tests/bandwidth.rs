@@ -77,7 +77,9 @@ fn proxy(mode: &str, bind: &str, lines: &str, server: &str) -> Running {
     harness::start(&format!(
         "global\n nbthread 1\ndefaults\n mode {mode}\n timeout connect 20s\n timeout server 20s\n timeout client 20s\n\
          listen l\n bind 127.0.0.1:0 {bind}\n{lines}\n server s {server}\n\
-         backend t\n stick-table type ip size 10 store bytes_in_rate(1h),bytes_out_rate(1h)\n"
+         cache c\n total-max-size 1\n max-object-size {}\n\
+         backend t\n stick-table type ip size 10 store bytes_in_rate(1h),bytes_out_rate(1h)\n",
+        2 * BODY_BYTES
     ))
 }
 
@@ -177,5 +179,22 @@ fn nobody_is_late_while_a_limit_makes_them_wait() {
     ] {
         let running = proxy(mode, "", &format!("{lines}{rules}"), &origin().to_string());
         assert_eq!(exchange(running.address, &[1; BODY_BYTES]).len(), 2 * BODY_BYTES, "{mode}");
+    }
+}
+
+#[test]
+fn what_comes_out_of_a_cache_is_limited_too() {
+    let lines = " timeout client 20ms\n filter cache c\n filter bwlim-out f limit 1g key src table t\n \
+                 filter bwlim-out slow default-limit 100k default-period 100ms min-size 60k\n \
+                 http-request set-bandwidth-limit f\n http-request set-bandwidth-limit slow\n http-request cache-use c\n \
+                 http-response set-header Cache-Control max-age=60\n http-response cache-store c\n";
+    let running = proxy("http", "", lines, &origin().to_string());
+    for round in 1..=3 {
+        let mut stream = TcpStream::connect(running.address).unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let head = read_head(&mut stream).unwrap();
+        assert_eq!(head.contains("age: "), round > 1, "{head}");
+        assert_eq!(read_body(&mut stream, &head).unwrap().len(), BODY_BYTES);
+        assert_eq!(counted(&running), [0, round * BODY_BYTES as u64]);
     }
 }

@@ -45,7 +45,7 @@ struct World {
 
 impl World {
     fn new(name: &str, rules: &str) -> Self {
-        let file = tls_client::certificate(name);
+        let (mut config, file) = tls_client::with_certificate(name);
         let (origin, requests) = origin();
         let running = harness::start(&format!(
             "global\n nbthread 1\ndefaults\n mode http\n timeout connect 5s\n timeout server 5s\n timeout client 20s\n\
@@ -53,7 +53,6 @@ impl World {
             file.display()
         ));
         std::fs::remove_file(&file).unwrap();
-        let mut config = tls_client::config();
         config.enable_early_data = true;
         Self { running, requests, config: Arc::new(config) }
     }

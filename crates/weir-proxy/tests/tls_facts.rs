@@ -14,7 +14,7 @@ use rustls::{ClientConnection, StreamOwned};
 
 /// The body of the answer to a client of this version, where `global` and the answer's format are these.
 fn told(name: &str, global: &str, format: &str, tls13: bool) -> String {
-    let file = tls_client::certificate(name);
+    let (config, file) = tls_client::with_certificate(name);
     let running = harness::start(&format!(
         "global\n nbthread 1\n{global}defaults\n mode http\n timeout client 5s\n\
          frontend f\n bind 127.0.0.1:0 ssl crt {} {}\n\
@@ -24,7 +24,7 @@ fn told(name: &str, global: &str, format: &str, tls13: bool) -> String {
     ));
     std::fs::remove_file(&file).unwrap();
     let name = ServerName::try_from("localhost").unwrap();
-    let client = ClientConnection::new(Arc::new(tls_client::config()), name).unwrap();
+    let client = ClientConnection::new(Arc::new(config), name).unwrap();
     let mut stream = StreamOwned::new(client, TcpStream::connect(running.address).unwrap());
     stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();

@@ -181,6 +181,12 @@ impl Expr {
         if !is_available(self.fetch.needs, scope) {
             let needs = self.fetch.needs.name();
             scope.warn(word.pos, format!("'{}' never matches here: it needs {needs}", self.fetch.name));
+        } else if scope.http && matches!(self.fetch.needs, Needs::RequestBuffer | Needs::ResponseBuffer) {
+            let name = self.fetch.name;
+            let message = format!(
+                "'{name}' is for TCP mode: in an HTTP proxy it sees a body that was waited for at most"
+            );
+            scope.warn(word.pos, message);
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use crate::expr::Expr;
 use crate::log_alias::Alias;
+use crate::log_encoding::{Encoding, Forced};
 use crate::scope::{Place, Shared};
 use crate::value::Value;
 use crate::{Diagnostic, Scope, Txn, Word, args, convert};
@@ -14,8 +15,10 @@ use crate::{Diagnostic, Scope, Txn, Word, args, convert};
 #[derive(Debug, Default)]
 pub struct LogFormat {
     items: Vec<Item>,
-    /// Everything is encoded as one JSON object.
-    json: bool,
+    /// All named items are encoded as one object.
+    encoding: Option<Encoding>,
+    /// What is encoded stays binary.
+    binary: bool,
 }
 
 #[derive(Debug)]
@@ -34,14 +37,6 @@ enum Node {
     Space,
     Alias(Alias),
     Expr(Box<Expr>),
-}
-
-/// Type forced by `%(name:type)`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Forced {
-    Str,
-    Int,
-    Bool,
 }
 
 /// What the result is for; decides which characters are safe.
@@ -64,7 +59,7 @@ pub(crate) struct Options {
     pub(crate) quote: bool,
     pub(crate) hex: bool,
     pub(crate) escape: bool,
-    pub(crate) json: bool,
+    pub(crate) encoding: Option<Encoding>,
     /// Blocks of bytes are printed whole, zeros included.
     pub(crate) binary: bool,
 }
@@ -104,14 +99,14 @@ impl LogFormat {
         let node = Node::Text(text.into());
         Self {
             items: vec![Item { node, options: Options::default(), name: String::new(), forced: None }],
-            json: false,
+            ..Self::default()
         }
     }
 
     /// Appends the rendered text.
     pub fn render(&self, txn: &Txn, out: &mut Vec<u8>) {
-        if self.json {
-            return self.render_json(txn, out);
+        if let Some(encoding) = self.encoding {
+            return self.render_object(encoding, txn, out);
         }
         let start = out.len();
         for item in &self.items {
@@ -122,7 +117,9 @@ impl LogFormat {
                         out.push(b' ');
                     }
                 }
-                Node::Alias(_) | Node::Expr(_) if item.options.json => item.render_json(txn, out),
+                Node::Alias(_) | Node::Expr(_) if let Some(encoding) = item.options.encoding => {
+                    encoding.printable(out, |out| item.encode(encoding, txn, out));
+                }
                 Node::Alias(alias) => alias.render(txn, item.options, out),
                 Node::Expr(expr) => match expr.eval(txn) {
                     Some(value @ Value::Bin(_)) if !item.options.binary => {
@@ -143,57 +140,38 @@ impl LogFormat {
         out
     }
 
-    fn render_json(&self, txn: &Txn, out: &mut Vec<u8>) {
-        out.push(b'{');
-        let mut first = true;
-        for item in self.items.iter().filter(|i| !i.name.is_empty()) {
-            if !std::mem::take(&mut first) {
-                out.extend_from_slice(b", ");
+    fn render_object(&self, encoding: Encoding, txn: &Txn, out: &mut Vec<u8>) {
+        let named = || self.items.iter().filter(|item| !item.name.is_empty());
+        let object = |out: &mut Vec<u8>| {
+            encoding.open(out);
+            for (at, item) in named().enumerate() {
+                encoding.name(&item.name, at == 0, out);
+                item.encode(encoding, txn, out);
             }
-            push_json_string(item.name.as_bytes(), out);
-            out.extend_from_slice(b": ");
-            item.render_json(txn, out);
-        }
-        out.push(b'}');
+            encoding.close(out);
+        };
+        if self.binary { object(out) } else { encoding.printable(out, object) }
     }
 }
 
 impl Item {
-    /// The value in JSON.
-    fn render_json(&self, txn: &Txn, out: &mut Vec<u8>) {
+    /// Appends the value.
+    fn encode(&self, encoding: Encoding, txn: &Txn, out: &mut Vec<u8>) {
         let value = match &self.node {
             Node::Expr(expr) => expr.eval(txn),
             Node::Alias(alias) => alias.value(txn, self.options),
             Node::Text(_) | Node::Space => None,
         };
-        match (value, self.forced) {
-            (None, _) => out.extend_from_slice(b"null"),
-            (Some(value), Some(Forced::Int)) => Value::Int(value.to_int().unwrap_or(0)).append_to(out),
-            (Some(value), Some(Forced::Bool)) => {
-                out.extend_from_slice(if value.to_bool().unwrap_or(false) { b"true" } else { b"false" });
-            }
-            (Some(value), Some(Forced::Str)) => push_json_string(&value.into_bytes(), out),
-            (Some(Value::Bool(b)), None) => out.extend_from_slice(if b { b"true" } else { b"false" }),
-            (Some(value @ Value::Int(_)), None) => value.append_to(out),
-            (Some(value), None) => push_json_string(&value.into_bytes(), out),
+        let value = value.map(|value| match self.forced {
+            None => value,
+            Some(forced) => forced.on(value),
+        });
+        match value {
+            // Its text is made piece by piece.
+            Some(Value::Str(text)) if matches!(self.node, Node::Alias(_)) => encoding.pieces(&text, out),
+            value => encoding.value(value.as_ref(), out),
         }
     }
-}
-
-/// A JSON string with its quotes; bytes above 127 stay as they are.
-fn push_json_string(text: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
-    for b in text {
-        match b {
-            b'"' | b'\\' => out.extend_from_slice(&[b'\\', *b]),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            0..0x20 | 0x7f => out.extend_from_slice(format!("\\u{b:04x}").as_bytes()),
-            _ => out.push(*b),
-        }
-    }
-    out.push(b'"');
 }
 
 /// Prints a sample.
@@ -375,7 +353,8 @@ impl Parser<'_> {
                 .collect()),
             b"o" => {
                 self.global = options;
-                self.format.json |= options.json;
+                self.format.encoding = options.encoding.or(self.format.encoding);
+                self.format.binary |= options.binary;
                 Ok(())
             }
             _ => {
@@ -418,15 +397,10 @@ fn parse_flags(word: &Word, options: &mut Options) -> Result<(), Vec<Diagnostic>
             b"Q" => options.quote = on,
             b"X" => options.hex = on,
             b"E" => options.escape = on,
-            b"json" => options.json = on,
+            b"json" => options.encoding = on.then_some(Encoding::Json),
+            b"cbor" => options.encoding = on.then_some(Encoding::Cbor),
             b"bin" => options.binary = on,
             b"" => {}
-            b"cbor" => {
-                return Err(vec![Diagnostic::error(
-                    word.pos,
-                    "the log format flag 'cbor' is not implemented yet",
-                )]);
-            }
             _ => {
                 return Err(vec![Diagnostic::unknown(
                     "log format flag",

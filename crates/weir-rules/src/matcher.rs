@@ -379,7 +379,7 @@ fn trim_domain(text: &[u8]) -> &[u8] {
     &text[start..end]
 }
 
-/// `5`, `1:10`, `:10`, `1:`, with versions in dotted form.
+/// `5`, `1:10`, `:10`, `1:`, `1-10`, `1-`, with versions in dotted form.
 fn parse_range(source: &Source, dotted: bool) -> Result<IntRange, String> {
     let text = String::from_utf8_lossy(&source.text);
     let wrong = || format!("'{text}' is no number or range");
@@ -391,7 +391,9 @@ fn parse_range(source: &Source, dotted: bool) -> Result<IntRange, String> {
         let part = |p: &str| p.parse::<u16>().map(i64::from).map_err(|_| wrong());
         Ok((part(major)? << 16) + part(minor)?)
     };
-    let (min, max) = match text.split_once(':') {
+    // A hyphen in front is a sign.
+    let hyphen = || text.get(1..)?.find('-').map(|at| (&text[..=at], &text[at + 2..]));
+    let (min, max) = match text.split_once(':').or_else(hyphen) {
         Some((min, max)) => {
             let min = if min.is_empty() { i64::MIN } else { number(min)? };
             let max = if max.is_empty() { i64::MAX } else { number(max)? };

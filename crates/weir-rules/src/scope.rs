@@ -124,6 +124,10 @@ pub enum Target {
     },
     /// A `cache` section.
     Cache(String),
+    /// An `fcgi-app` section.
+    FcgiApp(String),
+    /// A `log-profile` section.
+    LogProfile(String),
     /// A `resolvers` section.
     Resolvers(String),
     /// A bandwidth limitation filter.

@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 
 use weir_http::{Request, Response};
 
+use crate::Phase;
 use crate::expr::Value;
 use crate::vars::{Effects, VarAccount, Vars};
 
@@ -275,6 +276,82 @@ pub struct Timers {
     pub total_ms: Option<u32>,
 }
 
+impl Timers {
+    /// `%Tu`: the total without the idle time.
+    pub(crate) fn user_ms(&self) -> Option<u32> {
+        self.total_ms.map(|total| total.saturating_sub(self.idle_ms.unwrap_or(0)))
+    }
+}
+
+/// The step of a transaction at which a log line is made (`%OG`, `log-steps`, `on` of log profiles).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[allow(missing_docs, reason = "each variant is the step of the same name in the manual")]
+pub enum LogOrigin {
+    #[default]
+    Unspecified,
+    Accept,
+    Request,
+    Connect,
+    Response,
+    Close,
+    TcpRequestConnection,
+    TcpRequestSession,
+    TcpRequestContent,
+    TcpResponseContent,
+    HttpRequest,
+    HttpResponse,
+    HttpAfterResponse,
+}
+
+impl LogOrigin {
+    /// The steps by their names.
+    pub const STEPS: [(&'static str, Self); 5] = [
+        ("accept", Self::Accept),
+        ("request", Self::Request),
+        ("connect", Self::Connect),
+        ("response", Self::Response),
+        ("close", Self::Close),
+    ];
+
+    /// Rule sets whose `do-log` makes a line.
+    pub const RULES: [(&'static str, Self); 7] = [
+        ("tcp-req-conn", Self::TcpRequestConnection),
+        ("tcp-req-sess", Self::TcpRequestSession),
+        ("tcp-req-cont", Self::TcpRequestContent),
+        ("tcp-res-cont", Self::TcpResponseContent),
+        ("http-req", Self::HttpRequest),
+        ("http-res", Self::HttpResponse),
+        ("http-after-res", Self::HttpAfterResponse),
+    ];
+
+    /// Of a rule.
+    pub(crate) fn of(phase: Phase) -> Self {
+        match phase {
+            Phase::TcpRequestConnection => Self::TcpRequestConnection,
+            Phase::TcpRequestSession => Self::TcpRequestSession,
+            Phase::TcpRequestContent => Self::TcpRequestContent,
+            Phase::TcpResponseContent => Self::TcpResponseContent,
+            Phase::HttpRequest => Self::HttpRequest,
+            Phase::HttpResponse => Self::HttpResponse,
+            Phase::HttpAfterResponse => Self::HttpAfterResponse,
+        }
+    }
+
+    /// What `%OG` prints.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unspecified => "unspec",
+            Self::Accept => "txn_accept",
+            Self::Request => "txn_request",
+            Self::Connect => "txn_connect",
+            Self::Response => "txn_response",
+            Self::Close => "txn_close",
+            rule => Self::RULES.iter().find(|(_, origin)| *origin == rule).map_or("unspec", |(name, _)| name),
+        }
+    }
+}
+
 /// One request and its answer, from the first byte to the log line.
 pub struct Txn {
     /// The connection it came on.
@@ -364,6 +441,8 @@ pub struct Txn {
     pub received: Option<Box<(Vec<u8>, Vec<u8>)>>,
     /// The log line is written before the end (`option logasap`): totals get a `+`.
     pub log_asap: bool,
+    /// Why the line that is being made is made (`%OG`).
+    pub log_origin: Cell<LogOrigin>,
     /// More bytes may come while content rules run (`tcp-request inspect-delay`): a test without a value waits.
     /// Set by the data plane in the content phases, cleared when the delay is over or the buffer is full.
     pub inspecting: bool,
@@ -463,6 +542,7 @@ impl Txn {
             compression: None,
             received: None,
             log_asap: false,
+            log_origin: Cell::default(),
             inspecting: false,
             not_http: false,
             strict_rewriting: true,
@@ -610,6 +690,12 @@ pub trait Environment {
     fn tcp_figure(&self, _txn: &Txn, _server: bool, _figure: TcpFigure) -> Option<i64> {
         None
     }
+    /// The first packet of the client's connection, which the kernel keeps where `tcp-ss` says so, until it is asked for.
+    fn saved_syn(&self, _session: &Session) -> Option<Vec<u8>> {
+        None
+    }
+    /// Makes a line of the transaction as it is now (`do-log`), by a profile other than those of the log targets if one is named.
+    fn log(&self, _txn: &Txn, _origin: LogOrigin, _profile: Option<&str>) {}
     /// Marks what goes to the client from now on (`set-fc-mark`, `set-fc-tos`).
     fn mark_client(&self, _session: &Session, _marking: Marking) {}
     /// Seconds since the process started.
@@ -627,10 +713,6 @@ pub trait Environment {
     /// Number for the next log line of a proxy (`%lc`).
     fn log_counter(&self, _proxy: usize) -> u32 {
         0
-    }
-    /// Where the log line is made (`%OG`).
-    fn log_origin(&self) -> &'static str {
-        "unspec"
     }
     /// Offset of local time from UTC in seconds at a moment in seconds since 1970.
     fn utc_offset(&self, at_s: i64) -> i32 {

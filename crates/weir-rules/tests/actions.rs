@@ -380,13 +380,11 @@ fn refused_rules() {
     check(Req, "set-header a b c", "unexpected 'c'");
     check(Req, "set-header a %[status]", "'status' needs the response's headers");
     check(Req, "set-status 200", "'http-request' has no action 'set-status'");
-    check(Req, "do-log", "'do-log' is not implemented yet");
     check(Req, "silent-drop rst-ttl 0", "'0' is no TTL from 1 to 255");
     check(Req, "silent-drop rst-ttl 256", "'256' is no TTL from 1 to 255");
     check(Phase::TcpRequestConnection, "expect-proxy", "'layer4'");
     check(Phase::TcpRequestConnection, "expect-netscaler-cip layer7", "'layer7' is not 'layer4'");
     check(Req, "expect-proxy layer4", "has no action");
-    check(Con, "set-var(txn.x) src", "use a 'sess.' or 'proc.' variable");
     check(Con, "set-header a b", "it can stand in http-request");
     check(Req, "return string abc", "a body needs its type");
     check(Req, "return status 1000", "is no status from 200 to 599");

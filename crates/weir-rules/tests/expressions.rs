@@ -139,6 +139,27 @@ fn variables_set_by_converters() {
 }
 
 #[test]
+fn messages_of_distcc() {
+    let mut txn = txn("");
+    let mut check = |message: &str, fetch: &str, expected: Option<&str>| {
+        txn.request_body = message.as_bytes().to_vec();
+        assert_eq!(eval(fetch, &txn).as_deref(), expected, "{message} {fetch}");
+    };
+    let message = "DIST00000001ARGC00000002ARGV00000002ccARGV00000003-c.DOTI00000010int";
+    check(message, "distcc_param(DIST)", Some("1"));
+    check(message, "distcc_param(ARGV,2)", Some("3"));
+    check(message, "distcc_body(ARGV)", Some("cc"));
+    check(message, "distcc_body(ARGV,2)", Some("-c."));
+    check(message, "distcc_param(ARGV,3)", None);
+    check(message, "distcc_param(DOTI)", Some("16"));
+    check(message, "distcc_body(DOTI)", None);
+    check(message, "distcc_body(ARGC)", None);
+    check("DIST0000000", "distcc_param(DIST)", None);
+    check("DISTxxxxxxxx", "distcc_param(DIST)", None);
+    check("DOTIffffffffx", "distcc_param(NONE)", None);
+}
+
+#[test]
 fn json() {
     let mut txn = txn(HEAD);
     txn.request_body =
@@ -261,6 +282,10 @@ fn conditions() {
     check("if { ssl_fc }", false);
     check("if { int(0) -m bool }", false);
     check("if { int(3) gt 2 }", true);
+    check("if { int(3) 1-3 }", true);
+    check("if { int(4) 1-3 }", false);
+    check("if { int(4) 2- }", true);
+    check("if { int(-2) -- -3 -2 }", true);
     check("if { path,length 8 }", true);
     check("if { path -- -f }", false);
     check("if { bin(48656c6c6f) -m bin 48656c6c6f }", true);
@@ -296,6 +321,8 @@ fn refused_conditions() {
     check("if { path -m bgin /x }", "unknown matching method");
     check("if { path -x /x }", "unknown flag");
     check("if { int(1) a }", "is no number or range");
+    check("if { int(1) 1-b }", "is no number or range");
+    check("if { req.ssl_ver 3.0-x }", "is no number or range");
     check("if { path -m reg (?=a) }", "look-around");
 }
 

@@ -136,6 +136,7 @@ fn custom_formats() {
     check("%{+Q}[int(5)]%{+E}[int(5)]  ", "\"5\"5 ", &txn);
     check("%{+E}[str('a\"b]c')]", "a\\\"b\\]c", &txn);
     check("%{+Q}o %s %{-Q}s", "\"s1\" s1", &txn);
+    check("%[txn.timer.user]", "11", &txn);
     check("%Tq %Th %Ti %Tu %Td %H %lc %tsc %ts %f %ft %b", "0 0 0 11 4 edge1 0 ---- -- fe fe be", &txn);
     txn.request_captures = vec![Some(b"a|b"[..].into())];
     check("%{+Q}o %hr|%hrl|%hs|%CC|%ID|%si|%sp", "\"{a#7Cb}\"|\"a#7Cb\"||\"\"|\"\"|\"10.0.0.1\"|8080", &txn);
@@ -144,6 +145,13 @@ fn custom_formats() {
         "{\"uri\": \"/a/b?x=1&y|z\", \"st\": 200, \"x\": \"a\\\"b\", \"no\": null, \"n\": \"200\"}",
         &txn,
     );
+    check(
+        "%{+cbor}o x %(m)HM %(x)[str(ab)] %ST %(st)ST %(no)[var(txn.no)] %(e)CC %(n:str)[int(5)] %(b)[bool(true)]",
+        "BF616D7F63474554FF61786261626273\
+         7418C8626E6FF66165F6616E61356162F5FF",
+        &txn,
+    );
+    check("%{+cbor}ST <%{+cbor}[int(5)]> %{+json}[str(a)]", "18C8 <05> \"a\"", &txn);
 }
 
 #[test]
@@ -170,6 +178,5 @@ fn refused_formats() {
     check("%[src", "missing ']'");
     check("%[srcc]", "did you mean 'src'?");
     check("%{+Z}ci", "unknown log format flag");
-    check("%{+cbor}o", "not implemented yet");
     check("50%", "'%' without a name");
 }

@@ -56,8 +56,12 @@ fn try_add(shared: &Shared, request: &Request) -> Outcome {
         let text: Vec<_> = problems.into_iter().map(|problem| problem.message).collect();
         Answer::error(text.join("\n"))
     })?;
-    if proxy.mode != Mode::Http && matches!(config.proto, Some(Proto::H1 | Proto::H2)) {
+    let http_only = matches!(config.proto, Some(Proto::H1 | Proto::H2 | Proto::Fcgi));
+    if proxy.mode != Mode::Http && http_only {
         return Err(Answer::error("MUX protocol is not usable for server."));
+    }
+    if config.proto == Some(Proto::Fcgi) && proxy.use_fcgi_app.is_none() {
+        return Err(Answer::error("Backend has no FastCGI application for the server."));
     }
     if let Some(section) =
         config.resolvers.as_ref().filter(|name| !shared.config.resolvers.contains_key(*name))

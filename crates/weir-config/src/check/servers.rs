@@ -73,8 +73,10 @@ fn cookie_without_http(proxy: &Proxy, server: &Server) -> Option<Diagnostic> {
 /// There is a port to connect to: the server's, its checks', or one of each connection of a script.
 fn has_check_port(server: &Server, checks: &Checks) -> bool {
     let own = match &server.addr {
-        // The client's port, which a check does not have, leads nowhere.
-        ServerAddr::Inet(addr) => addr.port() != 0 && server.port_map == PortMap::Fixed,
+        // The client's port, which a check does not have, leads nowhere. An address that is none yet may come with one.
+        ServerAddr::Inet(addr) => {
+            addr.ip().is_unspecified() || (addr.port() != 0 && server.port_map == PortMap::Fixed)
+        }
         // A record of the name may have it.
         ServerAddr::Name(name, port) => {
             (*port != 0 && server.port_map == PortMap::Fixed) || name.starts_with('_')
@@ -84,7 +86,7 @@ fn has_check_port(server: &Server, checks: &Checks) -> bool {
     let program = matches!(checks.other_check, Some(OtherCheck::External));
     let steps = checks.httpchk.as_ref().map(|http| &http.steps).or(checks.tcpchk.as_ref());
     let in_script = |step: &TcpCheckStep| match step {
-        TcpCheckStep::Connect { port, port_expr, .. } => Some(port.is_some() || port_expr.is_some()),
+        TcpCheckStep::Connect(connect) => Some(connect.port.is_some() || connect.port_expr.is_some()),
         _ => None,
     };
     let mut connections = steps.into_iter().flatten().filter_map(in_script).peekable();

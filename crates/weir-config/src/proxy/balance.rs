@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
+use weir_balance::{HashFunction, HashMethod, HashType};
 use weir_rules::{Diagnostic, Expr, Place, Word};
 
 use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::keywords::{How, Keyword, Places, keyword};
-use crate::model::{
-    Balance, CookiePersistence, HashFunction, HashPreserveAffinity, HashType, HttpReuse, RetryOn,
-};
+use crate::model::{Balance, CookiePersistence, HashPreserveAffinity, HttpReuse, RetryOn};
 use crate::proxy::{ProxyDraft, parenthesised};
 use crate::units::Unit;
 
@@ -30,6 +29,10 @@ const ALGORITHMS: &[&str] = &[
 ];
 
 fn balance(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    if a.peek().is_none() {
+        d.proxy.balance = Balance::RoundRobin;
+        return Ok(());
+    }
     let word = a.need("an algorithm such as roundrobin")?;
     let text = word.as_str();
     let name = text.split('(').next().unwrap_or_default();
@@ -118,13 +121,16 @@ fn random(word: &Word) -> Parsed<Balance> {
 fn hash_type(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let method = a.need("map-based or consistent")?;
     let mut hash = HashType::default();
-    hash.consistent = match method.text.as_slice() {
+    hash.method = match method.text.as_slice() {
         b"avalanche" => {
             // The old single word for a map with avalanche.
             hash.avalanche = true;
-            false
+            HashMethod::MapBased
         }
-        _ => choice(method, "hash type", &[("map-based", false), ("consistent", true)])?,
+        _ => {
+            let known = [("map-based", HashMethod::MapBased), ("consistent", HashMethod::Consistent)];
+            choice(method, "hash type", &known)?
+        }
     };
     if let Some(function) = a.next() {
         let known = [

@@ -4,7 +4,7 @@ use weir_rules::{Diagnostic, Expr, LogFormat, Place, Word};
 
 use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::keywords::{self, How, Keyword, Places, keyword};
-use crate::model::{CheckPayload, Expect, HttpCheck, OtherCheck, StringMatch, TcpCheckStep};
+use crate::model::{CheckConnect, CheckPayload, Expect, HttpCheck, OtherCheck, StringMatch, TcpCheckStep};
 use crate::proxy::{ProxyDraft, parenthesised};
 use crate::server::{parse_address, protocol};
 use crate::tree::SectionKind;
@@ -121,7 +121,7 @@ impl Script {
     }
 
     fn starts_with_connect(&self) -> bool {
-        matches!(self.steps.get(self.first()), Some(Step::Done(TcpCheckStep::Connect { .. })))
+        matches!(self.steps.get(self.first()), Some(Step::Done(TcpCheckStep::Connect(_))))
     }
 
     /// The answer to what was sent before must have been read.
@@ -139,25 +139,6 @@ impl Script {
             Step::HttpSend(send) => send.finish(),
         };
         self.steps.into_iter().map(done).collect()
-    }
-}
-
-/// A connection as the server line says.
-fn default_connect() -> TcpCheckStep {
-    TcpCheckStep::Connect {
-        port: None,
-        port_expr: None,
-        via_socks4: false,
-        addr: None,
-        ssl: false,
-        sni: None,
-        alpn: None,
-        send_proxy: false,
-        proto: None,
-        linger: false,
-        default: true,
-        implicit: true,
-        comment: None,
     }
 }
 
@@ -185,13 +166,13 @@ pub(crate) fn finish(d: &mut ProxyDraft<'_>) {
         Kind::Other(check) => d.proxy.checks.other_check = Some(check),
         Kind::Tcp => {
             if !tcp.steps.is_empty() && !tcp.starts_with_connect() {
-                tcp.steps.insert(tcp.first(), Step::Done(default_connect()));
+                tcp.steps.insert(tcp.first(), Step::Done(TcpCheckStep::Connect(CheckConnect::IMPLICIT)));
             }
             d.proxy.checks.tcpchk = Some(tcp.finish());
         }
         Kind::Http => {
             if !http.starts_with_connect() {
-                http.steps.insert(http.first(), Step::Done(default_connect()));
+                http.steps.insert(http.first(), Step::Done(TcpCheckStep::Connect(CheckConnect::IMPLICIT)));
             }
             merge_implicit(&mut http, draft.implicit);
             if matches!(http.steps.last(), Some(Step::HttpSend(_))) {
@@ -366,35 +347,32 @@ fn comment(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
 
 /// `connect [default] [port P] [addr A] [send-proxy] [via-socks4] [ssl] [sni S] [alpn A] [linger] [proto P] [comment C]`
 fn connect(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
-    let (mut port, mut port_expr, mut addr, mut sni, mut alpn, mut proto, mut own) =
-        (None, None, None, None, None, None, None);
-    let (mut default, mut send_proxy, mut via_socks4, mut ssl, mut linger) =
-        (false, false, false, false, false);
+    let mut connect = CheckConnect::PLAIN;
     while let Some(word) = a.next() {
         match word.text.as_slice() {
-            b"default" => default = true,
-            b"send-proxy" => send_proxy = true,
-            b"via-socks4" => via_socks4 = true,
-            b"ssl" => ssl = true,
-            b"linger" => linger = true,
-            b"sni" => sni = Some(a.value_of(word, "a server name")?.as_str().into_owned()),
-            b"alpn" => alpn = Some(args::list(a.value_of(word, "protocol names")?)),
-            b"proto" => proto = Some(protocol(a.value_of(word, "a protocol")?)?),
-            b"comment" => own = Some(a.value_of(word, "a text")?.as_str().into_owned()),
+            b"default" => connect.default = true,
+            b"send-proxy" => connect.send_proxy = true,
+            b"via-socks4" => connect.via_socks4 = true,
+            b"ssl" => connect.ssl = true,
+            b"linger" => connect.linger = true,
+            b"sni" => connect.sni = Some(a.value_of(word, "a server name")?.as_str().into_owned()),
+            b"alpn" => connect.alpn = Some(args::list(a.value_of(word, "protocol names")?)),
+            b"proto" => connect.proto = Some(protocol(a.value_of(word, "a protocol")?)?),
+            b"comment" => connect.comment = Some(a.value_of(word, "a text")?.as_str().into_owned()),
             b"addr" => {
                 let value = a.value_of(word, "an address")?;
-                addr = Some(crate::server::socket_address(value, 0)?);
+                connect.addr = Some(crate::server::socket_address(value, 0)?);
                 parse_address(value)?;
             }
             b"port" => {
                 let value = a.value_of(word, "a port or an expression")?;
                 if value.text.iter().all(u8::is_ascii_digit) {
-                    port = Some(args::number(value, 1..=65535)?);
+                    connect.port = Some(args::number(value, 1..=65535)?);
                 } else {
                     let (expr, used) =
                         d.at(Place::Check, |d| Expr::parse(std::slice::from_ref(value), &mut d.scope))?;
                     a.skip(used.saturating_sub(1));
-                    port_expr = Some(expr);
+                    connect.port_expr = Some(expr);
                 }
             }
             _ => {
@@ -422,23 +400,8 @@ fn connect(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
             "add an 'http-check expect' line before it",
         );
     }
-    let comment = take_comment(d, a, own);
-    let step = TcpCheckStep::Connect {
-        port,
-        port_expr,
-        via_socks4,
-        addr,
-        ssl,
-        sni,
-        alpn,
-        send_proxy,
-        proto,
-        linger,
-        default,
-        implicit: false,
-        comment,
-    };
-    push(d, a, Step::Done(step))
+    connect.comment = take_comment(d, a, connect.comment);
+    push(d, a, Step::Done(TcpCheckStep::Connect(connect)))
 }
 
 /// `http-check send [meth M] [uri U | uri-lf F] [ver V] [hdr NAME FMT]* [body B | body-lf F] [comment C]`

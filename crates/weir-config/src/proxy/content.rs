@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use weir_rules::Diagnostic;
+use weir_rules::scope::{Reference, Target};
+use weir_rules::{Diagnostic, Word};
 
 use crate::args::{self, Args, Parsed, choice, fail};
 use crate::keywords::{self, How, Keyword, Places, keyword as entry};
@@ -104,10 +105,8 @@ fn filter(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
         b"comp-res" => Filter::CompressResponses,
         b"cache" => {
             let name = a.need("a cache's name")?;
-            d.scope.references.push(weir_rules::scope::Reference {
-                target: weir_rules::scope::Target::Cache(name.as_str().into_owned()),
-                pos: name.pos,
-            });
+            let target = Target::Cache(name.as_str().into_owned());
+            d.scope.references.push(Reference { target, pos: name.pos });
             Filter::Cache(name.as_str().into_owned())
         }
         b"trace" => Filter::Trace(trace(a)?),
@@ -125,7 +124,11 @@ fn filter(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
             }
             Filter::Bandwidth(Arc::new(filter))
         }
-        b"spoe" | b"fcgi-app" | b"opentracing" => {
+        b"fcgi-app" => {
+            fcgi_app(d, a.need("the name of an 'fcgi-app' section")?)?;
+            Filter::FcgiApp
+        }
+        b"spoe" | b"opentracing" => {
             return Err(keywords::not_yet(word, &format!("filter {}", word.as_str())));
         }
         _ => return Err(vec![Diagnostic::unknown("filter", word, FILTERS.iter().copied())]),
@@ -141,6 +144,21 @@ fn filter(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     }
     d.proxy.filters.push(filter);
     a.end()
+}
+
+/// The FastCGI application of a backend, which its filter names again.
+pub(crate) fn fcgi_app(d: &mut ProxyDraft<'_>, word: &Word) -> Parsed {
+    let name = word.as_str().into_owned();
+    match &d.proxy.use_fcgi_app {
+        Some(other) if *other != name => {
+            return fail(word.pos, format!("{} uses the fcgi-app '{other}' already", d.section()));
+        }
+        _ if !d.proxy.backend => return fail(word.pos, format!("{} has no servers", d.section())),
+        _ => {}
+    }
+    d.scope.references.push(Reference { target: Target::FcgiApp(name.clone()), pos: word.pos });
+    d.proxy.use_fcgi_app = Some(name);
+    Ok(())
 }
 
 /// `filter compression` stands for both directions.
@@ -177,7 +195,7 @@ fn sequence(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let names: Vec<String> = list.as_str().split(',').map(str::to_owned).collect();
     for name in &names {
         if !FILTERS.contains(&name.as_str()) {
-            let word = weir_rules::Word { text: name.clone().into_bytes(), pos: list.pos };
+            let word = Word { text: name.clone().into_bytes(), pos: list.pos };
             return Err(vec![Diagnostic::unknown("filter", &word, FILTERS.iter().copied())]);
         }
     }
@@ -190,7 +208,7 @@ fn sequence(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
 pub(crate) fn finish(d: &mut ProxyDraft<'_>, found: &mut Vec<Diagnostic>) {
     let filters = &d.proxy.filters;
     // Manual, section 9.2: without a line of its own, compression would stand at an unknown place among the others.
-    let others = filters.iter().any(|filter| !matches!(filter, Filter::Cache(_)));
+    let others = filters.iter().any(|filter| !matches!(filter, Filter::Cache(_) | Filter::FcgiApp));
     if d.proxy.compression.is_some() && others && !filters.iter().any(Filter::compresses) {
         let message =
             format!("{}: require an explicit filter declaration to use HTTP compression", d.section());

@@ -1,13 +1,15 @@
 //! `log` lines and log formats, of proxies and everything else that logs (section 8 of the manual).
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use weir_rules::txn::LogOrigin;
 use weir_rules::{Diagnostic, Place, Word};
 
 use crate::address::{Address, Host, Port, Transport};
-use crate::args::{Args, Parsed, Prefix, choice, fail, fail_hint};
+use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::keywords::{How, Keyword, Places, keyword as entry};
-use crate::model::{LogAddress, LogTarget, LogWire, Options};
+use crate::model::{LogAddress, LogSteps, LogTarget, LogWire, Options, ProfileName};
 use crate::proxy::ProxyDraft;
 use crate::server::parse_address;
 use crate::tree::SectionKind;
@@ -40,6 +42,7 @@ pub(crate) fn target(a: &mut Args<'_>) -> Parsed<LogTarget> {
         level: 7,
         min_level: 0,
         sample: None,
+        profile: None,
         global: *first == "global",
     };
     if target.global {
@@ -65,7 +68,13 @@ pub(crate) fn target(a: &mut Args<'_>) -> Parsed<LogTarget> {
                 a.skip(1);
                 target.sample = Some(sample(a.need("ranges and a size, as in 1:4")?)?);
             }
-            b"profile" => return Err(crate::keywords::not_yet(word, "log ... profile")),
+            b"profile" => {
+                a.skip(1);
+                let word = a.need("the name of a log-profile section")?;
+                let profile = Arc::default();
+                target.profile =
+                    Some(ProfileName { name: word.as_str().into_owned(), pos: word.pos, profile });
+            }
             _ => break,
         }
     }
@@ -266,9 +275,20 @@ fn log_tag(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
 }
 
 /// `log-steps STEP,...|all`
-fn log_steps(_: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
-    let word = a.need("steps between commas")?;
-    Err(vec![Diagnostic::error(word.pos, "'log-steps' is not implemented yet")])
+fn log_steps(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    let word = a.need("steps between commas, or 'all'")?;
+    d.proxy.log_steps = LogSteps::default();
+    for name in args::list(word) {
+        let found = LogOrigin::STEPS.iter().filter(|(step, _)| *name == *b"all" || name == step.as_bytes());
+        let steps: Vec<LogOrigin> = found.map(|(_, step)| *step).collect();
+        if steps.is_empty() {
+            let known = LogOrigin::STEPS.iter().map(|(name, _)| *name).chain(["all"]);
+            let word = Word { text: name, pos: word.pos };
+            return Err(vec![Diagnostic::unknown("step", &word, known)]);
+        }
+        steps.into_iter().for_each(|step| d.proxy.log_steps.add(step));
+    }
+    a.end()
 }
 
 fn flag(d: &mut ProxyDraft<'_>, a: &Args<'_>, field: fn(&mut Options) -> &mut bool) -> Parsed {

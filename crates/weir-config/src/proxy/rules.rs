@@ -1,11 +1,28 @@
 //! Rule sets of proxies: their words are the rules crate's; order and place are decided here.
 
+use std::time::Duration;
+
 use weir_rules::{Diagnostic, Phase, Rule, Word};
 
 use crate::args::{Args, Parsed, fail};
 use crate::keywords::{How, Keyword, Places, keyword};
 use crate::model::Proxy;
 use crate::proxy::ProxyDraft;
+
+/// The first one counts, that of a defaults section before the proxy's own.
+fn inspect_delay(
+    d: &mut ProxyDraft<'_>,
+    a: &mut Args<'_>,
+    of: impl Fn(&mut Proxy) -> &mut Option<Duration>,
+) -> Parsed {
+    let delay = a.time()?;
+    let known = *of(&mut d.proxy).get_or_insert(delay);
+    if known != delay {
+        let message = format!("'{}' ignored in {}: there is one before it", a.keyword, d.section());
+        d.warnings.push(Diagnostic::warning(a.keyword_pos, message));
+    }
+    a.end()
+}
 
 fn rule(
     d: &mut ProxyDraft<'_>,
@@ -125,10 +142,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         Places::PROXIES,
         "<time>",
         "Longest wait for the bytes that rules need",
-        How::Proxy(|d, a| {
-            d.proxy.tcp_request_inspect_delay = Some(a.time()?);
-            a.end()
-        }),
+        How::Proxy(|d, a| inspect_delay(d, a, |p| &mut p.tcp_request_inspect_delay)),
     ),
     keyword(
         "tcp-request",
@@ -149,10 +163,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         RESPONSE,
         "<time>",
         "Longest wait for the bytes that rules need",
-        How::Proxy(|d, a| {
-            d.proxy.tcp_response_inspect_delay = Some(a.time()?);
-            a.end()
-        }),
+        How::Proxy(|d, a| inspect_delay(d, a, |p| &mut p.tcp_response_inspect_delay)),
     ),
     keyword(
         "quic-initial",

@@ -56,6 +56,8 @@ pub enum ParseErrorKind {
     ChunkExtensionTooLarge,
     /// The trailer section does not fit in its bound.
     TrailersTooLarge,
+    /// Not a FastCGI record that an application may send.
+    Record,
     /// The connection ended within the body.
     Truncated,
 }
@@ -86,6 +88,7 @@ impl ParseErrorKind {
             Self::ChunkTooLarge => "chunk size too large",
             Self::ChunkExtensionTooLarge => "chunk extension too large",
             Self::TrailersTooLarge => "trailer section too large",
+            Self::Record => "malformed FastCGI record",
             Self::Truncated => "body ended too early",
         }
     }

@@ -38,8 +38,6 @@ pub struct ResponseHead {
     pub keep_alive: bool,
     /// The connection is a tunnel from here on: 101, or 2xx to CONNECT.
     pub upgrade: bool,
-    /// Always false; responses expect nothing.
-    pub expect_continue: bool,
     /// Transfer-Encoding with Content-Length or in HTTP/1.0: close both sides after it.
     pub insecure_framing: bool,
     /// The first violation accepted because of `accept_unsafe`, to be captured.
@@ -85,7 +83,7 @@ pub fn parse_response(
     }
 }
 
-fn stopped<T>(
+pub(super) fn stopped<T>(
     stop: Stop,
     received: usize,
     options: &ParseOptions,
@@ -342,7 +340,6 @@ fn response_head(
         framing,
         keep_alive: framing != Framing::UntilClose && signals.keeps_alive(line.version, options),
         upgrade: tunnel,
-        expect_continue: false,
         insecure_framing: signals.insecure,
         tolerated: tolerated(line.tolerated, &section, &signals, Fault::Server),
     })

@@ -6,6 +6,7 @@
 //! two readers could delimit differently never leaves this module.
 
 mod body;
+mod cgi;
 mod error;
 mod fields;
 mod framing;
@@ -15,6 +16,7 @@ mod target;
 mod write;
 
 pub use body::{BodyDecoder, BodyEvent, Decoded, MAX_CHUNK_EXTENSION, MAX_CHUNK_SIZE};
+pub use cgi::{CgiHead, parse_cgi_response};
 pub use error::{Fault, ParseError, ParseErrorKind};
 pub use framing::Framing;
 pub use head::{RequestHead, ResponseHead, parse_request, parse_response};

@@ -35,9 +35,19 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(name: &str, source: &[u8], request: &RequestText) -> Result<Self, String> {
+        Self::with_limits(name, source, request, MAX_MEMORY_BYTES, MAX_STEPS)
+    }
+
+    fn with_limits(
+        name: &str,
+        source: &[u8],
+        request: &RequestText,
+        max_memory_bytes: usize,
+        max_steps: u64,
+    ) -> Result<Self, String> {
         let lua = Lua::new();
         let made = prepare(&lua, request).and_then(|entries| {
-            let steps = limit(&lua)?;
+            let steps = limit(&lua, max_memory_bytes, max_steps)?;
             let state = Self { lua: lua.clone(), entries, steps };
             // What a script prints stands between the program's own lines: see `flush`.
             state.lua.load("io.stdout:setvbuf('line')").exec()?;
@@ -110,15 +120,15 @@ fn prepare(lua: &Lua, request: &RequestText) -> mlua::Result<Table> {
     lua.load(include_str!("wrk.lua")).set_name("=wrk").eval()
 }
 
-fn limit(lua: &Lua) -> mlua::Result<Arc<AtomicU64>> {
-    lua.set_memory_limit(MAX_MEMORY_BYTES)?;
+fn limit(lua: &Lua, max_memory_bytes: usize, max_steps: u64) -> mlua::Result<Arc<AtomicU64>> {
+    lua.set_memory_limit(max_memory_bytes)?;
     let steps = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&steps);
     lua.set_global_hook(HookTriggers::new().every_nth_instruction(STEP), move |_, _| {
-        if counted.fetch_add(1, Ordering::Relaxed) < MAX_STEPS {
+        if counted.fetch_add(1, Ordering::Relaxed) < max_steps {
             return Ok(VmState::Continue);
         }
-        Err(mlua::Error::runtime(format!("stopped after {} instructions", MAX_STEPS * u64::from(STEP))))
+        Err(mlua::Error::runtime(format!("stopped after {} instructions", max_steps * u64::from(STEP))))
     })?;
     Ok(steps)
 }
@@ -156,4 +166,23 @@ pub(super) fn in_words(error: &mlua::Error) -> String {
         other => other.to_string(),
     };
     text.split("\nstack traceback:").next().unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::url::Url;
+
+    #[test]
+    fn scripts_are_limited() {
+        let check = |source: &str, why: &str| {
+            let url = Url::parse("http://127.0.0.1:1/").unwrap();
+            let request = RequestText { method: "GET".into(), url, headers: Vec::new(), body: Vec::new() };
+            let made = State::with_limits("s.lua", source.as_bytes(), &request, 16 * 1024 * 1024, 2);
+            let error = made.err().unwrap();
+            assert!(error.contains(why), "{source}: {error}");
+        };
+        check("local t = {} for n = 1, 1e9 do t[n] = ('x'):rep(1e6) .. n end", "of memory");
+        check("while true do end", "stopped after 2000000 instructions");
+    }
 }

@@ -9,12 +9,10 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use aws_lc_rs::cipher::{
-    AES_128, AES_192, AES_256, Algorithm, DecryptionContext, PaddedBlockDecryptingKey, UnboundCipherKey,
-};
+use asn1_rs::{Any, DerSequence, FromDer, Oid, Sequence, oid};
+use aws_lc_rs::cipher::{self, DecryptionContext, PaddedBlockDecryptingKey, UnboundCipherKey};
 use aws_lc_rs::pbkdf2::{self, PBKDF2_HMAC_SHA1, PBKDF2_HMAC_SHA256, PBKDF2_HMAC_SHA384, PBKDF2_HMAC_SHA512};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use pem::{EncodeConfig, LineEnding, Pem, PemError};
 
 /// Rounds of key derivation that a file may ask for; OpenSSL makes 2048, careful users a million.
 const MOST_ROUNDS: u32 = 10_000_000;
@@ -26,7 +24,6 @@ const MOST_PASSPHRASES: usize = 64;
 const LONGEST_KEY: usize = 32;
 
 const BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
-const END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
 
 /// Tells the passphrase of the key in a file.
 pub type AskPassphrase = Box<dyn Fn(&Path) -> Result<Vec<u8>, String> + Send + Sync>;
@@ -84,28 +81,49 @@ fn in_clear(der: &[u8]) -> Vec<u8> {
 
 /// A block of PEM (RFC 7468).
 pub(crate) fn pem_of(label: &str, der: &[u8]) -> String {
-    const LINE: usize = 64;
-    let text = STANDARD.encode(der);
-    let mut pem = format!("-----BEGIN {label}-----\n");
-    let mut rest = text.as_str();
-    while !rest.is_empty() {
-        let (line, more) = rest.split_at(rest.len().min(LINE));
-        pem.push_str(line);
-        pem.push('\n');
-        rest = more;
-    }
-    pem + &format!("-----END {label}-----\n")
+    pem::encode_config(&Pem::new(label, der), EncodeConfig::new().set_line_ending(LineEnding::LF))
 }
 
-/// An EncryptedPrivateKeyInfo (RFC 5958 section 3).
+/// A key that can be opened.
 struct Encrypted {
     digest: pbkdf2::Algorithm,
     salt: Vec<u8>,
     rounds: NonZeroU32,
-    cipher: &'static Algorithm,
+    cipher: &'static cipher::Algorithm,
     key_bytes: usize,
     iv: [u8; 16],
     data: Vec<u8>,
+}
+
+/// RFC 5958 section 3.
+#[derive(DerSequence)]
+struct EncryptedPrivateKeyInfo<'a> {
+    scheme: AlgorithmIdentifier<'a>,
+    data: &'a [u8],
+}
+
+/// RFC 5280 section 4.1.1.2.
+#[derive(DerSequence)]
+struct AlgorithmIdentifier<'a> {
+    algorithm: Oid<'a>,
+    parameters: Option<Any<'a>>,
+}
+
+/// RFC 8018 appendix A.4.
+#[derive(DerSequence)]
+struct Pbes2Parameters<'a> {
+    derivation: AlgorithmIdentifier<'a>,
+    encryption: AlgorithmIdentifier<'a>,
+}
+
+/// RFC 8018 appendix A.2.
+#[derive(DerSequence)]
+struct Pbkdf2Parameters<'a> {
+    salt: Any<'a>,
+    rounds: u32,
+    /// The length of the key is the cipher's, whether it is said or not.
+    _key_bytes: Option<u32>,
+    digest: Option<AlgorithmIdentifier<'a>>,
 }
 
 impl Encrypted {
@@ -117,12 +135,12 @@ impl Encrypted {
                         'openssl pkcs8 -topk8' writes it in the one that is supported"
                 .to_owned());
         }
-        let Some((_, rest)) = text.split_once(BEGIN) else { return Ok(None) };
-        let (body, _) = rest.split_once(END).ok_or("the encrypted private key has no end")?;
-        let body: String = body.split_whitespace().collect();
-        let der =
-            STANDARD.decode(body).map_err(|error| format!("the private key cannot be read: {error}"))?;
-        Self::parse(&der).map(Some)
+        let Some(begin) = text.find(BEGIN) else { return Ok(None) };
+        let block = pem::parse(&text[begin..]).map_err(|error| match error {
+            PemError::MalformedFraming => "the encrypted private key has no end".to_owned(),
+            error => format!("the private key cannot be read: {error}"),
+        })?;
+        Self::parse(block.contents()).map(Some)
     }
 
     fn parse(der: &[u8]) -> Result<Self, String> {
@@ -132,43 +150,34 @@ impl Encrypted {
              PBKDF2 with HMAC and SHA-1 or SHA-2, and AES in CBC mode are"
                 .to_owned()
         };
-        let mut info = Der(Der(der).take(SEQUENCE).ok_or_else(malformed)?);
-        let mut scheme = Der(info.take(SEQUENCE).ok_or_else(malformed)?);
-        if scheme.take(OBJECT) != Some(PBES2) {
+        let (_, EncryptedPrivateKeyInfo { scheme, data }) =
+            EncryptedPrivateKeyInfo::from_der(der).map_err(|_| malformed())?;
+        if scheme.algorithm != PBES2 {
             return Err(unsupported());
         }
-        let mut parameters = Der(scheme.take(SEQUENCE).ok_or_else(malformed)?);
-        let mut derivation = Der(parameters.take(SEQUENCE).ok_or_else(malformed)?);
-        let mut encryption = Der(parameters.take(SEQUENCE).ok_or_else(malformed)?);
-        if derivation.take(OBJECT) != Some(PBKDF2) {
+        let Pbes2Parameters { derivation, encryption } = scheme.parameters().ok_or_else(malformed)?;
+        if derivation.algorithm != PBKDF2 {
             return Err(unsupported());
         }
-        let mut terms = Der(derivation.take(SEQUENCE).ok_or_else(malformed)?);
-        let salt = terms.take(OCTETS).ok_or_else(unsupported)?.to_vec();
-        let rounds = terms.take(INTEGER).and_then(number).ok_or_else(malformed)?;
-        let rounds = NonZeroU32::new(rounds).filter(|rounds| rounds.get() <= MOST_ROUNDS);
-        let rounds =
-            rounds.ok_or_else(|| format!("the private key asks for more than {MOST_ROUNDS} rounds"))?;
-        // The length of the key is the cipher's, whether it is said or not.
-        terms.take(INTEGER);
-        let digest = match terms.take(SEQUENCE) {
+        let terms: Pbkdf2Parameters<'_> = derivation.parameters().ok_or_else(malformed)?;
+        let salt = terms.salt.as_octetstring().map_err(|_| unsupported())?;
+        let rounds = NonZeroU32::new(terms.rounds)
+            .filter(|rounds| rounds.get() <= MOST_ROUNDS)
+            .ok_or_else(|| format!("the private key asks for more than {MOST_ROUNDS} rounds"))?;
+        let digest = match terms.digest {
             // RFC 8018 appendix A.2: the default.
             None => PBKDF2_HMAC_SHA1,
-            Some(identifier) => {
-                let oid = Der(identifier).take(OBJECT).ok_or_else(malformed)?;
-                DIGESTS
-                    .iter()
-                    .find(|(known, _)| *known == oid)
-                    .map(|(_, digest)| *digest)
-                    .ok_or_else(unsupported)?
+            Some(AlgorithmIdentifier { algorithm, .. }) => {
+                let known = DIGESTS.iter().find(|(oid, _)| *oid == algorithm);
+                known.map(|(_, digest)| *digest).ok_or_else(unsupported)?
             }
         };
-        let oid = encryption.take(OBJECT).ok_or_else(malformed)?;
         let (_, cipher, key_bytes) =
-            CIPHERS.iter().find(|(known, ..)| *known == oid).ok_or_else(unsupported)?;
-        let iv = encryption.take(OCTETS).and_then(|iv| iv.try_into().ok()).ok_or_else(malformed)?;
-        let data = info.take(OCTETS).ok_or_else(malformed)?.to_vec();
-        Ok(Self { digest, salt, rounds, cipher, key_bytes: *key_bytes, iv, data })
+            CIPHERS.iter().find(|(oid, ..)| *oid == encryption.algorithm).ok_or_else(unsupported)?;
+        let iv: &[u8] = encryption.parameters().ok_or_else(malformed)?;
+        let iv = iv.try_into().map_err(|_| malformed())?;
+        let salt = salt.as_ref().to_vec();
+        Ok(Self { digest, salt, rounds, cipher, key_bytes: *key_bytes, iv, data: data.to_vec() })
     }
 
     /// The key in clear; none with a wrong passphrase.
@@ -181,64 +190,35 @@ impl Encrypted {
         let mut data = self.data.clone();
         let opened = key.decrypt(&mut data, DecryptionContext::Iv128((&self.iv).into())).ok()?;
         // One wrong passphrase in 256 leaves padding that seems right.
-        Der(opened).take(SEQUENCE).map(|_| opened.to_vec())
+        Sequence::from_der(opened).is_ok().then(|| opened.to_vec())
     }
 }
 
-const INTEGER: u8 = 0x02;
-const OCTETS: u8 = 0x04;
-const OBJECT: u8 = 0x06;
-const SEQUENCE: u8 = 0x30;
-
-/// 1.2.840.113549.1.5.13
-const PBES2: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 5, 13];
-/// 1.2.840.113549.1.5.12
-const PBKDF2: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 5, 12];
-
-/// 1.2.840.113549.2: hmacWithSHA1 (7), SHA256 (9), SHA384 (10), SHA512 (11).
-static DIGESTS: &[(&[u8], pbkdf2::Algorithm)] = &[
-    (&[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 2, 7], PBKDF2_HMAC_SHA1),
-    (&[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 2, 9], PBKDF2_HMAC_SHA256),
-    (&[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 2, 10], PBKDF2_HMAC_SHA384),
-    (&[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 2, 11], PBKDF2_HMAC_SHA512),
-];
-
-/// 2.16.840.1.101.3.4.1: AES in CBC mode with 128 (2), 192 (22) and 256 (42) bits.
-static CIPHERS: &[(&[u8], &Algorithm, usize)] = &[
-    (&[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 1, 2], &AES_128, 16),
-    (&[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 1, 22], &AES_192, 24),
-    (&[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 1, 42], &AES_256, 32),
-];
-
-/// Elements of DER, one after the other.
-struct Der<'a>(&'a [u8]);
-
-impl<'a> Der<'a> {
-    /// The contents of the next element, if it is of this kind.
-    fn take(&mut self, kind: u8) -> Option<&'a [u8]> {
-        let (&[found, length], rest) = self.0.split_first_chunk::<2>()?;
-        if found != kind {
-            return None;
-        }
-        let (length, rest) = match length {
-            0..=0x7F => (usize::from(length), rest),
-            0x81..=0x83 => {
-                let (bytes, rest) = rest.split_at_checked(usize::from(length & 0x7F))?;
-                (bytes.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)), rest)
-            }
-            _ => return None,
-        };
-        let (contents, rest) = rest.split_at_checked(length)?;
-        self.0 = rest;
-        Some(contents)
+impl<'a> AlgorithmIdentifier<'a> {
+    /// The parameters, if they are of the kind that the algorithm has.
+    fn parameters<P: TryFrom<Any<'a>>>(self) -> Option<P> {
+        P::try_from(self.parameters?).ok()
     }
 }
 
-fn number(bytes: &[u8]) -> Option<u32> {
-    // Longer ones are beyond every bound.
-    (bytes.len() <= 4 && bytes.first().is_some_and(|first| first & 0x80 == 0))
-        .then(|| bytes.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte)))
-}
+// RFC 8018 appendix C.
+const PBES2: Oid<'static> = oid!(1.2.840.113549.1.5.13);
+const PBKDF2: Oid<'static> = oid!(1.2.840.113549.1.5.12);
+
+/// HMAC with SHA-1 and with SHA-2 (RFC 8018 appendix B.1).
+static DIGESTS: &[(Oid<'static>, pbkdf2::Algorithm)] = &[
+    (oid!(1.2.840.113549.2.7), PBKDF2_HMAC_SHA1),
+    (oid!(1.2.840.113549.2.9), PBKDF2_HMAC_SHA256),
+    (oid!(1.2.840.113549.2.10), PBKDF2_HMAC_SHA384),
+    (oid!(1.2.840.113549.2.11), PBKDF2_HMAC_SHA512),
+];
+
+/// AES in CBC mode, with the bytes of its keys.
+static CIPHERS: &[(Oid<'static>, &cipher::Algorithm, usize)] = &[
+    (oid!(2.16.840.1.101.3.4.1.2), &cipher::AES_128, 16),
+    (oid!(2.16.840.1.101.3.4.1.22), &cipher::AES_192, 24),
+    (oid!(2.16.840.1.101.3.4.1.42), &cipher::AES_256, 32),
+];
 
 #[cfg(test)]
 mod tests {
@@ -246,6 +226,10 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
+    const END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
     /// An Ed25519 key under "secret", by `openssl pkcs8 -topk8 -v2 aes-256-cbc -v2prf hmacWithSHA256`.
     const ED25519: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----\n\
         MIGbMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAgpghHCxnViswICCAAw\n\

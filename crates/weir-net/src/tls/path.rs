@@ -121,7 +121,7 @@ pub(crate) fn public_key(der: &[u8]) -> Option<&[u8]> {
 pub(crate) struct Trust {
     pub(crate) authorities: RootCertStore,
     pub(crate) revocations: Vec<CertificateRevocationListDer<'static>>,
-    pub(crate) algorithms: WebPkiSupportedAlgorithms,
+    algorithms: WebPkiSupportedAlgorithms,
     /// Whether webpki reads all these lists.
     suits_webpki: bool,
 }

@@ -185,7 +185,8 @@ pub(crate) fn client_verifier(
     let builder = builder.clear_root_hint_subjects().add_root_hint_subjects(terms.names_sent);
     let webpki = builder.build().map_err(|error| error.to_string())?;
     let Terms { leniency, schemes, groups, .. } = terms;
-    Ok(Arc::new(ClientVerifier { webpki, trust, leniency, schemes, groups }))
+    let signatures = Signatures { supported: provider.signature_verification_algorithms, allowed: schemes };
+    Ok(Arc::new(ClientVerifier { webpki, trust, leniency, signatures, groups }))
 }
 
 /// Asks webpki, except where it has no answer: see [`path`].
@@ -194,7 +195,7 @@ struct ClientVerifier {
     webpki: Arc<dyn ClientCertVerifier>,
     trust: Trust,
     leniency: Leniency,
-    schemes: Option<Vec<SignatureScheme>>,
+    signatures: Signatures,
     groups: Option<Vec<NamedGroup>>,
 }
 
@@ -295,9 +296,9 @@ impl ClientCertVerifier for ClientVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        require_allowed(dss.scheme, self.schemes.as_deref())?;
+        let valid = self.signatures.verify(message, cert, dss, false)?;
         self.require_known_curve(cert)?;
-        verify_signature(message, cert, dss, &self.trust.algorithms, false)
+        Ok(valid)
     }
 
     fn verify_tls13_signature(
@@ -306,48 +307,51 @@ impl ClientCertVerifier for ClientVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        require_allowed(dss.scheme, self.schemes.as_deref())?;
-        verify_signature(message, cert, dss, &self.trust.algorithms, true)
+        self.signatures.verify(message, cert, dss, true)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        allowed(self.webpki.supported_verify_schemes(), self.schemes.as_deref())
+        self.signatures.schemes()
     }
 }
 
-/// Those of the supported signatures that a list allows, in the list's order of preference.
-fn allowed(supported: Vec<SignatureScheme>, list: Option<&[SignatureScheme]>) -> Vec<SignatureScheme> {
-    match list {
-        None => supported,
-        Some(list) => list.iter().copied().filter(|scheme| supported.contains(scheme)).collect(),
-    }
+/// How handshakes are signed that a verifier takes.
+#[derive(Debug)]
+struct Signatures {
+    supported: WebPkiSupportedAlgorithms,
+    /// The only ones to accept, the preferred first (`sigalgs`, `client-sigalgs`).
+    allowed: Option<Vec<SignatureScheme>>,
 }
 
-/// RFC 8446 section 4.4.3: a signature of a kind that was not offered ends the handshake.
-fn require_allowed(scheme: SignatureScheme, list: Option<&[SignatureScheme]>) -> Result<(), Error> {
-    match list {
-        Some(list) if !list.contains(&scheme) => {
-            Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into())
+impl Signatures {
+    fn schemes(&self) -> Vec<SignatureScheme> {
+        let supported = self.supported.supported_schemes();
+        match &self.allowed {
+            None => supported,
+            Some(list) => list.iter().copied().filter(|scheme| supported.contains(scheme)).collect(),
         }
-        _ => Ok(()),
     }
-}
 
-/// The signature of a handshake in TLS 1.3 or 1.2.
-fn verify_signature(
-    message: &[u8],
-    certificate: &CertificateDer<'_>,
-    signed: &DigitallySignedStruct,
-    algorithms: &WebPkiSupportedAlgorithms,
-    is_tls13: bool,
-) -> Result<HandshakeSignatureValid, Error> {
-    if path::is_version_1(certificate) {
-        path::verify_handshake(message, certificate, signed, algorithms, is_tls13)?;
-        return Ok(HandshakeSignatureValid::assertion());
-    }
-    match is_tls13 {
-        true => rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms),
-        false => rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms),
+    /// The signature of a handshake in TLS 1.3 or 1.2.
+    fn verify(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+        is_tls13: bool,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        // RFC 8446 section 4.4.3: a signature of a kind that was not offered ends the handshake.
+        if self.allowed.as_ref().is_some_and(|list| !list.contains(&signed.scheme)) {
+            return Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into());
+        }
+        if path::is_version_1(certificate) {
+            path::verify_handshake(message, certificate, signed, &self.supported, is_tls13)?;
+            return Ok(HandshakeSignatureValid::assertion());
+        }
+        match is_tls13 {
+            true => rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.supported),
+            false => rustls::crypto::verify_tls12_signature(message, certificate, signed, &self.supported),
+        }
     }
 }
 
@@ -358,9 +362,7 @@ pub(crate) struct ServerVerifier {
     chain: Option<(Arc<WebPkiServerVerifier>, Trust)>,
     /// The name to look for instead of the one asked for (`verifyhost`).
     host: Option<String>,
-    provider: Arc<CryptoProvider>,
-    /// The only signatures to accept in handshakes (`sigalgs`).
-    schemes: Option<Vec<SignatureScheme>>,
+    signatures: Signatures,
 }
 
 impl ServerVerifier {
@@ -383,7 +385,9 @@ impl ServerVerifier {
                 builder.build().map(|webpki| (webpki, own)).map_err(|error| error.to_string())
             })
             .transpose()?;
-        Ok(Self { chain, host, provider: Arc::clone(provider), schemes })
+        let signatures =
+            Signatures { supported: provider.signature_verification_algorithms, allowed: schemes };
+        Ok(Self { chain, host, signatures })
     }
 }
 
@@ -442,8 +446,7 @@ impl ServerCertVerifier for ServerVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        require_allowed(dss.scheme, self.schemes.as_deref())?;
-        verify_signature(message, cert, dss, &self.provider.signature_verification_algorithms, false)
+        self.signatures.verify(message, cert, dss, false)
     }
 
     fn verify_tls13_signature(
@@ -452,13 +455,11 @@ impl ServerCertVerifier for ServerVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        require_allowed(dss.scheme, self.schemes.as_deref())?;
-        verify_signature(message, cert, dss, &self.provider.signature_verification_algorithms, true)
+        self.signatures.verify(message, cert, dss, true)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        let supported = self.provider.signature_verification_algorithms.supported_schemes();
-        allowed(supported, self.schemes.as_deref())
+        self.signatures.schemes()
     }
 }
 

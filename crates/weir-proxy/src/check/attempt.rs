@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::model::{Check, OtherCheck, Proto, Proxy, SendProxy};
+use weir_config::model::{Check, CheckConnect, FcgiApp, OtherCheck, Proto, Proxy, SendProxy};
 use weir_http::proxy_protocol::{self as wire, Addresses, Command, V2Options};
 use weir_net::connect::{ConnectOptions, connect};
 use weir_net::timers::{Deadline, now_ms};
@@ -16,7 +16,8 @@ use weir_rules::txn::ProxyName;
 use weir_rules::{Environment, Session, Txn, Value};
 
 use super::external;
-use super::script::{Connect, Layer, Next, Run, Script};
+use super::http::Wire;
+use super::script::{Layer, Next, Run, Script};
 use super::standing::ms;
 use super::status::{Outcome, Status};
 use crate::connect::socket_options;
@@ -34,7 +35,8 @@ pub(crate) async fn check(worker: &Rc<Worker>, server: &Arc<ServerState>) -> Out
     let checks = worker.config().checks(&proxy, &server.config);
     let scripted = checks.httpchk.is_some() || checks.tcpchk.is_some();
     if checks.other_check == Some(OtherCheck::External) && !scripted {
-        return external::run(&proxy, server, proxy.timeouts.check.unwrap_or(check.inter)).await;
+        let limit = proxy.timeouts.check.unwrap_or(check.inter);
+        return external::run(&worker.config().global, &proxy, server, limit).await;
     }
     let script = Script::of(checks);
     let state = script.sends_state().then(|| state_header(worker, server));
@@ -50,13 +52,13 @@ pub(crate) async fn check(worker: &Rc<Worker>, server: &Arc<ServerState>) -> Out
             (Next::Done(outcome), _) => return outcome,
             (Next::Connect(connect), line) => {
                 *line = None;
-                let plan = Plan::new(worker, server, &connect, check, &script, run.txn());
+                let plan = Plan::new(worker, server, connect, check, &script, run.txn());
                 let opened = match plan {
                     Err(outcome) => return outcome,
                     Ok(plan) => time.connecting(plan.open(&layer)).await,
                 };
                 opened.map(|opened| {
-                    run.connected(opened.stream.is_tls(), opened.h2);
+                    run.connected(opened.stream.is_tls(), opened.wire);
                     *line = Some(Line { stream: opened.stream, linger: connect.linger });
                 })
             }
@@ -225,21 +227,23 @@ struct Plan<'a> {
     sni: Option<Vec<u8>>,
     alpn: Option<&'a [Vec<u8>]>,
     proto: Option<Proto>,
+    /// Of the backend.
+    app: Option<&'a FcgiApp>,
     /// `pp2-never-send-local`
     never_local: bool,
 }
 
 /// A connection that is ready for the script.
-struct Opened {
+struct Opened<'a> {
     stream: Stream,
-    h2: bool,
+    wire: Wire<'a>,
 }
 
 impl<'a> Plan<'a> {
     fn new(
-        worker: &Worker,
+        worker: &'a Worker,
         server: &'a Arc<ServerState>,
-        step: &Connect<'a>,
+        step: &'a CheckConnect,
         check: &'a Check,
         script: &Script<'a>,
         txn: &Txn,
@@ -255,7 +259,7 @@ impl<'a> Plan<'a> {
         let socks4 = of_line(step.via_socks4, check.via_socks4);
         let tls = of_line(step.ssl, tls);
         let address = address(server, step, txn).ok_or_else(|| Outcome::new(Status::SocketError, ""))?;
-        let sni = step.sni.or_else(|| check.sni.as_deref().filter(|_| step.default));
+        let sni = step.sni.as_deref().or_else(|| check.sni.as_deref().filter(|_| step.default));
         Ok(Self {
             server,
             address,
@@ -266,28 +270,35 @@ impl<'a> Plan<'a> {
             sni: sni
                 .map(|name| name.as_bytes().to_vec())
                 .or_else(|| if check.no_sni_auto { None } else { script.host(step, txn) }),
-            alpn: step.alpn.or_else(|| check.alpn.as_deref().filter(|_| step.default)),
+            alpn: step.alpn.as_deref().or_else(|| check.alpn.as_deref().filter(|_| step.default)),
             proto: step.proto.or(check.proto).or(config.proto),
+            app: worker.config().fcgi_app(worker.proxy(server.proxy)),
             never_local: worker.config().global.pp2_never_send_local,
         })
     }
 
-    async fn open(self, layer: &Cell<Layer>) -> io::Result<Opened> {
+    async fn open(self, layer: &Cell<Layer>) -> io::Result<Opened<'a>> {
         layer.set(Layer::Connecting);
         let mut stream = socks4::connect_by(self.socks4, &self.address, &self.options).await?;
         layer.set(Layer::Handshake);
         if let Some(send) = &self.send_proxy {
             stream.write_all(&proxy_header(send, &stream, &self.address, self.never_local)).await?;
         }
-        let mut h2 = self.proto == Some(Proto::H2);
+        let mut spoken = match (self.proto, self.app) {
+            (Some(Proto::H2), _) => Wire::H2,
+            (Some(Proto::Fcgi), Some(app)) => Wire::Fcgi(app),
+            _ => Wire::H1,
+        };
         if self.tls {
             let facts = server_tls::connect(&mut stream, self.server, self.sni.as_deref(), self.alpn).await?;
             // Nothing may follow: the end of the handshake has to go out by itself.
             stream.flush().await?;
-            h2 |= self.proto.is_none() && facts.alpn() == Some(b"h2");
+            if self.proto.is_none() && facts.alpn() == Some(b"h2") {
+                spoken = Wire::H2;
+            }
         }
         layer.set(Layer::Established);
-        Ok(Opened { stream, h2 })
+        Ok(Opened { stream, wire: spoken })
     }
 }
 
@@ -297,7 +308,7 @@ fn check_options(worker: &Worker, server: &ServerState) -> ConnectOptions {
 }
 
 /// The step's address and port, else the check's, else the server's.
-fn address(server: &ServerState, step: &Connect<'_>, txn: &Txn) -> Option<Address> {
+fn address(server: &ServerState, step: &CheckConnect, txn: &Txn) -> Option<Address> {
     let target = server.standing.check_target();
     let known = server.addr.load().address.clone();
     let ip = step.addr.map(|addr| addr.ip()).or(target.addr);
@@ -307,7 +318,7 @@ fn address(server: &ServerState, step: &Connect<'_>, txn: &Txn) -> Option<Addres
         (None, Address::Ip(known)) => known,
         (None, other) => return Some(other),
     };
-    let by_expression = || match step.port_expr?.eval(txn)? {
+    let by_expression = || match step.port_expr.as_ref()?.eval(txn)? {
         Value::Int(port) => u16::try_from(port).ok(),
         value => std::str::from_utf8(&value.into_bytes()).ok()?.parse().ok(),
     };

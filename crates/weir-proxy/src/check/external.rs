@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use weir_config::model::{BindAddr, Proto, Proxy};
+use weir_config::model::{BindAddr, Global, Proto, Proxy};
 use weir_net::Address;
 
 use super::status::{Outcome, Status};
@@ -18,8 +18,13 @@ use crate::state::ServerState;
 const NOT_USED: &str = "NOT_USED";
 
 /// Runs the program for a server; it is killed when its time is over.
-pub(super) async fn run(proxy: &Proxy, server: &Arc<ServerState>, limit: Duration) -> Outcome {
-    let started = command(proxy, server).map(|mut command| command.spawn());
+pub(super) async fn run(
+    global: &Global,
+    proxy: &Proxy,
+    server: &Arc<ServerState>,
+    limit: Duration,
+) -> Outcome {
+    let started = command(global, proxy, server).map(|mut command| command.spawn());
     let mut child = match started {
         None => return Outcome::new(Status::ProcessError, "no 'external-check command'"),
         Some(Err(error)) => return Outcome::new(Status::ProcessError, error.to_string()),
@@ -46,8 +51,8 @@ pub(super) async fn run(proxy: &Proxy, server: &Arc<ServerState>, limit: Duratio
     }
 }
 
-/// The program with its arguments and a clean environment.
-fn command(proxy: &Proxy, server: &ServerState) -> Option<Command> {
+/// The program with its arguments, and an environment that is clean unless it is to be preserved.
+fn command(global: &Global, proxy: &Proxy, server: &ServerState) -> Option<Command> {
     let (proxy_addr, proxy_port) = first_bind(proxy);
     let (addr, port) = match server.addr.load().address.clone() {
         Some(Address::Ip(ip)) => (ip.ip().to_string(), ip.port().to_string()),
@@ -62,7 +67,6 @@ fn command(proxy: &Proxy, server: &ServerState) -> Option<Command> {
         _ => "tcp",
     };
     let variables = [
-        ("PATH", proxy.external_check_path.clone().unwrap_or_default()),
         ("HAPROXY_PROXY_ADDR", proxy_addr.clone()),
         ("HAPROXY_PROXY_PORT", proxy_port.clone()),
         ("HAPROXY_PROXY_ID", proxy.id.to_string()),
@@ -78,7 +82,10 @@ fn command(proxy: &Proxy, server: &ServerState) -> Option<Command> {
     ];
     let mut command = Command::new(proxy.external_check_command.as_ref()?);
     command.args([shown(&proxy_addr), shown(&proxy_port), shown(&addr), shown(&port)]);
-    command.env_clear().envs(variables);
+    if !global.external_check_preserve_env {
+        command.env_clear().env("PATH", "");
+    }
+    command.envs(variables).envs(proxy.external_check_path.as_ref().map(|path| ("PATH", path)));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     Some(command)
 }
@@ -99,6 +106,10 @@ mod tests {
     use crate::farm::tests::{server, shared};
 
     fn check(words: &str, script: &str, limit: Duration, expected: (Status, u16)) {
+        check_with("", words, script, limit, expected);
+    }
+
+    fn check_with(environment: &str, words: &str, script: &str, limit: Duration, expected: (Status, u16)) {
         let folder =
             std::env::temp_dir().join(format!("weir-external-check-{}-{}", std::process::id(), expected.1));
         std::fs::create_dir_all(&folder).unwrap();
@@ -107,15 +118,19 @@ mod tests {
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&file, executable).unwrap();
         let text = format!(
-            "global\n external-check\ndefaults\n mode http\n timeout connect 1s\n timeout client 1s\n timeout server 1s\n\
+            "global\n external-check {environment}\ndefaults\n mode http\n timeout connect 1s\n timeout client 1s\n timeout server 1s\n\
              listen l\n bind 127.0.0.1:18999\n option external-check\n external-check command {}\n{words}\
              server s 192.0.2.7:81 check maxconn 5\n",
             file.display()
         );
         let shared = shared(&text);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let outcome =
-            runtime.block_on(run(&shared.config.proxies[0], &server(&shared.proxies[0], "s"), limit));
+        let outcome = runtime.block_on(run(
+            &shared.config.global,
+            &shared.config.proxies[0],
+            &server(&shared.proxies[0], "s"),
+            limit,
+        ));
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!((outcome.status, outcome.code), expected, "{script}");
     }
@@ -126,6 +141,9 @@ mod tests {
         let facts = "[ \"$*\" = '127.0.0.1 18999 192.0.2.7 81' ] && [ $HAPROXY_SERVER_NAME = s ] \
                      && [ $HAPROXY_SERVER_MAXCONN = 5 ] && [ $PATH = /some/where ] && [ -z \"$HOME\" ]";
         check(" external-check path /some/where\n", facts, long, (Status::ProcessOk, 0));
+        let kept =
+            "[ $HAPROXY_SERVER_NAME = s ] && [ $PATH = /some/where ] && [ -n \"$CARGO_MANIFEST_DIR\" ]";
+        check_with("preserve-env", " external-check path /some/where\n", kept, long, (Status::ProcessOk, 0));
         check("", "exit 3", long, (Status::ProcessError, 3));
         // It waits for input that never comes rather than for time.
         check("", "while :; do :; done", Duration::from_millis(1), (Status::ProcessTimeout, 0));

@@ -1,12 +1,13 @@
 //! The HTTP of a check: its request's bytes, and the response out of the bytes received; pure.
 
-use weir_config::model::{CheckPayload, Config, TcpCheckStep};
+use weir_config::model::{CheckPayload, Config, FcgiApp, TcpCheckStep};
 use weir_http::h1::{BodyDecoder, BodyEvent, ParseOptions, parse_response};
 use weir_http::h2::{Connection, Event, StreamId};
 use weir_http::{Method, Request, Response};
 use weir_rules::{LogFormat, Txn};
 
 use super::expect::{rendered, text};
+use super::fcgi::Fcgi;
 use crate::h2_settings;
 
 /// A `http-check send` line, completed.
@@ -73,10 +74,19 @@ fn field_value(mut value: Vec<u8>) -> Vec<u8> {
     value
 }
 
+/// The protocol of a connection.
+#[derive(Clone, Copy)]
+pub(crate) enum Wire<'a> {
+    H1,
+    H2,
+    Fcgi(&'a FcgiApp),
+}
+
 /// How requests and responses of a connection stand on the wire.
-pub(crate) enum Codec {
+pub(crate) enum Codec<'a> {
     H1(H1),
     H2(Box<H2>),
+    Fcgi(Box<Fcgi<'a>>),
 }
 
 /// HTTP/1: one request, one response.
@@ -106,11 +116,12 @@ pub(crate) struct Reply {
     pub(crate) broken: bool,
 }
 
-impl Codec {
-    pub(crate) fn new(h2: bool, config: &Config) -> Self {
-        match h2 {
-            false => Self::H1(H1::default()),
-            true => Self::H2(Box::new(H2 {
+impl<'a> Codec<'a> {
+    pub(crate) fn new(wire: Wire<'a>, config: &Config) -> Self {
+        match wire {
+            Wire::H1 => Self::H1(H1::default()),
+            Wire::Fcgi(app) => Self::Fcgi(Box::new(Fcgi::new(app))),
+            Wire::H2 => Self::H2(Box::new(H2 {
                 core: h2_settings::client(config),
                 pending: Vec::new(),
                 stream: None,
@@ -127,7 +138,8 @@ impl Codec {
                 *h1 = H1 { method: Method::from_bytes(send.method), ..H1::default() };
                 Some(write_h1(send, &request))
             }
-            Self::H2(h2) => h2.send(send, &request),
+            Self::H2(h2) => h2.send(&message(send, &request), request.body),
+            Self::Fcgi(fcgi) => fcgi.send(message(send, &request), &request.body, txn),
         }
     }
 
@@ -136,6 +148,7 @@ impl Codec {
         match self {
             Self::H1(h1) => h1.receive(bytes, reply, txn),
             Self::H2(h2) => h2.receive(bytes, reply, txn),
+            Self::Fcgi(fcgi) => fcgi.receive(bytes, reply, txn),
         }
     }
 
@@ -237,17 +250,22 @@ impl H1 {
     }
 }
 
+/// The request's head as a message.
+fn message(send: &HttpSend<'_>, rendered: &Rendered) -> Request {
+    let mut request = Request::default();
+    request.set_method(send.method);
+    request.set_uri(&rendered.uri);
+    for (name, value) in &rendered.fields {
+        request.fields.push(name, value);
+    }
+    request
+}
+
 impl H2 {
-    fn send(&mut self, send: &HttpSend<'_>, rendered: &Rendered) -> Option<Vec<u8>> {
-        let mut request = Request::default();
-        request.set_method(send.method);
-        request.set_uri(&rendered.uri);
-        for (name, value) in &rendered.fields {
-            request.fields.push(name, value);
-        }
-        let stream = self.core.send_request(&request, rendered.body.is_empty()).ok()?;
+    fn send(&mut self, request: &Request, body: Vec<u8>) -> Option<Vec<u8>> {
+        let stream = self.core.send_request(request, body.is_empty()).ok()?;
         self.stream = Some(stream);
-        self.upload.clone_from(&rendered.body);
+        self.upload = body;
         self.push_upload();
         Some(self.take_output().unwrap_or_default())
     }

@@ -8,39 +8,20 @@
 //! ```
 //! Pure: bytes in, bytes out; the sockets and the time are [`super::attempt`]'s.
 
-use std::net::SocketAddr;
-
-use weir_config::model::{CheckPayload, Checks, Config, Proto, TcpCheckStep};
+use weir_config::model::{CheckConnect, CheckPayload, Checks, Config, TcpCheckStep};
 use weir_rules::{Expr, LogFormat, Txn, Value};
 
 use super::expect::{Expectation, Verdict, rendered, text};
-use super::http::{Codec, HttpSend, Reply};
+use super::http::{Codec, HttpSend, Reply, Wire};
 use super::protocols::{self, Answer, Judgement};
 use super::status::{Outcome, Status};
 
-/// How to connect.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Connect<'a> {
-    pub(crate) port: Option<u16>,
-    pub(crate) port_expr: Option<&'a Expr>,
-    pub(crate) addr: Option<SocketAddr>,
-    pub(crate) ssl: bool,
-    pub(crate) sni: Option<&'a str>,
-    pub(crate) alpn: Option<&'a [Vec<u8>]>,
-    pub(crate) send_proxy: bool,
-    pub(crate) via_socks4: bool,
-    pub(crate) proto: Option<Proto>,
-    /// Close with FIN instead of RST.
-    pub(crate) linger: bool,
-    /// What is not said here is as the server line says.
-    pub(crate) default: bool,
-    /// No line of the configuration asks for it.
-    implicit: bool,
-}
+/// The connection of a script that has none of its own.
+static IMPLICIT: CheckConnect = CheckConnect::IMPLICIT;
 
 /// A step.
 pub(crate) enum Step<'a> {
-    Connect(Connect<'a>),
+    Connect(&'a CheckConnect),
     Send(&'a CheckPayload),
     Bytes(Vec<u8>),
     HttpSend(HttpSend<'a>),
@@ -106,8 +87,7 @@ impl<'a> Script<'a> {
             steps.iter().position(|(step, _)| !matches!(step, Step::SetVar { .. } | Step::UnsetVar { .. }));
         let starts = first.is_some_and(|at| matches!(steps[at].0, Step::Connect(_)));
         if !starts {
-            let connect = Connect { default: true, implicit: true, ..Connect::default() };
-            steps.insert(first.unwrap_or(steps.len()), (Step::Connect(connect), None));
+            steps.insert(first.unwrap_or(steps.len()), (Step::Connect(&IMPLICIT), None));
         }
         let mut number = 0;
         let lines = steps.into_iter().map(|(step, comment)| {
@@ -120,7 +100,7 @@ impl<'a> Script<'a> {
 
     /// The Host of the first request, the server name for TLS where the script has no connection of its own
     /// (manual, `check-sni-auto`).
-    pub(crate) fn host(&self, connect: &Connect<'_>, txn: &Txn) -> Option<Vec<u8>> {
+    pub(crate) fn host(&self, connect: &CheckConnect, txn: &Txn) -> Option<Vec<u8>> {
         let send = self.lines.iter().find_map(|line| match &line.step {
             Step::HttpSend(send) => Some(send),
             _ => None,
@@ -140,34 +120,7 @@ fn steps(lines: &[TcpCheckStep]) -> Vec<(Step<'_>, Option<&str>)> {
 
 fn step(line: &TcpCheckStep) -> Step<'_> {
     match line {
-        TcpCheckStep::Connect {
-            port,
-            port_expr,
-            via_socks4,
-            addr,
-            ssl,
-            sni,
-            alpn,
-            send_proxy,
-            proto,
-            linger,
-            default,
-            implicit,
-            ..
-        } => Step::Connect(Connect {
-            port: *port,
-            port_expr: port_expr.as_ref(),
-            addr: *addr,
-            ssl: *ssl,
-            sni: sni.as_deref(),
-            alpn: alpn.as_deref(),
-            send_proxy: *send_proxy,
-            via_socks4: *via_socks4,
-            proto: *proto,
-            linger: *linger,
-            default: *default,
-            implicit: *implicit,
-        }),
+        TcpCheckStep::Connect(connect) => Step::Connect(connect),
         TcpCheckStep::Send { data, .. } => Step::Send(data),
         TcpCheckStep::HttpSend { .. } | TcpCheckStep::Expect { .. } => {
             match (HttpSend::of(line), Expectation::of(line)) {
@@ -183,7 +136,7 @@ fn step(line: &TcpCheckStep) -> Step<'_> {
 
 fn comment(line: &TcpCheckStep) -> Option<&String> {
     match line {
-        TcpCheckStep::Connect { comment, .. }
+        TcpCheckStep::Connect(CheckConnect { comment, .. })
         | TcpCheckStep::Send { comment, .. }
         | TcpCheckStep::HttpSend { comment, .. }
         | TcpCheckStep::Expect { comment, .. } => comment.as_ref(),
@@ -201,7 +154,7 @@ pub(crate) enum Layer {
 
 /// What the driver has to do.
 pub(crate) enum Next<'a> {
-    Connect(Connect<'a>),
+    Connect(&'a CheckConnect),
     Write(Vec<u8>),
     Read,
     Done(Outcome),
@@ -218,7 +171,7 @@ pub(crate) struct Run<'a> {
     ended: bool,
     must_read: bool,
     tls: bool,
-    codec: Option<Codec>,
+    codec: Option<Codec<'a>>,
     reply: Reply,
     /// For `send-state`.
     state: Option<String>,
@@ -267,7 +220,7 @@ impl<'a> Run<'a> {
             let script = self.script;
             let Some(line) = script.lines.get(self.at) else { return Next::Done(self.success()) };
             match &line.step {
-                Step::Connect(connect) => return Next::Connect(*connect),
+                Step::Connect(connect) => return Next::Connect(connect),
                 Step::Send(payload) => {
                     let bytes = text(payload, &self.txn);
                     self.sent();
@@ -324,14 +277,14 @@ impl<'a> Run<'a> {
     }
 
     /// The connection is there.
-    pub(crate) fn connected(&mut self, tls: bool, h2: bool) {
+    pub(crate) fn connected(&mut self, tls: bool, wire: Wire<'a>) {
         self.tls = tls;
         self.ended = false;
         self.input.clear();
         self.txn.response_body.clear();
         self.must_read = true;
         if self.script.kind == Kind::Http {
-            self.codec = Some(Codec::new(h2, self.config));
+            self.codec = Some(Codec::new(wire, self.config));
         }
         self.at += 1;
     }
@@ -548,7 +501,7 @@ impl<'a> Run<'a> {
         let Some(line) = line else { return text };
         text.extend_from_slice(format!(" at step {} of tcp-check", line.number).as_bytes());
         match &line.step {
-            Step::Connect(Connect { port: Some(port), .. }) => {
+            Step::Connect(CheckConnect { port: Some(port), .. }) => {
                 text.extend_from_slice(format!(" (connect port {port})").as_bytes());
             }
             Step::Connect(_) => text.extend_from_slice(b" (connect)"),
@@ -614,7 +567,7 @@ mod tests {
             match run.next() {
                 Next::Connect(_) => {
                     done.push_str("connect ");
-                    run.connected(false, false);
+                    run.connected(false, Wire::H1);
                 }
                 Next::Write(bytes) => done += &format!(">{} ", bytes.escape_ascii()),
                 Next::Read => match says.next() {

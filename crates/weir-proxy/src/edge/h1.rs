@@ -540,7 +540,7 @@ impl H1Edge {
     }
 
     /// Bytes of a body that are taken now.
-    fn room(&self) -> usize {
+    pub(super) fn room(&self) -> usize {
         self.output_limit.room(self.worker.buffers.borrow().size(), self.output.len())
     }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use weir_http::FieldName;
 
-use super::phases::{AFTER, CONNECTION, CONTENT, REQUEST, RES_CONTENT, RESPONSE, SESSION, TCP};
+use super::phases::{AFTER, ALL, CONNECTION, CONTENT, REQUEST, RES_CONTENT, RESPONSE, SESSION, TCP};
 use super::stick::number_or_expr;
 use super::{Action, ActionEntry, Flow, Phase, Step, Words, action};
 use crate::args::parse_time;
 use crate::expr::Expr;
 use crate::scope::Target;
-use crate::txn::{AttachServer, CacheStore, CacheUse, ExpectedHeaders, Marking};
+use crate::txn::{AttachServer, CacheStore, CacheUse, ExpectedHeaders, LogOrigin, Marking};
 use crate::{Diagnostic, Scope, Txn};
 
 const ADDRESS: u8 = CONNECTION | SESSION | CONTENT | REQUEST;
@@ -78,6 +78,7 @@ pub(super) static ACTIONS: &[ActionEntry] = &[
         "Sets the TOS of the client's connection.",
         parse_number,
     ),
+    action("do-log", ALL, "do-log [profile NAME]", "Makes a log line at once.", parse_log),
     action(
         "set-log-level",
         CONTENT | RES_CONTENT | REQUEST | RESPONSE | AFTER,
@@ -371,6 +372,27 @@ fn parse_level(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
     let level = LEVELS.iter().position(|l| l.as_bytes() == word.text);
     let level = level.ok_or_else(|| vec![Diagnostic::unknown("log level", word, LEVELS)])?;
     Ok(Box::new(LogLevel(level as u8)))
+}
+
+/// `do-log`, by this profile.
+#[derive(Debug)]
+struct Log(Option<String>);
+
+impl Action for Log {
+    fn run(&self, txn: &mut Txn, phase: Phase) -> Step {
+        txn.env.log(txn, LogOrigin::of(phase), self.0.as_deref());
+        Step::Next
+    }
+}
+
+fn parse_log(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {
+    if !words.accept("profile") {
+        return Ok(Box::new(Log(None)));
+    }
+    let word = words.expect("the name of a log-profile section")?;
+    let name = word.as_str().into_owned();
+    scope.refer(Target::LogProfile(name.clone()), word.pos);
+    Ok(Box::new(Log(Some(name))))
 }
 
 #[derive(Debug)]

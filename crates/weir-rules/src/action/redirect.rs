@@ -1,6 +1,5 @@
 //! `redirect location|prefix|scheme`.
 
-
 use weir_http::{FieldName, Response};
 
 use super::answer::end_with;

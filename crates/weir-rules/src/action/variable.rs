@@ -42,20 +42,24 @@ impl Action for Set {
     }
 }
 
-/// The variable in the keyword's parentheses; contents have none of their scopes yet in connection rules.
-fn variable(words: &Words<'_>) -> Result<VarName, Vec<Diagnostic>> {
+/// The variable in the keyword's parentheses; in connection rules there is no request yet that could have one.
+fn variable(words: &Words<'_>, scope: &mut Scope<'_>) -> Result<VarName, Vec<Diagnostic>> {
     let word = words.arg(0, "a variable")?;
     let name = VarName::parse(word).map_err(|e| vec![e])?;
     let early = matches!(words.phase, Phase::TcpRequestConnection | Phase::TcpRequestSession);
     if early && !matches!(name.scope, VarScope::Proc | VarScope::Sess) {
-        let message = format!("'{}' does not exist in '{}' rules", word.as_str(), words.phase.name());
-        return Err(vec![Diagnostic::error(word.pos, message).hint("use a 'sess.' or 'proc.' variable")]);
+        let message = format!(
+            "'{}' is lost after '{}' rules: use a 'sess.' variable",
+            word.as_str(),
+            words.phase.name()
+        );
+        scope.warn(word.pos, message);
     }
     Ok(name)
 }
 
 fn parse_set(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Result<Box<dyn Action>, Vec<Diagnostic>> {
-    let name = variable(words)?;
+    let name = variable(words, scope)?;
     let conditions = SetCondition::parse_all(&words.call.args()[1..]).map_err(|e| vec![e])?;
     let value = match words.call.name.text.as_slice() {
         b"set-var-fmt" => Err(words.format(Style::Raw, scope)?),
@@ -74,6 +78,6 @@ impl Action for Unset {
     }
 }
 
-fn parse_unset(words: &mut Words<'_>, _: &mut Scope<'_>) -> Result<Box<dyn Action>, Vec<Diagnostic>> {
-    Ok(Box::new(Unset(variable(words)?)))
+fn parse_unset(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Result<Box<dyn Action>, Vec<Diagnostic>> {
+    Ok(Box::new(Unset(variable(words, scope)?)))
 }

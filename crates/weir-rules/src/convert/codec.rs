@@ -194,8 +194,9 @@ fn be2hex<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value<'a>>
     Some(Value::owned(out))
 }
 
-/// Decodes percent-encoding; a plus sign is a space in forms, and behind a question mark.
-pub(crate) fn decode_url(text: &[u8], in_form: bool) -> Option<Vec<u8>> {
+/// Decodes percent-encoding; a plus sign is a space in forms, and behind a question mark. `None` for what is no encoding.
+#[must_use]
+pub fn decode_url(text: &[u8], in_form: bool) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let (mut at, mut form) = (0, in_form);
     while let Some(&b) = text.get(at) {

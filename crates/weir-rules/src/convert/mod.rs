@@ -10,6 +10,7 @@ pub(crate) mod json;
 pub(crate) mod map;
 pub(crate) mod mqtt;
 pub(crate) mod number;
+pub(crate) mod packet;
 pub(crate) mod protobuf;
 pub(crate) mod stick;
 pub(crate) mod string;
@@ -19,7 +20,7 @@ pub(crate) mod variable;
 use crate::registry::Converter;
 
 /// The entries of all families.
-pub(crate) fn families() -> [&'static [Converter]; 15] {
+pub(crate) fn families() -> [&'static [Converter]; 16] {
     [
         codec::CONVERTERS,
         crypto::CONVERTERS,
@@ -31,6 +32,7 @@ pub(crate) fn families() -> [&'static [Converter]; 15] {
         map::CONVERTERS,
         mqtt::CONVERTERS,
         number::CONVERTERS,
+        packet::CONVERTERS,
         protobuf::CONVERTERS,
         stick::CONVERTERS,
         string::CONVERTERS,

@@ -249,6 +249,14 @@ pub(crate) static FETCHES: &[Fetch] = &[
         tcp,
     ),
     fetch(
+        "fc_saved_syn",
+        NONE,
+        Type::Bin,
+        N::Client,
+        "The client's SYN packet, once, where the bind line has 'tcp-ss'.",
+        saved_syn,
+    ),
+    fetch(
         "fc_rtt",
         args(0, &[RTT_UNIT]),
         Type::Int,
@@ -369,6 +377,7 @@ pub(crate) fn timer<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<
         "req.timer.tq" => return Some(Value::Int(tq(txn))),
         "res.timer.hdr" => t.response_ms,
         "txn.timer.total" => t.active_ms,
+        "txn.timer.user" => t.user_ms(),
         _ => None,
     };
     Some(Value::Int(ms.map_or(-1, i64::from)))
@@ -441,6 +450,10 @@ fn http_major<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<
 
 fn bc_reused<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
     Some(Value::Bool(txn.server_reused))
+}
+
+fn saved_syn<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
+    txn.env.saved_syn(&txn.session).map(|packet| Value::Bin(packet.into()))
 }
 
 fn rtt<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {

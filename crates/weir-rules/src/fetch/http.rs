@@ -513,6 +513,14 @@ pub(crate) static FETCHES: &[Fetch] = &[
         "Active time of the request, ms (%Ta).",
         super::connection::timer,
     ),
+    fetch(
+        "txn.timer.user",
+        NONE,
+        Type::Int,
+        N::RequestKept,
+        "Time as the client sees it, without idle time, ms (%Tu).",
+        super::connection::timer,
+    ),
     fetch("unique-id", NONE, Type::Str, N::RequestKept, "The request's unique ID.", unique_id),
     fetch("url", NONE, Type::Str, N::RequestHead, "The request target as received.", url)
         .examples(&[("url", Some("/a/b.html?x=1&y=two"))]),
@@ -1061,8 +1069,9 @@ fn split_scheme(value: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&value[..space], value[space..].trim_ascii()))
 }
 
-/// User and password of the Basic scheme.
-fn basic(txn: &Txn) -> Option<(Vec<u8>, Vec<u8>)> {
+/// User and password that the client gave by the Basic scheme; nobody has looked whether they are right.
+#[must_use]
+pub fn basic_credentials(txn: &Txn) -> Option<(Vec<u8>, Vec<u8>)> {
     let (scheme, token) = authorization(txn)?;
     if !scheme.eq_ignore_ascii_case(b"basic") {
         return None;
@@ -1077,8 +1086,8 @@ fn basic(txn: &Txn) -> Option<(Vec<u8>, Vec<u8>)> {
 fn http_auth_part<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
     match args.variant {
         "http_auth_type" => authorization(txn).map(|(scheme, _)| Value::text(scheme)),
-        "http_auth_user" => basic(txn).map(|(user, _)| Value::owned(user)),
-        _ => basic(txn).map(|(_, password)| Value::owned(password)),
+        "http_auth_user" => basic_credentials(txn).map(|(user, _)| Value::owned(user)),
+        _ => basic_credentials(txn).map(|(_, password)| Value::owned(password)),
     }
 }
 
@@ -1092,7 +1101,7 @@ fn http_auth_bearer<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<
 
 fn authenticated<'a>(txn: &Txn, args: &'a Args) -> Option<&'a auth::User> {
     let Some(Arg::UserList(list)) = args.get(0) else { return None };
-    let (user, password) = basic(txn)?;
+    let (user, password) = basic_credentials(txn)?;
     list.check(&user, &password)
 }
 

@@ -136,6 +136,7 @@ pub(crate) static FETCHES: &[Fetch] = &[
         .examples(&[("ipv4(1.2.3.4)", Some("1.2.3.4"))]),
     fetch("ipv6", args(1, &[K::Ipv6]), Type::Ip, N::Nothing, "A constant IPv6 address.", constant_ip)
         .examples(&[("ipv6(2001:db8::1)", Some("2001:db8::1"))]),
+    fetch("last_entity", NONE, Type::Str, N::Nothing, "File and line of the last final rule.", last_entity),
     fetch("last_rule_file", NONE, Type::Str, N::Nothing, "File of the last final rule.", last_rule_file),
     fetch("last_rule_line", NONE, Type::Int, N::Nothing, "Line of the last final rule.", last_rule_line),
     fetch("meth", args(1, &[K::Str]), Type::Method, N::Nothing, "A constant method.", constant_method)
@@ -445,6 +446,12 @@ fn date_us<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
 
 fn hostname<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
     Some(Value::text(txn.env.hostname().as_bytes()))
+}
+
+fn last_entity<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
+    let rule = txn.last_rule?;
+    let file = txn.env.source_file(rule.file)?;
+    Some(Value::Str(format!("{file}:{}", rule.line).into_bytes().into()))
 }
 
 fn last_rule_file<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {

@@ -1,6 +1,7 @@
 //! Sample fetches, one file per family.
 
 pub(crate) mod connection;
+pub(crate) mod distcc;
 pub(crate) mod http;
 pub(crate) mod internal;
 pub(crate) mod payload;
@@ -11,13 +12,14 @@ pub(crate) mod tls_hello;
 use crate::registry::Fetch;
 
 /// The entries of all families.
-pub(crate) fn families() -> [&'static [Fetch]; 9] {
+pub(crate) fn families() -> [&'static [Fetch]; 10] {
     [
         internal::FETCHES,
         connection::FETCHES,
         tls::FETCHES,
         tls_hello::FETCHES,
         payload::FETCHES,
+        distcc::FETCHES,
         http::HEADERS,
         http::FETCHES,
         stick::FETCHES,

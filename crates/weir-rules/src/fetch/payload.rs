@@ -5,6 +5,7 @@ use crate::expr::Cursor;
 use crate::registry::{Fetch, Needs as N, fetch};
 use crate::value::{Type, Value, leading_int};
 use crate::{Txn, client_hello};
+use weir_http::Fields;
 
 const RANGE: &[K] = &[K::Int, K::Int];
 const LV: &[K] = &[K::Int, K::Int, K::Str];
@@ -218,8 +219,26 @@ fn buffer<'a>(txn: &'a Txn, args: &Args) -> &'a [u8] {
     if args.variant == "res" { &txn.response_body } else { &txn.request_body }
 }
 
+/// In HTTP mode the head counts, too, in about the size that HAProxy keeps it in: `req.len gt 0` says that there is one.
 fn len<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
-    Some(Value::Int(buffer(txn, args).len() as i64))
+    let head = match (args.variant, &txn.response) {
+        // In TCP mode a head is only a view of the bytes.
+        _ if txn.session.http_major == 0 || txn.request.uri.is_empty() => 0,
+        ("res", None) => 0,
+        ("res", Some(response)) => HEAD_BYTES + response.reason.len() + fields_len(&response.fields),
+        _ => {
+            let request = &txn.request;
+            HEAD_BYTES + request.method_name.len() + request.uri.len() + fields_len(&request.fields)
+        }
+    };
+    Some(Value::Int((head + buffer(txn, args).len()) as i64))
+}
+
+/// What a kept head takes beside its names, values and the start line's own words.
+const HEAD_BYTES: usize = 29;
+
+fn fields_len(fields: &Fields) -> usize {
+    fields.list().iter().map(|field| field.name.len() + field.value.len()).sum()
 }
 
 fn payload<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {

@@ -10,7 +10,7 @@ use weir_load::goal::duration;
 use weir_load::request::{self, MAX_BODY_BYTES, RequestText};
 use weir_load::result::{Load, Personality};
 use weir_load::sample::MAX_SAMPLES;
-use weir_load::setup::{Http, Opening, Order, Weighted};
+use weir_load::setup::{Discipline, Http, Opening, Order, Weighted};
 use weir_load::url::{ConnectTo, Url};
 
 use super::arguments::{count, listed, read_bytes, read_text};
@@ -130,7 +130,7 @@ pub(super) fn task(words: impl Iterator<Item = OsString>) -> Result<Task, Refuse
         duration: options.duration,
         count: options.duration.is_none().then_some(options.requests),
         // Each of its clients has its part of the requests from the beginning.
-        divided: options.duration.is_none(),
+        discipline: if options.duration.is_none() { Discipline::Divided } else { Discipline::Shared },
         opening: options.rate.map(|rate| Opening { connections: narrow(rate), period: options.rate_period }),
         connection_life: options.connection_active_timeout,
         // The figures of each client are taken from them.
@@ -255,7 +255,11 @@ mod tests {
         assert_eq!(setup("https://h/").unwrap().http, Http::Negotiated);
         assert_eq!(setup("--h1 https://h/").unwrap().http, Http::One);
         assert_eq!(setup("--alpn-list h2 https://h/").unwrap().http, Http::Two);
-        assert!(clear.divided && clear.opening.is_none() && clear.connection_life.is_none());
+        assert!(
+            clear.discipline == Discipline::Divided
+                && clear.opening.is_none()
+                && clear.connection_life.is_none()
+        );
         let slow = setup("-n9 -c4 -r 2 --rate-period=300ms -T 5 -B http://b:82/ --log-file l /x").unwrap();
         assert_eq!(slow.opening, Some(Opening { connections: 2, period: Duration::from_millis(300) }));
         assert_eq!((slow.connection_life, slow.keep_samples), (Some(Duration::from_secs(5)), true));

@@ -12,7 +12,7 @@ use weir_load::report::Details;
 use weir_load::request::{self, RequestText};
 use weir_load::result::{Load, Personality};
 use weir_load::script::{MAX_SCRIPT_BYTES, Script};
-use weir_load::setup::Weighted;
+use weir_load::setup::{Discipline, Weighted};
 use weir_load::url::Url;
 
 use super::arguments::{count, read_bytes};
@@ -97,7 +97,7 @@ pub(super) fn task(personality: Personality, words: impl Iterator<Item = OsStrin
         duration: Some(options.duration - warm_up),
         warm_up,
         timeout: options.timeout,
-        is_patient: true,
+        discipline: Discipline::Patient,
         interval: RECORD_INTERVAL,
         // Neither of them looks at certificates.
         insecure: true,
