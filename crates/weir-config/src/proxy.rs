@@ -626,6 +626,9 @@ fn persist_condition(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed<Conditi
 fn source(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let word = a.need("an address")?;
     d.proxy.source = d.at(Place::BackendRequest, |d| server::source_words(word, a, &mut d.scope))?;
+    if d.proxy.source.ports.is_some() {
+        return server::one_port_only(word);
+    }
     a.end()
 }
 

@@ -374,17 +374,7 @@ fn proxy_options(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed 
 /// `source ADDR[:PORT[-PORT]] [usesrc FOREIGN] [interface NAME]`
 fn source(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed {
     let word = a.need("an address")?;
-    let ports = source_ports(word)?;
-    let mut source = match ports {
-        Some((first, _)) => {
-            let host =
-                word.text.iter().rposition(|b| *b == b':').map_or(&word.text[..], |at| &word.text[..at]);
-            let one = [host, b":", first.to_string().as_bytes()].concat();
-            source_words(&Word { text: one, pos: word.pos }, a.args, a.scope)?
-        }
-        None => source_words(word, a.args, a.scope)?,
-    };
-    source.ports = ports;
+    let mut source = source_words(word, a.args, a.scope)?;
     source.interface = source.interface.or_else(|| d.server.source.interface.take());
     d.server.source = source;
     Ok(())
@@ -392,7 +382,7 @@ fn source(d: &mut ServerDraft, a: &mut ServerArgs<'_, '_, '_>) -> Parsed {
 
 /// The address a connection comes from and the interface it leaves by.
 pub(crate) fn source_words(word: &Word, args: &mut Args<'_>, scope: &mut Scope<'_>) -> Parsed<Source> {
-    let address = source_address(word)?;
+    let (address, ports) = source_address(word)?;
     let mut foreign = None;
     if let Some(usesrc) = args.peek().filter(|next| **next == "usesrc") {
         args.skip(1);
@@ -401,35 +391,31 @@ pub(crate) fn source_words(word: &Word, args: &mut Args<'_>, scope: &mut Scope<'
     }
     let interface = if args.take("interface") { Some(args.text("an interface's name")?) } else { None };
     let address = (!address.ip().is_unspecified() || address.port() != 0).then_some(address);
-    Ok(Source { address, ports: None, foreign, interface })
+    Ok(Source { address, ports, foreign, interface })
 }
 
-/// A range of ports, where there is one.
-fn source_ports(word: &Word) -> Parsed<Option<(u16, u16)>> {
-    match parse_address(word)?.port {
-        Port::Range(first, last) => Ok(Some((first, last))),
-        _ => Ok(None),
-    }
+/// The error for a range of ports where only one port can stand.
+pub(crate) fn one_port_only<T>(word: &Word) -> Parsed<T> {
+    fail_hint(
+        word.pos,
+        format!("a range of ports is not possible here in '{}'", word.as_str()),
+        "server lines may have one: 'source ADDRESS:FIRST-LAST'",
+    )
 }
 
-fn source_address(word: &Word) -> Parsed<SocketAddr> {
+/// An address with its port, or the first of a range, and the range.
+fn source_address(word: &Word) -> Parsed<(SocketAddr, Option<(u16, u16)>)> {
     let address = parse_address(word)?;
-    let port = match address.port {
-        Port::Absent => 0,
-        Port::Fixed(port) => port,
-        Port::Range(..) => {
-            return fail_hint(
-                word.pos,
-                format!("a range of ports is not possible here in '{}'", word.as_str()),
-                "server lines may have one: 'source ADDRESS:FIRST-LAST'",
-            );
-        }
+    let (port, range) = match address.port {
+        Port::Absent => (0, None),
+        Port::Fixed(port) => (port, None),
+        Port::Range(first, last) => (first, Some((first, last))),
         Port::Offset(_) => {
             return fail(word.pos, format!("a port cannot be relative in '{}'", word.as_str()));
         }
     };
     match address.ip() {
-        Some(ip) => Ok(SocketAddr::new(ip, port)),
+        Some(ip) => Ok((SocketAddr::new(ip, port), range)),
         None => fail(word.pos, format!("'{}' is not an IP address", word.as_str())),
     }
 }
@@ -442,7 +428,10 @@ fn foreign_source(word: &Word, scope: &mut Scope<'_>) -> Parsed<ForeignSource> {
         _ => {}
     }
     if !word.text.starts_with(b"hdr_ip(") {
-        return source_address(word).map(ForeignSource::Address);
+        return match source_address(word)? {
+            (address, None) => Ok(ForeignSource::Address(address)),
+            (_, Some(_)) => one_port_only(word),
+        };
     }
     // The last address is the default, as it is for the fetch of that name.
     let fetch = Word { text: [b"req.", word.text.as_slice()].concat(), pos: word.pos };

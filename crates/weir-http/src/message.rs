@@ -337,6 +337,12 @@ impl Fields {
         self.list.len()
     }
 
+    /// Bytes that the lines take on the wire of HTTP/1: name, colon, a space, value and line end.
+    #[must_use]
+    pub fn wire_len(&self) -> usize {
+        self.list.iter().map(|field| field.name.len() + field.value.len() + 4).sum()
+    }
+
     /// True without field lines.
     #[must_use]
     pub fn is_empty(&self) -> bool {

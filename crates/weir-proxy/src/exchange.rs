@@ -248,6 +248,6 @@ fn begin(x: &mut Exchange) {
 
 /// Bytes of the request's head as the client sent it, on the wire of HTTP/1: rules change it later.
 fn head_size(request: &Request) -> u64 {
-    let fields: usize = request.fields.list().iter().map(|f| f.name.len() + f.value.len() + 4).sum();
+    let fields = request.fields.wire_len();
     (request.method_name.len() + request.uri.len() + b"  HTTP/1.1\r\n\r\n".len() + fields) as u64
 }

@@ -49,8 +49,7 @@ fn limit_rewriting(x: &mut Exchange) {
 /// Bytes that rules may add to a head of these fields with such a body: what a buffer has left beside them, and
 /// always `tune.maxrewrite`.
 pub(crate) fn room(tune: &Tune, fields: &Fields, body: usize) -> usize {
-    let head: usize = fields.list().iter().map(|f| f.name.len() + f.value.len() + 4).sum();
-    tune.bufsize.saturating_sub(head).saturating_sub(body).max(tune.maxrewrite)
+    tune.bufsize.saturating_sub(fields.wire_len()).saturating_sub(body).max(tune.maxrewrite)
 }
 
 /// `http-request early-hint`: 103 to the client, before anything else.

@@ -228,7 +228,6 @@ fn send_head(x: &mut Exchange, server: &mut ServerConnection, body: BodyLength) 
     let status = Counters::of_status(response.status);
     x.count_front(status, 1);
     x.count_back(status, 1);
-    let Some(response) = &x.txn.response else { return Ok(()) };
     if x.client.send_response(response, body).is_err() {
         x.terminated(b'C', b'H');
         return Err(Stop::Client);
@@ -248,6 +247,6 @@ fn send_head(x: &mut Exchange, server: &mut ServerConnection, body: BodyLength) 
 
 /// Bytes a head has on the wire of HTTP/1, for `%B`.
 pub(crate) fn head_size(response: &Response) -> u64 {
-    let fields: usize = response.fields.list().iter().map(|f| f.name.len() + f.value.len() + 4).sum();
+    let fields = response.fields.wire_len();
     (b"HTTP/1.1 200 ".len() + response.reason.len() + 2 + fields + 2) as u64
 }

@@ -26,8 +26,6 @@ mod stick;
 mod uri;
 mod variable;
 
-pub(crate) use header::size;
-
 pub use crate::reply::{Reply, ReplyTemplate};
 
 /// Where a rule stands; decides which actions and fetches it may use.

@@ -2,8 +2,6 @@
 //!
 //! CBOR is RFC 8949's, of which this takes integers, text, byte strings, booleans, null and one map.
 
-use std::borrow::Cow;
-
 use crate::convert::codec;
 use crate::value::Value;
 
@@ -26,7 +24,7 @@ impl Forced {
     /// The value as that type; what is none of its kind is 0 or false.
     pub(crate) fn on(self, value: Value<'_>) -> Value<'_> {
         match self {
-            Self::Str => Value::Str(Cow::Owned(value.into_bytes().into_owned())),
+            Self::Str => Value::Str(value.into_bytes()),
             Self::Int => Value::Int(value.to_int().unwrap_or(0)),
             Self::Bool => Value::Bool(value.to_bool().unwrap_or(false)),
         }
@@ -74,26 +72,26 @@ impl Encoding {
     }
 
     /// A value, or nothing.
-    pub(crate) fn value(self, value: Option<&Value<'_>>, out: &mut Vec<u8>) {
+    pub(crate) fn value(self, value: Option<Value<'_>>, out: &mut Vec<u8>) {
         match (self, value) {
             (Self::Json, None) => out.extend_from_slice(b"null"),
             (Self::Json, Some(Value::Bool(true))) => out.extend_from_slice(b"true"),
             (Self::Json, Some(Value::Bool(false))) => out.extend_from_slice(b"false"),
             (Self::Json, Some(value @ Value::Int(_))) => value.append_to(out),
-            (Self::Json, Some(value)) => json_string(&bytes(value), out),
+            (Self::Json, Some(value)) => json_string(&value.into_bytes(), out),
             (Self::Cbor, None) => out.push(cbor::NULL),
-            (Self::Cbor, Some(Value::Bool(value))) => out.push(if *value { cbor::TRUE } else { cbor::FALSE }),
+            (Self::Cbor, Some(Value::Bool(value))) => out.push(if value { cbor::TRUE } else { cbor::FALSE }),
             (Self::Cbor, Some(Value::Int(number @ 0..))) => {
                 cbor_head(cbor::UNSIGNED, number.unsigned_abs(), out);
             }
             // -1 is 0, -2 is 1, ...
             (Self::Cbor, Some(Value::Int(number))) => cbor_head(cbor::NEGATIVE, !number as u64, out),
-            (Self::Cbor, Some(value @ Value::Bin(_))) => {
+            (Self::Cbor, Some(Value::Bin(bytes))) => {
                 out.push(cbor::open(cbor::BYTES));
-                cbor_string(cbor::BYTES, &bytes(value), out);
+                cbor_string(cbor::BYTES, &bytes, out);
                 out.push(cbor::BREAK);
             }
-            (Self::Cbor, Some(value)) => cbor_string(cbor::TEXT, &bytes(value), out),
+            (Self::Cbor, Some(value)) => cbor_string(cbor::TEXT, &value.into_bytes(), out),
         }
     }
 
@@ -118,17 +116,6 @@ impl Encoding {
         let mut binary = Vec::with_capacity(64);
         write(&mut binary);
         out.extend(codec::to_hex(&binary));
-    }
-}
-
-fn bytes<'a>(value: &'a Value<'_>) -> Cow<'a, [u8]> {
-    match value {
-        Value::Str(text) | Value::Bin(text) | Value::Method(text) => Cow::Borrowed(text),
-        other => {
-            let mut text = Vec::with_capacity(40);
-            other.append_to(&mut text);
-            Cow::Owned(text)
-        }
     }
 }
 
@@ -174,9 +161,9 @@ mod tests {
     #[test]
     fn cbor_values() {
         let check = |value: Option<Value<'_>>, hex: &str| {
-            let mut out = Vec::new();
-            Encoding::Cbor.printable(&mut out, |out| Encoding::Cbor.value(value.as_ref(), out));
-            assert_eq!(String::from_utf8_lossy(&out), hex, "{value:?}");
+            let (mut out, shown) = (Vec::new(), format!("{value:?}"));
+            Encoding::Cbor.printable(&mut out, |out| Encoding::Cbor.value(value, out));
+            assert_eq!(String::from_utf8_lossy(&out), hex, "{shown}");
         };
         // RFC 8949, appendix A
         check(Some(Value::Int(0)), "00");

@@ -169,7 +169,7 @@ impl Item {
         match value {
             // Its text is made piece by piece.
             Some(Value::Str(text)) if matches!(self.node, Node::Alias(_)) => encoding.pieces(&text, out),
-            value => encoding.value(value.as_ref(), out),
+            value => encoding.value(value, out),
         }
     }
 }

@@ -597,7 +597,7 @@ impl Txn {
     /// what the buffer has left beside head and body (`tune.maxrewrite` when it is full).
     pub fn limit_rewriting(&mut self, room: usize) {
         let fields = self.response.as_ref().map_or(&self.request.fields, |r| &r.fields);
-        self.max_head = crate::action::size(fields) + room;
+        self.max_head = fields.wire_len() + room;
     }
 
     /// The address the client asked for: set-dst first, then the connection's.

@@ -55,10 +55,7 @@ impl Entry {
 
 /// Bytes that an entry takes out of the budget.
 pub(super) fn cost(key: &[u8], fields: &Fields, body: usize) -> usize {
-    key.len()
-        + fields.iter().map(|(name, value)| name.len() + value.len() + 4).sum::<usize>()
-        + body
-        + OVERHEAD_BYTES
+    key.len() + fields.wire_len() + body + OVERHEAD_BYTES
 }
 
 /// Responses of a part: by key, and in the order in which they may have to go.

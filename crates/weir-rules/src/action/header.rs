@@ -94,14 +94,9 @@ fn fields(txn: &mut Txn, phase: Phase) -> Option<&mut Fields> {
     }
 }
 
-/// Bytes that all field lines of a message take.
-pub(crate) fn size(fields: &Fields) -> usize {
-    fields.iter().map(|(name, value)| name.len() + value.len() + 4).sum()
-}
-
 /// Whether `more` bytes of fields still fit.
 fn fits(fields: &Fields, more: usize, max_head: usize) -> bool {
-    fields.len() < MAX_FIELDS && (max_head == 0 || size(fields) + more <= max_head)
+    fields.len() < MAX_FIELDS && (max_head == 0 || fields.wire_len() + more <= max_head)
 }
 
 /// Renders into the transaction's buffer, hands it to `f`, and keeps the buffer.
