@@ -30,7 +30,8 @@ pub(crate) struct Arena {
     pub(crate) frequencies: Frequencies,
     /// The last 64 kB of a call's input.
     ring: [u8; RING + SLACK],
-    tokens: [u32; TOKENS],
+    /// One more than are used: two are written together.
+    tokens: [u32; TOKENS + 1],
     /// Written bits, before they are appended to the output.
     stage: [u8; STAGE + STORE],
 }
@@ -41,7 +42,7 @@ impl Arena {
         newest_long: [0; LONG_TABLE],
         frequencies: Frequencies::NONE,
         ring: [0; RING + SLACK],
-        tokens: [0; TOKENS],
+        tokens: [0; TOKENS + 1],
         stage: [0; STAGE + STORE],
     };
 
@@ -93,6 +94,13 @@ impl Arena {
     #[inline(always)]
     pub(crate) fn set_token(&mut self, index: usize, token: u32) {
         self.tokens[index & (TOKENS - 1)] = token;
+    }
+
+    /// Sets two tokens by one store.
+    #[inline(always)]
+    pub(crate) fn set_two_tokens(&mut self, index: usize, tokens: [u32; 2]) {
+        let at = index & (TOKENS - 1);
+        self.tokens[at..at + 2].copy_from_slice(&tokens);
     }
 
     /// The first tokens, and the stage to write them to.

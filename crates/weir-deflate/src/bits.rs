@@ -14,6 +14,9 @@ pub(crate) struct Partial {
 /// The stage that bits are written to.
 type Stage = [u8; STAGE + 8];
 
+/// What fits beside the at most 7 bits of an unfinished byte; a store shifts by less than 64.
+pub(crate) const ROOM: u32 = 63 - 7;
+
 /// Writes bits to a stage, the least significant first (RFC 1951 section 3.1.1). It holds no reference to the stage,
 /// so that a search keeps it in registers.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +32,7 @@ impl BitWriter {
         Self { at: 0, bits: u64::from(partial.bits), count: u32::from(partial.count) }
     }
 
-    /// Adds bits without storing them; there must be room: 56 since the last store.
+    /// Adds bits without storing them; there must be room: [`ROOM`] since the last store.
     #[inline(always)]
     pub(crate) fn add(&mut self, bits: u64, count: u32) {
         debug_assert!(self.count + count < 64, "{} + {count}", self.count);
@@ -46,7 +49,7 @@ impl BitWriter {
         self.count &= 7;
     }
 
-    /// Adds at most 56 bits and stores.
+    /// Adds at most [`ROOM`] bits and stores.
     #[inline(always)]
     pub(crate) fn put(&mut self, stage: &mut Stage, bits: u64, count: u32) {
         self.add(bits, count);

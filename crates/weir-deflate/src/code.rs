@@ -1,8 +1,10 @@
 //! Codes made ready for writing, and the codes known beforehand.
 
 use alloc::{boxed::Box, vec::Vec};
+use core::mem;
 
 use crate::Content;
+use crate::bits::ROOM;
 use crate::huffman::{Description, Lengths, Workspace, codes};
 use crate::presets::PRESETS;
 use crate::symbols::{
@@ -175,8 +177,15 @@ impl StaticCode {
         let lengths = Lengths::new(literals, distances);
         let mut description = Description::EMPTY;
         description.write(&lengths, &mut { Workspace::EMPTY });
-        let mut header = Vec::from([(DYNAMIC, 3)]);
-        header.extend(description.pieces().iter().map(|&(value, bits)| (u64::from(value), u32::from(bits))));
+        // As much together as one store writes.
+        let (mut header, mut pending) = (Vec::new(), (DYNAMIC, 3));
+        for &(value, bits) in description.pieces() {
+            if pending.1 + u32::from(bits) > ROOM {
+                header.push(mem::take(&mut pending));
+            }
+            pending = (pending.0 | u64::from(value) << pending.1, pending.1 + u32::from(bits));
+        }
+        header.push(pending);
         Self::new(lengths, header)
     }
 

@@ -19,6 +19,8 @@ pub(crate) trait Sink {
     fn literal(&mut self, arena: &mut Arena, word: u64);
     /// The lowest two bytes are literals.
     fn two_literals(&mut self, arena: &mut Arena, word: u64);
+    /// The lowest four bytes are literals.
+    fn four_literals(&mut self, arena: &mut Arena, word: u64);
     /// A copy.
     fn copy(&mut self, arena: &mut Arena, length: usize, distance: usize);
 }
@@ -47,8 +49,8 @@ const PATIENCE: usize = 256;
 const SKIP_STEP: usize = 64;
 /// The most literal pairs skipped at a step.
 const MAX_SKIP: usize = 32;
-/// What a step may need ahead of it: a step begins only where a copy of this length is possible.
-const STEP_ROOM: usize = 8;
+/// What a step needs ahead of it, less one: at the last of its four positions 8 bytes are compared.
+const STEP_ROOM: usize = 10;
 /// Lengths below this are found without a loop.
 const SHORT: usize = 24;
 
@@ -149,19 +151,15 @@ fn equal_bytes(differing: u64) -> usize {
     (differing.trailing_zeros() >> 3) as usize
 }
 
-/// Two literals, and more where nothing repeats: returns where to go on.
+/// Literals where nothing has repeated for long: the more, the longer. Returns where to go on.
+#[cold]
 #[inline(always)]
-fn step_on<S: Sink>(arena: &mut Arena, at: usize, end: usize, patience_ends: usize, sink: &mut S) -> usize {
-    let word = arena.word(at);
-    sink.two_literals(arena, word);
-    let mut at = at + 2;
-    if at > patience_ends {
-        let pairs = ((at - patience_ends) / SKIP_STEP).min(MAX_SKIP).min((end - at) / 2);
-        for _ in 0..pairs {
-            let word = arena.word(at);
-            sink.two_literals(arena, word);
-            at += 2;
-        }
+fn skip<S: Sink>(arena: &mut Arena, mut at: usize, end: usize, patience_ends: usize, sink: &mut S) -> usize {
+    let pairs = ((at - patience_ends) / SKIP_STEP).min(MAX_SKIP).min((end - at) / 2);
+    for _ in 0..pairs {
+        let word = arena.word(at);
+        sink.two_literals(arena, word);
+        at += 2;
     }
     at
 }
@@ -177,8 +175,9 @@ fn literals<S: Sink>(arena: &mut Arena, start: usize, end: usize, sink: &mut S) 
 /// Turns the loaded bytes from `start` to `end`, which are in one half of the ring, into literals and copies, with one
 /// candidate for each position or two.
 ///
-/// Two positions are looked at together, so that their loads overlap. A step begins only when it is known where the
-/// one before ended, so what follows a copy waits for its length: branches let the processor go on with what it expects,
+/// Two positions are looked at together, so that their loads overlap, and then the next two before anything is written:
+/// most bytes are literals, and four of them cost one store. A step begins only when it is known where the one before
+/// ended, so what follows a copy waits for its length: branches let the processor go on with what it expects,
 /// selections would make it wait for the bytes that are compared.
 #[inline(always)]
 pub(crate) fn parse<const SIZE: usize, const TWO: bool, const LEAST: usize, S: Sink>(
@@ -191,40 +190,37 @@ pub(crate) fn parse<const SIZE: usize, const TWO: bool, const LEAST: usize, S: S
     let (end, mut at) = (end - (start - start % RING), start % RING);
     let last_step = end.saturating_sub(STEP_ROOM).min(RING - STEP_ROOM);
     let mut patience_ends = at + PATIENCE;
-    while at < last_step {
-        let (word, next) = (arena.word_at(at), arena.word_at(at + 1));
-        let (mut long_here, mut long_there) = (0, 0);
-        if TWO {
-            (long_here, long_there) =
-                (insert_long::<SIZE>(arena, word, at), insert_long::<SIZE>(arena, next, at + 1));
+    // One comparison a step serves both the end and the patience.
+    let mut stop = last_step.min(patience_ends + 1);
+    loop {
+        if at >= stop {
+            if at < last_step {
+                at = skip(arena, at, end, patience_ends, &mut sink);
+            }
+            if at >= last_step {
+                break;
+            }
+            stop = at + 1;
         }
-        let (here, there) =
-            (insert::<SIZE, LEAST>(arena, word, at), insert::<SIZE, LEAST>(arena, next, at + 1));
-        if !TWO {
-            (long_here, long_there) = (here, there);
-        }
-        let long_here = Candidate::at(arena, word, long_here);
-        let long_there = Candidate::at(arena, next, long_there);
-        let here = Candidate::at(arena, word, here);
-        let there = Candidate::at(arena, next, there);
-        // Tests in this order cost one misprediction a copy; a long one there before a short one here is a lazy match
-        // for free.
-        let (skipped, candidate) = if long_here.is_long() {
-            (false, long_here)
-        } else if long_there.is_long() {
-            (true, long_there)
-        } else if here.is_enough(LEAST) {
-            (false, here)
-        } else if there.is_enough(LEAST) {
-            (true, there)
+        let mut word = arena.word_at(at);
+        let (skipped, candidate) = if let Some(found) = look::<SIZE, TWO, LEAST>(arena, word, at) {
+            found
         } else {
-            at = step_on(arena, at, end, patience_ends, &mut sink);
-            continue;
+            let next = arena.word_at(at + 2);
+            let Some(found) = look::<SIZE, TWO, LEAST>(arena, next, at + 2) else {
+                sink.four_literals(arena, word);
+                at += 4;
+                continue;
+            };
+            sink.two_literals(arena, word);
+            (word, at) = (next, at + 2);
+            found
         };
         let from = at + usize::from(skipped);
         let distance = candidate.distance(from);
         if distance > WINDOW {
-            at = step_on(arena, at, end, patience_ends, &mut sink);
+            sink.two_literals(arena, word);
+            at += 2;
             continue;
         }
         if skipped {
@@ -235,10 +231,47 @@ pub(crate) fn parse<const SIZE: usize, const TWO: bool, const LEAST: usize, S: S
         insert_inside::<SIZE, TWO, LEAST>(arena, at, from);
         at = from + length;
         patience_ends = at + PATIENCE;
+        stop = last_step.min(patience_ends + 1);
         insert_tail::<SIZE, TWO, LEAST>(arena, at);
     }
     literals(arena, at, end, &mut sink);
     sink
+}
+
+/// Looks for a copy at a place and at the next: whether it is at the next, and what is to be copied.
+#[inline(always)]
+fn look<const SIZE: usize, const TWO: bool, const LEAST: usize>(
+    arena: &mut Arena,
+    word: u64,
+    at: usize,
+) -> Option<(bool, Candidate)> {
+    let next = arena.word_at(at + 1);
+    let (mut long_here, mut long_there) = (0, 0);
+    if TWO {
+        (long_here, long_there) =
+            (insert_long::<SIZE>(arena, word, at), insert_long::<SIZE>(arena, next, at + 1));
+    }
+    let (here, there) = (insert::<SIZE, LEAST>(arena, word, at), insert::<SIZE, LEAST>(arena, next, at + 1));
+    if !TWO {
+        (long_here, long_there) = (here, there);
+    }
+    let long_here = Candidate::at(arena, word, long_here);
+    let long_there = Candidate::at(arena, next, long_there);
+    let here = Candidate::at(arena, word, here);
+    let there = Candidate::at(arena, next, there);
+    // Tests in this order cost one misprediction a copy; a long one there before a short one here is a lazy match
+    // for free.
+    if long_here.is_long() {
+        Some((false, long_here))
+    } else if long_there.is_long() {
+        Some((true, long_there))
+    } else if here.is_enough(LEAST) {
+        Some((false, here))
+    } else if there.is_enough(LEAST) {
+        Some((true, there))
+    } else {
+        None
+    }
 }
 
 /// Some of the first positions inside a copy, that was found by a step at `at`.
@@ -302,6 +335,11 @@ mod tests {
         fn two_literals(&mut self, arena: &mut Arena, word: u64) {
             self.literal(arena, word);
             self.literal(arena, word >> 8);
+        }
+
+        fn four_literals(&mut self, arena: &mut Arena, word: u64) {
+            self.two_literals(arena, word);
+            self.two_literals(arena, word >> 16);
         }
 
         fn copy(&mut self, _: &mut Arena, length: usize, distance: usize) {
@@ -371,36 +409,49 @@ mod tests {
             self.found.push(Found::Literal(self.input[at]));
         }
 
+        /// The first of the copies tried at two positions, near or far.
+        fn look(&mut self, at: usize, least: usize) -> Option<(usize, usize)> {
+            let here = self.insert(at);
+            let there = self.insert(at + 1);
+            let (mut long_here, mut long_there) = (here, there);
+            if self.two {
+                (long_here, long_there) = (self.insert_long(at), self.insert_long(at + 1));
+            }
+            let tried = [
+                (at, long_here, LONG),
+                (at + 1, long_there, LONG),
+                (at, here, least),
+                (at + 1, there, least),
+            ];
+            let found = tried.into_iter().find(|&(at, position, least)| self.equal(at, position) >= least);
+            found.map(|(at, position, _)| (at, position))
+        }
+
         fn parse(&mut self, start: usize) {
             let mut at = start;
             let mut since = start;
             let least = if self.two { LEAST_OF_TWO } else { LEAST };
-            while at + STEP_ROOM < self.end {
-                let here = self.insert(at);
-                let there = self.insert(at + 1);
-                let (mut long_here, mut long_there) = (here, there);
-                if self.two {
-                    (long_here, long_there) = (self.insert_long(at), self.insert_long(at + 1));
+            loop {
+                if at > since + PATIENCE && at + STEP_ROOM < self.end {
+                    let pairs = ((at - since - PATIENCE) / SKIP_STEP).min(MAX_SKIP).min((self.end - at) / 2);
+                    (at..at + 2 * pairs).for_each(|at| self.literal(at));
+                    at += 2 * pairs;
                 }
-                let tried = [
-                    (at, long_here, LONG),
-                    (at + 1, long_there, LONG),
-                    (at, here, least),
-                    (at + 1, there, least),
-                ];
-                let first =
-                    tried.into_iter().find(|&(at, position, least)| self.equal(at, position) >= least);
-                let near = first.filter(|&(at, position, _)| position < at && at - position <= WINDOW);
-                let Some((from, position, _)) = near else {
+                if at + STEP_ROOM >= self.end {
+                    break;
+                }
+                let mut first = self.look(at, least);
+                if first.is_none() {
                     self.literal(at);
                     self.literal(at + 1);
                     at += 2;
-                    if at > since + PATIENCE {
-                        let pairs =
-                            ((at - since - PATIENCE) / SKIP_STEP).min(MAX_SKIP).min((self.end - at) / 2);
-                        (at..at + 2 * pairs).for_each(|at| self.literal(at));
-                        at += 2 * pairs;
-                    }
+                    first = self.look(at, least);
+                }
+                let near = first.filter(|&(at, position)| position < at && at - position <= WINDOW);
+                let Some((from, position)) = near else {
+                    self.literal(at);
+                    self.literal(at + 1);
+                    at += 2;
                     continue;
                 };
                 if from > at {

@@ -15,7 +15,8 @@ const LEAST_BLOCK: usize = 1024;
 /// For `n` random bytes the squares of the 256 counts sum to n + n^2/256 or so, with a deviation of n/11; for text
 /// to several times that. Repeats within the block show too, as they make the counts uneven.
 pub(crate) fn looks_random(block: &[u8]) -> bool {
-    if block.len() < LEAST_BLOCK {
+    // Of random bytes half are not ASCII: a run of text tells at once.
+    if block.len() < LEAST_BLOCK || block[..RUN].is_ascii() {
         return false;
     }
     // A small block is sampled more densely: some 256 bytes of it.

@@ -1,7 +1,7 @@
 //! What the search found, kept for a second pass, or written at once.
 
 use crate::arena::Arena;
-use crate::bits::BitWriter;
+use crate::bits::{BitWriter, ROOM};
 use crate::code::{Code, ENTRIES, FIRST_COPY, FIRST_DISTANCE, NO_SECOND};
 use crate::parse::Sink;
 use crate::symbols::{DISTANCE_EXTRA, DISTANCES, MIN_MATCH, distance_symbol};
@@ -46,6 +46,15 @@ impl Collect {
     }
 }
 
+/// The token of the lowest two bytes, which are counted.
+#[inline(always)]
+fn literals_token(arena: &mut Arena, word: u64) -> u32 {
+    let (byte, second) = (word as u8, (word >> 8) as u8);
+    arena.frequencies.first[usize::from(byte)] += 1;
+    arena.frequencies.first[usize::from(second)] += 1;
+    u32::from(byte) | u32::from(second) << SECOND
+}
+
 impl Sink for Collect {
     #[inline(always)]
     fn literal(&mut self, arena: &mut Arena, word: u64) {
@@ -56,10 +65,15 @@ impl Sink for Collect {
 
     #[inline(always)]
     fn two_literals(&mut self, arena: &mut Arena, word: u64) {
-        let (byte, second) = (word as u8, (word >> 8) as u8);
-        arena.frequencies.first[usize::from(byte)] += 1;
-        arena.frequencies.first[usize::from(second)] += 1;
-        self.push(arena, u32::from(byte) | u32::from(second) << SECOND);
+        let token = literals_token(arena, word);
+        self.push(arena, token);
+    }
+
+    #[inline(always)]
+    fn four_literals(&mut self, arena: &mut Arena, word: u64) {
+        let tokens = [literals_token(arena, word), literals_token(arena, word >> 16)];
+        arena.set_two_tokens(self.count, tokens);
+        self.count += 2;
     }
 
     #[inline(always)]
@@ -84,6 +98,14 @@ impl Write<'_> {
         let byte = usize::from(word as u8);
         (u64::from(self.code.first[byte]), u32::from(self.code.first_count[byte]))
     }
+
+    /// The lowest two bytes: at most 24 bits.
+    #[inline(always)]
+    fn pair(&self, word: u64) -> (u64, u32) {
+        let (bits, count) = self.first(word);
+        let (next_bits, next_count) = self.first(word >> 8);
+        (bits | next_bits << (count & 63), count + next_count)
+    }
 }
 
 impl Sink for Write<'_> {
@@ -95,9 +117,15 @@ impl Sink for Write<'_> {
 
     #[inline(always)]
     fn two_literals(&mut self, arena: &mut Arena, word: u64) {
-        let (bits, count) = self.first(word);
-        let (next_bits, next_count) = self.first(word >> 8);
-        self.writer.put(arena.stage(), bits | next_bits << (count & 63), count + next_count);
+        let (bits, count) = self.pair(word);
+        self.writer.put(arena.stage(), bits, count);
+    }
+
+    #[inline(always)]
+    fn four_literals(&mut self, arena: &mut Arena, word: u64) {
+        let (low, low_count) = self.pair(word);
+        let (high, high_count) = self.pair(word >> 16);
+        self.writer.put(arena.stage(), low | high << (low_count & 63), low_count + high_count);
     }
 
     #[inline(always)]
@@ -120,9 +148,6 @@ fn token_bits(code: &Code, token: u32) -> (u64, u32) {
     let bits = u64::from(code.first[first]) | second_bits << (count & 63);
     (bits, count + u32::from(code.second_count[second]))
 }
-
-/// What fits beside the at most 7 bits of an unfinished byte; a store shifts by less than 64.
-const ROOM: u32 = 63 - 7;
 
 /// Writes a block's tokens.
 #[inline(always)]
