@@ -72,7 +72,7 @@ impl fmt::Debug for Scratch {
 }
 
 /// Where the bit stream stands between blocks and between calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Position {
     pub(crate) partial: Partial,
     /// The static code whose block is still open.
@@ -312,7 +312,7 @@ fn open(
 const fn table_size(input: usize) -> usize {
     match input {
         ..1024 => 1 << 10,
-        1024..6144 => 1 << 12,
+        1024..12288 => 1 << 12,
         _ => TABLE,
     }
 }
