@@ -140,6 +140,7 @@ pub(crate) const FIELDS: &[Field] = &[
     field("CompressStepShare_pct", LEVEL, "Percentage of responses that get it; the others get the step below", |a| Some(Value::U32(u32::from(a.shared.load.compression().0.share_percent)))),
     field("CompressStepReason", STATUS, "What holds it back: cpu (maxcompcpuusage), rate (maxcomprate) or nothing", |a| Some(Value::text(a.shared.load.compression().0.reason.name()))),
     field("CompressStepBusy_pct", LEVEL, "Percentage of the time that the thread with the lowest step works", |a| Some(Value::U32(u32::from(a.shared.load.compression().1)))),
+    field("CompressReused_bytes", TOTAL, "Bytes that were compressed before and not again (tune.comp.reuse-memory)", |a| Some(Value::U64(a.shared.load.reused_bytes()))),
     field("CompressCpuLim", LIMIT, "Highest such percentage with compression, 100 for no limit", |a| Some(Value::U32(u32::from(a.shared.config.global.maxcompcpuusage_percent)))),
 ];
 

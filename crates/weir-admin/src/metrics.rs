@@ -157,6 +157,7 @@ const PROCESS: &[(&str, &str)] = &[
     ("http_comp_bytes_out_total", "CompressBpsOut"),
     ("limit_http_comp", "CompressBpsRateLim"),
     ("http_comp_step_share_percent", "CompressStepShare_pct"),
+    ("http_comp_reused_bytes_total", "CompressReused_bytes"),
     ("current_tasks", "Tasks"),
     ("current_run_queue", "Run_queue"),
     ("idle_time_percent", "Idle_pct"),

@@ -3,6 +3,7 @@
 use weir_deflate::{Content, Encoder, Format};
 
 use crate::remembered::{Budget, Remembering};
+use crate::reuse::Reuse;
 use crate::windowed::{Pool, Windowed};
 use crate::{Algorithm, Level};
 
@@ -13,6 +14,7 @@ pub struct Scratch {
     deflate: weir_deflate::Scratch,
     windowed: Pool,
     budget: Budget,
+    reuse: Reuse,
 }
 
 impl Scratch {
@@ -27,6 +29,17 @@ impl Scratch {
         Self { budget: Budget::new(bytes), ..Self::default() }
     }
 
+    /// The same, with memory for what deflate streams were given more than once: off where it is 0.
+    #[must_use]
+    pub fn with_reuse_memory(self, bytes: usize) -> Self {
+        Self { reuse: Reuse::new(bytes), ..self }
+    }
+
+    /// Bytes of input that were not encoded again, as they were known, since this was asked before.
+    pub fn take_reused(&mut self) -> u64 {
+        self.reuse.take_reused()
+    }
+
     /// Whether another stream may keep a window: where not, [`crate::HeadEdits::under`] chooses another algorithm.
     pub fn has_room(&self) -> bool {
         self.windowed.has_room()
@@ -34,7 +47,7 @@ impl Scratch {
 }
 
 /// What follows a piece.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ending {
     /// More, at once: the encoder may hold back what it likes.
     Open,
@@ -103,11 +116,9 @@ impl BodyEncoder {
     pub fn encode(&mut self, piece: &[u8], ending: Ending, out: &mut Vec<u8>, scratch: &mut Scratch) {
         match &mut self.coder {
             Coder::Identity => out.extend_from_slice(piece),
-            Coder::Deflate(encoder) => match ending {
-                Ending::Open => encoder.push(piece, out, &mut scratch.deflate),
-                Ending::Flush => encoder.push_and_flush(piece, out, &mut scratch.deflate),
-                Ending::Finish => encoder.push_and_finish(piece, out, &mut scratch.deflate),
-            },
+            Coder::Deflate(encoder) => {
+                scratch.reuse.encode(encoder, piece, ending, out, &mut scratch.deflate);
+            }
             Coder::Remembering(stream) => {
                 stream.encode(piece, ending, out, &mut scratch.deflate, &scratch.budget);
             }

@@ -24,6 +24,8 @@ mod windowed;
 
 mod remembered;
 
+mod reuse;
+
 mod throttle;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};

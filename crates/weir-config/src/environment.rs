@@ -37,6 +37,8 @@ pub const FEATURES: &[&str] = &[
     "TFO",
     "THREAD",
     "TPROXY",
+    // For configurations that HAProxy reads too: there it is absent.
+    "WEIR",
 ];
 
 /// Features known by name and absent.

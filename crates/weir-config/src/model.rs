@@ -570,6 +570,8 @@ pub struct Tune {
     pub comp_maxlevel: u8,
     /// `tune.comp.window-memory`: for the whole process, 0 for no windows.
     pub comp_window_memory: usize,
+    /// `tune.comp.reuse-memory`: for the whole process, 0 for none.
+    pub comp_reuse_memory: usize,
     /// Of both sides; each side's own goes before it.
     pub h2_initial_window_size: u32,
     pub h2_max_concurrent_streams: u32,
@@ -647,6 +649,7 @@ impl Default for Tune {
             http_cookielen: 63,
             comp_maxlevel: 1,
             comp_window_memory: 0,
+            comp_reuse_memory: 8 << 20,
             h2_initial_window_size: 65536,
             h2_max_concurrent_streams: 100,
             h2_fe: H2Side::default(),

@@ -176,6 +176,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     ),
     entry(
+        "tune.comp.reuse-memory",
+        "<size>",
+        "Memory for gzip of pieces that were sent before, which are not encoded again; 8m unless said, 0 for none",
+        How::Global(|d, a| size(d, a, |t| &mut t.comp_reuse_memory, 0)),
+    ),
+    entry(
         "tune.comp.window-memory",
         "<size>",
         "Memory in which gzip remembers earlier pieces of a response: smaller streams, but open to BREACH; 0 for none",

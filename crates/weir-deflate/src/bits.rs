@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::arena::{STAGE, store};
 
 /// The bits of a byte that is not full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Partial {
     pub(crate) bits: u8,
     pub(crate) count: u8,

@@ -43,7 +43,7 @@ use engine::{Input, Position, encode};
 pub use arena::WINDOW;
 
 /// The envelope around the deflate blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// RFC 1952, with CRC-32 and length at the end.
     Gzip,
@@ -54,7 +54,7 @@ pub enum Format {
 }
 
 /// How much work to spend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// One pass with a code known beforehand.
     Fast,
@@ -65,7 +65,7 @@ pub enum Level {
 }
 
 /// What the bytes are likely to be: selects the code that is tried first. A wrong hint costs size, never correctness.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Content {
     /// Nothing is known.
     #[default]
@@ -104,7 +104,7 @@ enum Ending {
 }
 
 /// One stream.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Encoder {
     /// Of all input so far.
     checksum: u32,
@@ -118,7 +118,7 @@ pub struct Encoder {
     stage: Stage,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stage {
     Start,
     Body,

@@ -34,6 +34,8 @@ struct ThreadLoad {
     step: AtomicU8,
     share_percent: AtomicU8,
     reason: AtomicU8,
+    /// Bytes that did not have to be compressed again.
+    reused_bytes: AtomicU64,
 }
 
 impl ProcessLoad {
@@ -94,6 +96,20 @@ impl ProcessLoad {
         let now = now_ms();
         self.compressed_in.add(taken, now);
         self.compressed_out.add(given, now);
+    }
+
+    /// Counts bytes of the calling thread that were known, so that they were not compressed again.
+    pub(crate) fn reused(&self, thread: usize, bytes: u64) {
+        if bytes > 0 {
+            let total = &self.threads[thread].reused_bytes;
+            total.store(total.load(Relaxed) + bytes, Relaxed);
+        }
+    }
+
+    /// Bytes that were not compressed again since the process began.
+    #[must_use]
+    pub fn reused_bytes(&self) -> u64 {
+        self.threads.iter().map(|thread| thread.reused_bytes.load(Relaxed)).sum()
     }
 
     /// Bytes that entered encoders in the last second.

@@ -83,6 +83,7 @@ impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, thread: usize, services: Arc<dyn Services>) -> Rc<Self> {
         let config = Arc::clone(&shared.config);
         let tune = &config.global.tune;
+        let threads = shared.threads.max(1);
         let mut case_map = CaseMap::default();
         for name in shared.config.global.h1_case_adjust.values() {
             case_map.add(&String::from_utf8_lossy(name));
@@ -109,16 +110,17 @@ impl Worker {
                 accept_payload_with_any_method: config.global.h1_accept_payload_with_any_method,
                 ..ParseOptions::default()
             },
-            compression_scratch: RefCell::new(weir_compress::Scratch::with_window_memory(
-                tune.comp_window_memory / shared.threads.max(1),
-            )),
+            compression_scratch: RefCell::new(
+                weir_compress::Scratch::with_window_memory(tune.comp_window_memory / threads)
+                    .with_reuse_memory(tune.comp_reuse_memory / threads),
+            ),
             throttle: RefCell::new(Throttle::new(filter::limits(&shared))),
             pieces: Pieces::default(),
             filters: RefCell::default(),
             stop_waiters: StopWaiters::default(),
             last_client: Cell::new(0),
             connections: Cell::new(0),
-            descriptors: descriptor_limit() / shared.threads.max(1),
+            descriptors: descriptor_limit() / threads,
             peers: RefCell::default(),
             shared,
         })

@@ -592,3 +592,28 @@ fn what_was_compressed_is_counted() {
         assert_eq!(counters.sum(Counter::CompressionBypassed), size);
     }
 }
+
+#[test]
+fn what_comes_again_is_not_compressed_again() {
+    let (server, _) = origin(|stream, request| {
+        // The page, and another that differs only in its last byte.
+        let mut answer = answer("200 OK", HTML);
+        if request.head.starts_with("GET /other") {
+            answer.pop();
+            answer.push(b'!');
+        }
+        stream.write_all(&answer).unwrap();
+    });
+    for (global, is_reused) in [("", true), (" tune.comp.reuse-memory 0\n", false)] {
+        let running = start(global, &format!(" compression algo gzip\n server s {server}\n"));
+        for _ in 0..5 {
+            let page = ask(running.address, &format!("{GET}\r\n"), b"").decoded();
+            assert_eq!(page, self::page());
+            let other = ask(running.address, &format!("{}\r\n", GET.replace("/ ", "/other ")), b"").decoded();
+            assert_eq!(other, [&page[..page.len() - 1], b"!"].concat());
+        }
+        assert_eq!(running.shared.load.reused_bytes() > 0, is_reused);
+        // It counts as compressed all the same.
+        assert_eq!(running.shared.proxies[0].front.sum(Counter::CompressedIn), 10 * page().len() as u64);
+    }
+}

@@ -35,9 +35,11 @@ impl Body {
         let Owner { worker, front, back } = owner;
         let before = out.len();
         self.0.set_level(worker.throttle.borrow().during());
-        self.0.encode(piece, ending, out, &mut worker.compression_scratch.borrow_mut());
+        let mut scratch = worker.compression_scratch.borrow_mut();
+        self.0.encode(piece, ending, out, &mut scratch);
         let (taken, given) = (piece.len() as u64, (out.len() - before) as u64);
         worker.shared.load.compressed(taken, given);
+        worker.shared.load.reused(worker.thread, scratch.take_reused());
         for (counter, by) in [(Counter::CompressedIn, taken), (Counter::CompressedOut, given)] {
             worker.count_front(front, counter, by);
             worker.count_back(back, counter, by);
