@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the pages that compression is measured with: bench/fixtures/page-9k.html and page-76k.html.
+"""Writes the pages that compression is measured with.
+
+    pages.py                        bench/fixtures/page-9k.html and page-76k.html
+    pages.py FOLDER SIZE COUNT      FOLDER/0.html, FOLDER/1.html, ...: different pages of SIZE bytes
 
 They look like pages of a news site: a head with links and styles, navigation, articles with attributes that differ
 from one to the next, and sentences made of the words that this repository's own documents put next to each other, so
@@ -9,6 +12,7 @@ that letters, words and mark-up repeat about as often as they do in real pages. 
 import pathlib
 import random
 import re
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent
 DOCUMENTS = ["ARCHITECTURE.md", "STYLE.md", "CONTRIBUTING.md", "README.md"]
@@ -125,7 +129,16 @@ def page(seed, size):
     return out + foot % filler[:left].ljust(left)
 
 
-for name, seed, size in [("page-9k.html", 9, 9000), ("page-76k.html", 76, 76800)]:
+def write(path, seed, size):
     text = page(seed, size)
-    assert len(text.encode()) == size, (name, len(text))
-    (ROOT / "fixtures" / name).write_text(text)
+    assert len(text.encode()) == size, (path, len(text))
+    path.write_text(text)
+
+
+if len(sys.argv) == 1:
+    for name, seed, size in [("page-9k.html", 9, 9000), ("page-76k.html", 76, 76800)]:
+        write(ROOT / "fixtures" / name, seed, size)
+else:
+    folder, size, count = pathlib.Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    for number in range(count):
+        write(folder / f"{number}.html", number, size)

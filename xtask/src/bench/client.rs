@@ -1,7 +1,8 @@
 //! The clients, `wrk` and `h2load`: runs one against a subject and divides the subject's CPU time by the
 //! requests that the client reports.
 
-use super::rows::{Client, Row};
+use super::configurations;
+use super::rows::{Asked, Client, Row};
 use super::subject::{Place, Subject};
 use crate::{debian, program};
 use std::fmt;
@@ -47,10 +48,10 @@ pub(super) fn measure(
 ) -> Result<Cost, String> {
     let running = subject.start(place, row.setup, origin)?;
     let scheme = if row.tls { "https" } else { "http" };
-    let address = format!("{scheme}://127.0.0.1:{}{}", running.port, row.path);
+    let address = format!("{scheme}://127.0.0.1:{}{}", running.port, row.asked.path());
     // The first run opens the origin's connections and fills caches; it is not counted.
     ask(place, row, &address, 1)?;
-    let answer_bytes = row.gzip.then(|| compressed_size(&address)).transpose()?;
+    let answer_bytes = row.gzip.then(|| compressed_size(&address, row.asked)).transpose()?;
     let before = running.cpu_time();
     let started = Instant::now();
     let answers = ask(place, row, &address, seconds)?;
@@ -63,21 +64,22 @@ pub(super) fn measure(
 /// What the client of a row that compresses sends.
 const ACCEPTS: &str = "Accept-Encoding: gzip";
 
-/// The size of one answer's body as it is sent.
-fn compressed_size(address: &str) -> Result<u64, String> {
+/// The mean size of an answer's body as it is sent.
+fn compressed_size(address: &str, asked: Asked) -> Result<u64, String> {
+    let addresses = match asked {
+        Asked::File(_) => address.to_owned(),
+        // curl's own pattern, for one process and one connection.
+        Asked::Each(pages) => format!("{address}[0-{}].html", pages.count - 1),
+    };
     let mut command = Command::new(debian::need("curl", "curl")?);
-    command.args([
-        "-s",
-        "-H",
-        ACCEPTS,
-        "-o",
-        "/dev/null",
-        "-w",
-        "%header{content-encoding} %{size_download}",
-    ]);
-    let said = program::output(command.arg(address))?;
-    let size = said.trim().strip_prefix("gzip ").and_then(|size| size.parse().ok());
-    size.ok_or_else(|| format!("the answer was not compressed: {said}"))
+    command.args(["-s", "-H", ACCEPTS, "-o", "/dev/null"]);
+    command.args(["-w", "%header{content-encoding} %{size_download}\\n"]);
+    let said = program::output(command.arg(addresses))?;
+    let size = |line: &str| line.strip_prefix("gzip ").and_then(|size| size.parse::<u64>().ok());
+    let sizes: Option<Vec<u64>> = said.lines().map(size).collect();
+    let sizes = sizes.filter(|sizes| !sizes.is_empty());
+    let sizes = sizes.ok_or_else(|| format!("an answer was not compressed: {said}"))?;
+    Ok(sizes.iter().sum::<u64>() / sizes.len() as u64)
 }
 
 /// Runs the client and returns how many good answers it got; any other answer is an error.
@@ -92,6 +94,10 @@ fn ask(place: &Place, row: &Row, address: &str, seconds: u64) -> Result<u64, Str
             }
             if matches!(row.client, Client::WrkClosing { .. }) {
                 command.args(["-H", "Connection: close"]);
+            }
+            if let Asked::Each(pages) = row.asked {
+                command.arg("-s").arg(configurations().join("clients/pages.lua"));
+                command.env("COUNT", pages.count.to_string());
             }
             read_wrk(&program::output(command.arg(address))?)
         }

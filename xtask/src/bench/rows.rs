@@ -11,6 +11,39 @@ pub(super) enum Client {
     H2load { connections: u32, streams: u32 },
 }
 
+/// Different pages of a size, made by `bench/pages.py`: `FOLDER/0.html` and so on.
+#[derive(Debug)]
+pub(super) struct Pages {
+    pub(super) folder: &'static str,
+    pub(super) bytes: u32,
+    pub(super) count: u32,
+}
+
+/// So many that no processor foretells the branches of an encoder that has seen them all before.
+pub(super) const PAGES: &[Pages] = &[
+    Pages { folder: "pages-9k", bytes: 9000, count: 200 },
+    Pages { folder: "pages-76k", bytes: 76_800, count: 50 },
+];
+
+/// What the client asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Asked {
+    /// One file again and again.
+    File(&'static str),
+    /// The pages of a folder in turn.
+    Each(&'static Pages),
+}
+
+impl Asked {
+    /// What the client's URL ends with.
+    pub(super) fn path(self) -> String {
+        match self {
+            Self::File(name) => format!("/{name}"),
+            Self::Each(pages) => format!("/{}/", pages.folder),
+        }
+    }
+}
+
 /// One kind of work.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
@@ -18,7 +51,7 @@ pub(super) struct Row {
     /// The configuration's file name without its end.
     pub(super) setup: &'static str,
     pub(super) tls: bool,
-    pub(super) path: &'static str,
+    pub(super) asked: Asked,
     /// The client accepts gzip, and the proxy's configuration compresses.
     pub(super) gzip: bool,
     pub(super) client: Client,
@@ -35,7 +68,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "h1-small",
         setup: "h1",
         tls: false,
-        path: "/small.html",
+        asked: Asked::File("small.html"),
         gzip: false,
         client: KEPT,
         bars: &[("haproxy", 0.65), ("nginx", 0.85)],
@@ -44,7 +77,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "h1-9k",
         setup: "h1",
         tls: false,
-        path: "/page.html",
+        asked: Asked::File("page.html"),
         gzip: false,
         client: KEPT,
         bars: &[("haproxy", 0.70), ("nginx", 0.90)],
@@ -53,7 +86,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "tls-9k",
         setup: "tls",
         tls: true,
-        path: "/page.html",
+        asked: Asked::File("page.html"),
         gzip: false,
         client: KEPT,
         bars: &[("haproxy", 0.65), ("nginx", 0.65)],
@@ -62,7 +95,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "tls-handshake",
         setup: "tls",
         tls: true,
-        path: "/small.html",
+        asked: Asked::File("small.html"),
         gzip: false,
         client: Client::WrkClosing { connections: 48 },
         bars: &[("haproxy", 0.50), ("nginx", 0.50)],
@@ -71,7 +104,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "h2-return",
         setup: "h2-return",
         tls: false,
-        path: "/short.txt",
+        asked: Asked::File("short.txt"),
         gzip: false,
         client: Client::H2load { connections: 8, streams: 100 },
         bars: &[("haproxy", 0.12), ("nginx", 0.15), ("h2o", 0.9)],
@@ -80,7 +113,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "h2-tls-h1",
         setup: "h2-tls",
         tls: true,
-        path: "/small.html",
+        asked: Asked::File("small.html"),
         gzip: false,
         client: Client::H2load { connections: 8, streams: 10 },
         bars: &[("haproxy", 0.40), ("nginx", 0.35)],
@@ -89,7 +122,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "comp-9k",
         setup: "comp",
         tls: false,
-        path: "/page-9k.html",
+        asked: Asked::File("page-9k.html"),
         gzip: true,
         client: KEPT,
         bars: &[("haproxy", 0.60), ("nginx", 0.35)],
@@ -98,9 +131,27 @@ pub(super) const ROWS: &[Row] = &[
         name: "comp-76k",
         setup: "comp",
         tls: false,
-        path: "/page-76k.html",
+        asked: Asked::File("page-76k.html"),
         gzip: true,
         client: KEPT,
         bars: &[("haproxy", 0.55), ("nginx", 0.25)],
+    },
+    Row {
+        name: "comp-new-9k",
+        setup: "comp-new",
+        tls: false,
+        asked: Asked::Each(&PAGES[0]),
+        gzip: true,
+        client: KEPT,
+        bars: &[],
+    },
+    Row {
+        name: "comp-new-76k",
+        setup: "comp-new",
+        tls: false,
+        asked: Asked::Each(&PAGES[1]),
+        gzip: true,
+        client: KEPT,
+        bars: &[],
     },
 ];

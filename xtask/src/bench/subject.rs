@@ -1,5 +1,6 @@
 //! The programs that are measured: how each is started, on which core, and stopped again.
 
+use super::rows::{PAGES, Pages};
 use super::{configurations, fill, pump, usage};
 use crate::{debian, place, program, suite};
 use rustix::process::Signal;
@@ -121,6 +122,14 @@ impl Place {
         for name in ["small.html", "page.html", "short.txt", "page-9k.html", "page-76k.html"] {
             let from = configurations().join("fixtures").join(name);
             fs::copy(&from, www.join(name)).map_err(|error| format!("{}: {error}", from.display()))?;
+        }
+        let python = debian::need("python3", "python3")?;
+        for Pages { folder, bytes, count } in PAGES {
+            let folder = www.join(folder);
+            place::create(&folder)?;
+            let mut command = Command::new(&python);
+            command.arg(configurations().join("pages.py")).arg(folder);
+            program::output(command.args([bytes.to_string(), count.to_string()]))?;
         }
         Ok(())
     }
