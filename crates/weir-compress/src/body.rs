@@ -3,8 +3,8 @@
 use weir_deflate::{Content, Encoder, Format};
 
 use crate::remembered::{Budget, Remembering};
-use crate::reuse::Reuse;
-use crate::windowed::{Pool, Windowed};
+use crate::reuse::{Before, Reuse};
+use crate::windowed::{Coding, Pool, Windowed};
 use crate::{Algorithm, Level};
 
 /// What a worker thread lends to each call: tables and buffers of all algorithms. One per worker; a stream in a
@@ -14,7 +14,7 @@ pub struct Scratch {
     deflate: weir_deflate::Scratch,
     windowed: Pool,
     budget: Budget,
-    reuse: Reuse,
+    pub(crate) reuse: Reuse,
 }
 
 impl Scratch {
@@ -29,7 +29,7 @@ impl Scratch {
         Self { budget: Budget::new(bytes), ..Self::default() }
     }
 
-    /// The same, with memory for what deflate streams were given more than once: off where it is 0.
+    /// The same, with memory for what is encoded more than once: off where it is 0.
     #[must_use]
     pub fn with_reuse_memory(self, bytes: usize) -> Self {
         Self { reuse: Reuse::new(bytes), ..self }
@@ -84,7 +84,7 @@ enum Coder {
 
 impl BodyEncoder {
     /// An encoder before the first byte.
-    pub fn new(algorithm: Algorithm, level: Level, content: Content, scratch: &mut Scratch) -> Self {
+    pub fn new(algorithm: Algorithm, level: Level, content: Content, scratch: &Scratch) -> Self {
         let deflate = |format| {
             let encoder = Encoder::new(format, level).with_content(content);
             if scratch.budget.is_none() {
@@ -92,13 +92,14 @@ impl BodyEncoder {
             }
             Coder::Remembering(Box::new(Remembering::new(encoder, &scratch.budget)))
         };
+        let windowed = |coding| Coder::Windowed(Box::new(Windowed::new(coding, level, &scratch.windowed)));
         let coder = match algorithm {
             Algorithm::Identity => Coder::Identity,
             Algorithm::Gzip => deflate(Format::Gzip),
             Algorithm::Deflate => deflate(Format::Zlib),
             Algorithm::RawDeflate => deflate(Format::Raw),
-            Algorithm::Brotli => Coder::Windowed(Box::new(Windowed::brotli(level, &scratch.windowed))),
-            Algorithm::Zstd => Coder::Windowed(Box::new(Windowed::zstd(level, &mut scratch.windowed))),
+            Algorithm::Brotli => windowed(Coding::Brotli),
+            Algorithm::Zstd => windowed(Coding::Zstd),
         };
         Self { coder }
     }
@@ -117,12 +118,31 @@ impl BodyEncoder {
         match &mut self.coder {
             Coder::Identity => out.extend_from_slice(piece),
             Coder::Deflate(encoder) => {
-                scratch.reuse.encode(encoder, piece, ending, out, &mut scratch.deflate);
+                let before = Before::Deflate(encoder.clone());
+                let after = scratch.reuse.encode(before, piece, ending, out, |out| {
+                    match ending {
+                        Ending::Open => encoder.push(piece, out, &mut scratch.deflate),
+                        Ending::Flush => encoder.push_and_flush(piece, out, &mut scratch.deflate),
+                        Ending::Finish => encoder.push_and_finish(piece, out, &mut scratch.deflate),
+                    }
+                    Some(encoder.clone())
+                });
+                if let Some(after) = after {
+                    *encoder = after;
+                }
             }
             Coder::Remembering(stream) => {
                 stream.encode(piece, ending, out, &mut scratch.deflate, &scratch.budget);
             }
-            Coder::Windowed(stream) => stream.encode(piece, ending, out),
+            Coder::Windowed(stream) => match stream.before_the_first() {
+                Some((coding, level)) if ending == Ending::Finish => {
+                    scratch.reuse.encode(Before::Whole(coding, level), piece, ending, out, |out| {
+                        stream.encode(piece, ending, out, &mut scratch.windowed);
+                        None
+                    });
+                }
+                _ => stream.encode(piece, ending, out, &mut scratch.windowed),
+            },
             Coder::Finished => return,
         }
         let ends_itself = matches!(self.coder, Coder::Deflate(_) | Coder::Remembering(_));

@@ -1,7 +1,7 @@
 //! Pieces that were encoded before: what comes again is copied, not encoded again (`tune.comp.reuse-memory`).
 //!
 //! What a call of a deflate encoder writes depends on nothing but the encoder's few bytes and the piece. So a piece that
-//! follows the same has the same result, and most of what a site sends has been sent before: its scripts, its style
+//! follows the same has the same result, as has a whole body with the algorithms that keep a window. And most of what a site sends has been sent before: its scripts, its style
 //! sheets, its pages for those who are not logged in. A piece is kept when it comes the second time; what is
 //! different each time costs a checksum and nothing else. Bytes are compared, not checksums.
 
@@ -11,7 +11,8 @@ use std::hash::{BuildHasher, RandomState};
 
 use weir_deflate::Encoder;
 
-use crate::Ending;
+use crate::windowed::Coding;
+use crate::{Ending, Level};
 
 /// Pieces below this are encoded as fast as they are found.
 const LEAST: usize = 1024;
@@ -31,22 +32,36 @@ const RARE: u32 = 16;
 /// A piece may take this share of the memory at most.
 const LARGEST: usize = 2;
 
+/// What the result depends on besides the piece.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Before {
+    /// The encoder before the piece: level, format, and what earlier pieces left.
+    Deflate(Encoder),
+    /// The piece is the whole body.
+    Whole(Coding, Level),
+}
+
+impl Before {
+    fn is_finished(&self) -> bool {
+        matches!(self, Self::Deflate(encoder) if encoder.is_finished())
+    }
+}
+
 /// What tells pieces from one another, before their bytes are compared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     checksum: u32,
     length: usize,
     ending: Ending,
-    /// The encoder before the piece: level, format, and what earlier pieces left.
-    before: Encoder,
+    before: Before,
 }
 
 #[derive(Debug)]
 struct Entry {
     piece: Box<[u8]>,
     encoded: Box<[u8]>,
-    /// The encoder after the piece.
-    after: Encoder,
+    /// The encoder after the piece; none where the body has ended and nothing is left.
+    after: Option<Encoder>,
     /// It was found since it last was about to go.
     found: bool,
 }
@@ -88,39 +103,40 @@ impl Reuse {
         Self { limit_bytes, patience: PATIENCE, ..Self::default() }
     }
 
-    /// Encodes a piece, or copies what came out of the same before.
+    /// Appends what a piece is encoded to, by `encode` or as a copy of what that wrote for the same before. Returns what
+    /// `encode` leaves: the encoder after the piece, where there is one.
     pub(crate) fn encode(
         &mut self,
-        encoder: &mut Encoder,
+        before: Before,
         piece: &[u8],
         ending: Ending,
         out: &mut Vec<u8>,
-        scratch: &mut weir_deflate::Scratch,
-    ) {
-        let size = piece.len();
-        if !(LEAST..=self.limit_bytes / LARGEST).contains(&size) || encoder.is_finished() {
-            return encode(encoder, piece, ending, out, scratch);
+        encode: impl FnOnce(&mut Vec<u8>) -> Option<Encoder>,
+    ) -> Option<Encoder> {
+        let length = piece.len();
+        if !(LEAST..=self.limit_bytes / LARGEST).contains(&length) || before.is_finished() {
+            return encode(out);
         }
-        let key = Key { checksum: crc32fast::hash(piece), length: size, ending, before: encoder.clone() };
+        let key = Key { checksum: crc32fast::hash(piece), length, ending, before };
         let is_another = match self.entries.get_mut(&key) {
             Some(entry) if *entry.piece == *piece => {
                 out.extend_from_slice(&entry.encoded);
-                *encoder = entry.after.clone();
                 entry.found = true;
-                self.reused_bytes += size as u64;
+                self.reused_bytes += length as u64;
                 self.patience = (self.patience + WORTH).min(PATIENCE);
-                return;
+                return entry.after.clone();
             }
             other => other.is_some(),
         };
         // Where another piece has the same checksum, that one stays.
         let is_kept = !is_another && self.was_seen(&key) && self.is_worth_it();
         let start = out.len();
-        encode(encoder, piece, ending, out, scratch);
+        let after = encode(out);
         if is_kept {
             let (piece, encoded) = (piece.into(), out[start..].into());
-            self.keep(key, Entry { piece, encoded, after: encoder.clone(), found: false });
+            self.keep(key, Entry { piece, encoded, after: after.clone(), found: false });
         }
+        after
     }
 
     /// Bytes of pieces that were not encoded again, since this was asked before.
@@ -172,24 +188,10 @@ impl Reuse {
     }
 }
 
-fn encode(
-    encoder: &mut Encoder,
-    piece: &[u8],
-    ending: Ending,
-    out: &mut Vec<u8>,
-    scratch: &mut weir_deflate::Scratch,
-) {
-    match ending {
-        Ending::Open => encoder.push(piece, out, scratch),
-        Ending::Flush => encoder.push_and_flush(piece, out, scratch),
-        Ending::Finish => encoder.push_and_finish(piece, out, scratch),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_deflate::{Format, Level, Scratch};
+    use crate::{Algorithm, BodyEncoder, Content, Scratch};
 
     const LIMIT: usize = 64 * 1024;
 
@@ -197,51 +199,88 @@ mod tests {
         (0..200).flat_map(|i| format!("<li>{number} and {}</li>\n", i * number).into_bytes()).collect()
     }
 
+    fn with_memory(bytes: usize) -> Scratch {
+        Scratch::new().with_reuse_memory(bytes)
+    }
+
     /// Encodes pages, each as pieces of 3,000 bytes that end as is said, and returns the streams.
-    fn encoded(reuse: &mut Reuse, pages: &[Vec<u8>], ending: Ending) -> Vec<Vec<u8>> {
-        let mut scratch = Scratch::new();
-        let each = |page: &Vec<u8>| {
-            let (mut encoder, mut out) = (Encoder::new(Format::Gzip, Level::Default), Vec::new());
+    fn encoded(scratch: &mut Scratch, pages: &[Vec<u8>], ending: Ending) -> Vec<Vec<u8>> {
+        let mut each = |page: &Vec<u8>| {
+            let mut out = Vec::new();
+            let mut encoder = BodyEncoder::new(Algorithm::Gzip, Level::Default, Content::Html, scratch);
             for piece in page.chunks(3000) {
-                reuse.encode(&mut encoder, piece, ending, &mut out, &mut scratch);
+                encoder.encode(piece, ending, &mut out, scratch);
             }
-            reuse.encode(&mut encoder, b"", Ending::Finish, &mut out, &mut scratch);
+            encoder.encode(b"", Ending::Finish, &mut out, scratch);
             out
         };
-        pages.iter().map(each).collect()
+        pages.iter().map(&mut each).collect()
     }
 
     #[test]
     fn what_is_reused_is_what_would_have_been_encoded() {
         let pages: Vec<_> = (0..4).map(page).collect();
         for ending in [Ending::Open, Ending::Flush] {
-            let expected = encoded(&mut Reuse::default(), &pages, ending);
-            let mut reuse = Reuse::new(LIMIT);
+            let expected = encoded(&mut Scratch::new(), &pages, ending);
+            let mut scratch = with_memory(LIMIT);
             let total: u64 = pages.iter().map(|page| (page.len() - page.len() % 3000) as u64).sum();
             for round in 0..5 {
-                assert_eq!(encoded(&mut reuse, &pages, ending), expected);
+                assert_eq!(encoded(&mut scratch, &pages, ending), expected);
                 // Seen, kept, reused; the last piece of a page is too small.
                 let reused = if round < 2 { 0 } else { total };
-                assert_eq!(reuse.take_reused(), reused, "round {round}, {ending:?}");
+                assert_eq!(scratch.take_reused(), reused, "round {round}, {ending:?}");
             }
         }
     }
 
     #[test]
+    fn whole_bodies_are_reused_with_every_algorithm() {
+        let page = page(5);
+        for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| *algorithm != Algorithm::Identity) {
+            let mut scratch = with_memory(LIMIT);
+            let mut encode = |level, endings: &[Ending]| {
+                let mut out = Vec::new();
+                let mut encoder = BodyEncoder::new(algorithm, level, Content::Html, &scratch);
+                for ending in endings {
+                    encoder.encode(&page, *ending, &mut out, &mut scratch);
+                }
+                (out, scratch.take_reused())
+            };
+            let whole = [Ending::Finish];
+            let (expected, _) = encode(Level::Default, &whole);
+            let (at_another_level, _) = encode(Level::High, &whole);
+            assert_eq!(encode(Level::Default, &whole), (expected.clone(), 0));
+            for _ in 0..3 {
+                // Calls after the end do nothing.
+                let more = [Ending::Finish, Ending::Open];
+                assert_eq!(
+                    encode(Level::Default, &more),
+                    (expected.clone(), page.len() as u64),
+                    "{algorithm:?}"
+                );
+            }
+            assert_eq!(encode(Level::High, &whole), (at_another_level, 0));
+            // Twice the page is another body.
+            assert_ne!(encode(Level::Default, &[Ending::Open, Ending::Finish]).0, expected);
+        }
+    }
+
+    #[test]
     fn the_same_piece_after_another_beginning_is_not_the_same() {
-        let (mut reuse, mut scratch) = (Reuse::new(LIMIT), Scratch::new());
+        let mut scratch = with_memory(LIMIT);
         let (first, second, third) = (page(1), page(2), page(3));
         for _ in 0..4 {
             for beginning in [&first, &second] {
-                let (mut encoder, mut out) = (Encoder::new(Format::Gzip, Level::Fast), Vec::new());
-                reuse.encode(&mut encoder, beginning, Ending::Open, &mut out, &mut scratch);
-                reuse.encode(&mut encoder, &third, Ending::Finish, &mut out, &mut scratch);
+                let mut out = Vec::new();
+                let mut encoder = BodyEncoder::new(Algorithm::Gzip, Level::Fast, Content::Html, &scratch);
+                encoder.encode(beginning, Ending::Open, &mut out, &mut scratch);
+                encoder.encode(&third, Ending::Finish, &mut out, &mut scratch);
                 let mut back = Vec::new();
                 std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&*out), &mut back).unwrap();
                 assert_eq!(back, [&beginning[..], &third].concat());
             }
         }
-        assert!(reuse.take_reused() > 0);
+        assert!(scratch.take_reused() > 0);
     }
 
     #[test]
@@ -254,23 +293,23 @@ mod tests {
         }
         assert_eq!(crc32fast::hash(&one), crc32fast::hash(&other));
         let pages = [one, other];
-        let expected = encoded(&mut Reuse::default(), &pages, Ending::Flush);
-        let mut reuse = Reuse::new(LIMIT);
+        let expected = encoded(&mut Scratch::new(), &pages, Ending::Flush);
+        let mut scratch = with_memory(LIMIT);
         for _ in 0..4 {
-            assert_eq!(encoded(&mut reuse, &pages, Ending::Flush), expected);
+            assert_eq!(encoded(&mut scratch, &pages, Ending::Flush), expected);
         }
     }
 
     #[test]
     fn too_much_that_comes_again_is_kept_rarely() {
-        let mut reuse = Reuse::new(LIMIT);
+        let mut scratch = with_memory(LIMIT);
         let pages: Vec<_> = (0..400).map(page).collect();
         let mut kept = 0;
         for _ in 0..4 {
             for page in pages.chunks(1) {
-                let before = reuse.order.back().cloned();
-                encoded(&mut reuse, page, Ending::Finish);
-                kept += u32::from(reuse.order.back() != before.as_ref());
+                let before = scratch.reuse.order.back().cloned();
+                encoded(&mut scratch, page, Ending::Finish);
+                kept += u32::from(scratch.reuse.order.back() != before.as_ref());
             }
         }
         assert!((PATIENCE..400).contains(&kept), "{kept}");
@@ -278,23 +317,23 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_what_is_found_stays() {
-        let mut reuse = Reuse::new(LIMIT);
+        let mut scratch = with_memory(LIMIT);
         let hot = [page(1)];
         for round in 0..200 {
             let cold = [page(1000 + round)];
             for pages in [&cold, &cold, &hot] {
-                encoded(&mut reuse, pages, Ending::Flush);
-                let held: usize = reuse.entries.values().map(Entry::bytes).sum();
-                assert_eq!(held, reuse.used_bytes);
+                encoded(&mut scratch, pages, Ending::Flush);
+                let held: usize = scratch.reuse.entries.values().map(Entry::bytes).sum();
+                assert_eq!(held, scratch.reuse.used_bytes);
                 assert!(held <= LIMIT);
-                assert_eq!(reuse.order.len(), reuse.entries.len());
+                assert_eq!(scratch.reuse.order.len(), scratch.reuse.entries.len());
             }
-            let reused = reuse.take_reused();
+            let reused = scratch.take_reused();
             assert!(round < 2 || reused > 0, "round {round}");
         }
         // Without memory nothing is kept, not even what was seen.
-        let mut none = Reuse::new(0);
+        let mut none = with_memory(0);
         (0..3).for_each(|_| drop(encoded(&mut none, &hot, Ending::Open)));
-        assert!(none.entries.is_empty() && none.seen.is_empty());
+        assert!(none.reuse.entries.is_empty() && none.reuse.seen.is_empty());
     }
 }

@@ -55,6 +55,13 @@ impl Pool {
 
 type Brotli = BrotliEncoderStateStruct<StandardAlloc>;
 
+/// What a stream is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Coding {
+    Brotli,
+    Zstd,
+}
+
 /// One stream.
 pub(crate) struct Windowed {
     stream: Stream,
@@ -63,6 +70,8 @@ pub(crate) struct Windowed {
 }
 
 enum Stream {
+    /// Nothing was given yet: a body that is known as a whole needs no context.
+    NotYet(Coding, Level),
     /// It cannot be used again: its memory goes back to the allocator.
     Brotli(Box<Brotli>),
     Zstd(CCtx<'static>),
@@ -71,6 +80,7 @@ enum Stream {
 impl fmt::Debug for Windowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.stream {
+            Stream::NotYet(..) => "NotYet",
             Stream::Brotli(_) => "Brotli",
             Stream::Zstd(_) => "Zstd",
         })
@@ -78,32 +88,25 @@ impl fmt::Debug for Windowed {
 }
 
 impl Windowed {
-    pub(crate) fn brotli(level: Level, pool: &Pool) -> Self {
-        let quality = match level {
-            Level::Fast => 0,
-            Level::Default => 2,
-            Level::High => 4,
-        };
-        let mut encoder = Box::new(Brotli::new(StandardAlloc::default()));
-        encoder.set_parameter(Parameter::BROTLI_PARAM_QUALITY, quality);
-        encoder.set_parameter(Parameter::BROTLI_PARAM_LGWIN, BROTLI_WINDOW);
-        Self { stream: Stream::Brotli(encoder), _counted: Rc::clone(&pool.streams) }
+    pub(crate) fn new(coding: Coding, level: Level, pool: &Pool) -> Self {
+        Self { stream: Stream::NotYet(coding, level), _counted: Rc::clone(&pool.streams) }
     }
 
-    pub(crate) fn zstd(level: Level, pool: &mut Pool) -> Self {
-        let level = match level {
-            Level::Fast => 1,
-            Level::Default => 3,
-            Level::High => 5,
-        };
-        let mut context = pool.free.pop().unwrap_or_else(CCtx::create);
-        for parameter in [CParameter::CompressionLevel(level), CParameter::WindowLog(ZSTD_WINDOW)] {
-            context.set_parameter(parameter).expect("a level and a window that Zstandard allows");
+    /// How it is to be written, before the first piece.
+    pub(crate) const fn before_the_first(&self) -> Option<(Coding, Level)> {
+        match self.stream {
+            Stream::NotYet(coding, level) => Some((coding, level)),
+            Stream::Brotli(_) | Stream::Zstd(_) => None,
         }
-        Self { stream: Stream::Zstd(context), _counted: Rc::clone(&pool.streams) }
     }
 
-    pub(crate) fn encode(&mut self, piece: &[u8], ending: Ending, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&mut self, piece: &[u8], ending: Ending, out: &mut Vec<u8>, pool: &mut Pool) {
+        if let Stream::NotYet(coding, level) = self.stream {
+            self.stream = match coding {
+                Coding::Brotli => Stream::Brotli(brotli(level)),
+                Coding::Zstd => Stream::Zstd(zstd(level, pool)),
+            };
+        }
         match &mut self.stream {
             Stream::Brotli(encoder) => {
                 let operation = match ending {
@@ -121,6 +124,8 @@ impl Windowed {
                 };
                 encode_zstd(context, piece, directive, out);
             }
+            // It began above.
+            Stream::NotYet(..) => {}
         }
     }
 
@@ -133,6 +138,31 @@ impl Windowed {
             pool.free.push(context);
         }
     }
+}
+
+fn brotli(level: Level) -> Box<Brotli> {
+    let quality = match level {
+        Level::Fast => 0,
+        Level::Default => 2,
+        Level::High => 4,
+    };
+    let mut encoder = Box::new(Brotli::new(StandardAlloc::default()));
+    encoder.set_parameter(Parameter::BROTLI_PARAM_QUALITY, quality);
+    encoder.set_parameter(Parameter::BROTLI_PARAM_LGWIN, BROTLI_WINDOW);
+    encoder
+}
+
+fn zstd(level: Level, pool: &mut Pool) -> CCtx<'static> {
+    let level = match level {
+        Level::Fast => 1,
+        Level::Default => 3,
+        Level::High => 5,
+    };
+    let mut context = pool.free.pop().unwrap_or_else(CCtx::create);
+    for parameter in [CParameter::CompressionLevel(level), CParameter::WindowLog(ZSTD_WINDOW)] {
+        context.set_parameter(parameter).expect("a level and a window that Zstandard allows");
+    }
+    context
 }
 
 fn encode_brotli(encoder: &mut Brotli, piece: &[u8], operation: Operation, out: &mut Vec<u8>) {
@@ -185,9 +215,9 @@ mod tests {
     fn windows_are_counted_while_their_streams_live() {
         let mut pool = Pool::default();
         let mut streams: Vec<_> =
-            (0..MAX_WINDOWS - 1).map(|_| Windowed::brotli(Level::Fast, &pool)).collect();
+            (0..MAX_WINDOWS - 1).map(|_| Windowed::new(Coding::Brotli, Level::Fast, &pool)).collect();
         assert!(pool.has_room());
-        streams.push(Windowed::zstd(Level::Fast, &mut pool));
+        streams.push(Windowed::new(Coding::Zstd, Level::Fast, &pool));
         assert!(!pool.has_room());
         let last = streams.pop().expect("a stream");
         last.give_back(&mut pool);
@@ -202,9 +232,9 @@ mod tests {
         let mut pool = Pool::default();
         let body = b"first stream, then another, and each the same".repeat(9);
         let mut encode = |level| {
-            let mut stream = Windowed::zstd(level, &mut pool);
+            let mut stream = Windowed::new(Coding::Zstd, level, &pool);
             let mut out = Vec::new();
-            stream.encode(&body, Ending::Finish, &mut out);
+            stream.encode(&body, Ending::Finish, &mut out, &mut pool);
             stream.give_back(&mut pool);
             (out, pool.free.len())
         };
@@ -217,7 +247,12 @@ mod tests {
     #[test]
     fn contexts_kept_are_few() {
         let mut pool = Pool::default();
-        let streams: Vec<_> = (0..MOST_KEPT + 3).map(|_| Windowed::zstd(Level::Fast, &mut pool)).collect();
+        let mut begin = || {
+            let mut stream = Windowed::new(Coding::Zstd, Level::Fast, &pool);
+            stream.encode(b"begun", Ending::Open, &mut Vec::new(), &mut pool);
+            stream
+        };
+        let streams: Vec<_> = (0..MOST_KEPT + 3).map(|_| begin()).collect();
         streams.into_iter().for_each(|stream| stream.give_back(&mut pool));
         assert_eq!(pool.free.len(), MOST_KEPT);
     }

@@ -146,7 +146,7 @@ pub(super) fn request_body(x: &Exchange) -> Option<Body> {
 
 fn encoder(worker: &Worker, algorithm: Algorithm, content: Content) -> Body {
     let level = worker.throttle.borrow().during();
-    Body(BodyEncoder::new(algorithm, level, content, &mut worker.compression_scratch.borrow_mut()))
+    Body(BodyEncoder::new(algorithm, level, content, &worker.compression_scratch.borrow()))
 }
 
 /// What the limits leave of a decision.
