@@ -51,6 +51,11 @@ pub(crate) fn run(given: &[String]) -> Result<ExitCode, String> {
     }
     let arguments =
         Arguments::read(given, &["row", "rounds", "subjects", "seconds", "program", "profile"], &[])?;
+    if let Some(word) = arguments.words.first() {
+        return Err(format!(
+            "'{word}': the benchmark has `latency` and `compression`; a row is named by --row"
+        ));
+    }
     let bench = Bench {
         place: Place::new()?,
         subjects: subjects(&arguments, DEFAULT_SUBJECTS)?,

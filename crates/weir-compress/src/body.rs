@@ -185,7 +185,7 @@ mod tests {
         let mut scratch = Scratch::new();
         let piece = b"<li>one</li><li>two</li>".repeat(20);
         for algorithm in Algorithm::ALL {
-            let mut encoder = BodyEncoder::new(algorithm, Level::Default, Content::Html, &mut scratch);
+            let mut encoder = BodyEncoder::new(algorithm, Level::Default, Content::Html, &scratch);
             let mut out = Vec::new();
             for _ in 0..3 {
                 encoder.encode(&piece, Ending::Flush, &mut out, &mut scratch);
@@ -201,7 +201,7 @@ mod tests {
     fn calls_after_the_end_do_nothing() {
         let mut scratch = Scratch::new();
         for algorithm in Algorithm::ALL {
-            let mut encoder = BodyEncoder::new(algorithm, Level::Fast, Content::Html, &mut scratch);
+            let mut encoder = BodyEncoder::new(algorithm, Level::Fast, Content::Html, &scratch);
             let mut out = Vec::new();
             encoder.encode(b"body", Ending::Finish, &mut out, &mut scratch);
             let length = out.len();
@@ -219,7 +219,7 @@ mod tests {
             .into_iter()
             .flat_map(|a| [Level::Fast, Level::Default, Level::High].map(|level| (a, level)))
         {
-            let mut encoder = BodyEncoder::new(algorithm, level, Content::Html, &mut scratch);
+            let mut encoder = BodyEncoder::new(algorithm, level, Content::Html, &scratch);
             let mut out = Vec::new();
             let mut expected = Vec::new();
             for i in 0..50 {
