@@ -1,9 +1,10 @@
 //! Pieces that were encoded before: what comes again is copied, not encoded again (`tune.comp.reuse-memory`).
 //!
 //! What a call of a deflate encoder writes depends on nothing but the encoder's few bytes and the piece. So a piece that
-//! follows the same has the same result, as has a whole body with the algorithms that keep a window. And most of what a site sends has been sent before: its scripts, its style
-//! sheets, its pages for those who are not logged in. A piece is kept when it comes the second time; what is
-//! different each time costs a checksum and nothing else. Bytes are compared, not checksums.
+//! follows the same has the same result, as has a whole body with the algorithms that keep a window. And most of what a
+//! site sends has been sent before: its scripts, its style sheets, its pages for those who are not logged in. A piece is
+//! kept when it comes the second time; what is different each time costs a checksum and nothing else. Bytes are
+//! compared, not checksums.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -29,8 +30,8 @@ const WORTH: u32 = 4;
 
 const RARE: u32 = 16;
 
-/// A piece may take this share of the memory at most.
-const LARGEST: usize = 2;
+/// A piece may be this share of the memory at most: what it is encoded to may be as large.
+const LARGEST: usize = 3;
 
 /// What the result depends on besides the piece.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -313,6 +314,25 @@ mod tests {
             }
         }
         assert!((PATIENCE..400).contains(&kept), "{kept}");
+    }
+
+    #[test]
+    fn the_largest_piece_fits_though_it_does_not_shrink() {
+        let mut state = 1_u32;
+        let mut noise = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        for limit in [3 * LEAST, LIMIT] {
+            let page: Vec<u8> = (0..limit / LARGEST).map(|_| noise()).collect();
+            let mut scratch = with_memory(limit);
+            for _ in 0..3 {
+                let mut encoder = BodyEncoder::new(Algorithm::Gzip, Level::Fast, Content::Unknown, &scratch);
+                encoder.encode(&page, Ending::Finish, &mut Vec::new(), &mut scratch);
+                assert!(scratch.reuse.used_bytes <= limit);
+            }
+            assert_eq!(scratch.take_reused(), page.len() as u64);
+        }
     }
 
     #[test]
