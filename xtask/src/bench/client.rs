@@ -46,6 +46,9 @@ pub(super) fn measure(
     origin: u16,
     seconds: u64,
 ) -> Result<Cost, String> {
+    if let Asked::Each(pages) = row.asked {
+        place.different_pages(pages)?;
+    }
     let running = subject.start(place, row.setup, origin)?;
     let scheme = if row.tls { "https" } else { "http" };
     let address = format!("{scheme}://127.0.0.1:{}{}", running.port, row.asked.path());

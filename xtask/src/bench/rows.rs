@@ -20,10 +20,8 @@ pub(super) struct Pages {
 }
 
 /// So many that no processor foretells the branches of an encoder that has seen them all before.
-pub(super) const PAGES: &[Pages] = &[
-    Pages { folder: "pages-9k", bytes: 9000, count: 200 },
-    Pages { folder: "pages-76k", bytes: 76_800, count: 50 },
-];
+const PAGES_9K: &Pages = &Pages { folder: "pages-9k", bytes: 9000, count: 200 };
+const PAGES_76K: &Pages = &Pages { folder: "pages-76k", bytes: 76_800, count: 50 };
 
 /// What the client asks for.
 #[derive(Clone, Copy, Debug)]
@@ -140,7 +138,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "comp-new-9k",
         setup: "comp-new",
         tls: false,
-        asked: Asked::Each(&PAGES[0]),
+        asked: Asked::Each(PAGES_9K),
         gzip: true,
         client: KEPT,
         bars: &[],
@@ -149,7 +147,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "comp-new-76k",
         setup: "comp-new",
         tls: false,
-        asked: Asked::Each(&PAGES[1]),
+        asked: Asked::Each(PAGES_76K),
         gzip: true,
         client: KEPT,
         bars: &[],

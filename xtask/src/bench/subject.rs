@@ -1,6 +1,6 @@
 //! The programs that are measured: how each is started, on which core, and stopped again.
 
-use super::rows::{PAGES, Pages};
+use super::rows::Pages;
 use super::{configurations, fill, pump, usage};
 use crate::{debian, place, program, suite};
 use rustix::process::Signal;
@@ -123,15 +123,19 @@ impl Place {
             let from = configurations().join("fixtures").join(name);
             fs::copy(&from, www.join(name)).map_err(|error| format!("{}: {error}", from.display()))?;
         }
-        let python = debian::need("python3", "python3")?;
-        for Pages { folder, bytes, count } in PAGES {
-            let folder = www.join(folder);
-            place::create(&folder)?;
-            let mut command = Command::new(&python);
-            command.arg(configurations().join("pages.py")).arg(folder);
-            program::output(command.args([bytes.to_string(), count.to_string()]))?;
-        }
         Ok(())
+    }
+
+    /// Makes different pages, unless they are there.
+    pub(super) fn different_pages(&self, pages: &Pages) -> Result<(), String> {
+        let folder = self.www().join(pages.folder);
+        if folder.join(format!("{}.html", pages.count - 1)).is_file() {
+            return Ok(());
+        }
+        let mut command = Command::new(debian::need("python3", "python3")?);
+        place::create(&folder)?;
+        command.arg(configurations().join("pages.py")).arg(folder);
+        program::output(command.args([pages.bytes.to_string(), pages.count.to_string()])).map(drop)
     }
 
     /// Writes pages of these sizes, the beginnings of the largest fixture: `comp-SIZE.html`.
