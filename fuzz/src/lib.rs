@@ -3,6 +3,7 @@
 
 mod configuration;
 mod deflate;
+mod deflate_isolation;
 mod dns_answer;
 mod fcgi;
 mod h1;
@@ -16,6 +17,7 @@ mod tls;
 
 pub use configuration::configuration;
 pub use deflate::deflate;
+pub use deflate_isolation::deflate_isolation;
 pub use dns_answer::dns_answer;
 pub use fcgi::fcgi;
 pub use h1::{h1_body, h1_request, h1_response};
@@ -34,6 +36,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("configuration", configuration),
     ("deflate", deflate),
+    ("deflate_isolation", deflate_isolation),
     ("dns_answer", dns_answer),
     ("fcgi", fcgi),
     ("h1_body", h1_body),

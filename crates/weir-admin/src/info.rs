@@ -4,8 +4,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_proxy::Shared;
 use weir_proxy::counters::Counter;
+use weir_proxy::{Shared, panics};
 
 use crate::object::Now;
 use crate::value::Nature::{Average, Counter as Cumulated, Duration, Gauge, Limit, Max, Output, Rate};
@@ -67,10 +67,10 @@ pub(crate) const FIELDS: &[Field] = &[
     field("Pid", Tags(Status, Gauge, Process), "Process identifier", |a| Some(Value::U32(a.shared.pid))),
     field("Uptime", TIME, "Time since the start", |a| Some(Value::text(uptime(seconds(a))))),
     field("Uptime_sec", TIME, "Seconds since the start", |a| Some(Value::U32(seconds(a)))),
-    field("Memmax_MB", LIMIT, "Memory limit (-m), 0 without", none),
-    field("PoolAlloc_MB", LEVEL, "Memory of pools, MB", none),
-    field("PoolUsed_MB", LEVEL, "Memory of pools in use, MB", none),
-    field("PoolFailed", TOTAL, "Allocations that failed", none),
+    field("Memmax_MB", LIMIT, "Memory limit (-m), 0 without", |a| Some(megabytes(a.shared.scarcity.limit_bytes()))),
+    field("PoolAlloc_MB", LEVEL, "Memory of the process, MB", |a| Some(megabytes(a.shared.scarcity.private_bytes()))),
+    field("PoolUsed_MB", LEVEL, "Memory of the process in use, MB", |a| Some(megabytes(used_bytes(a)))),
+    field("PoolFailed", TOTAL, "Connections and requests refused for want of memory", |a| Some(cumulated(a.shared.scarcity.refused()))),
     field("Ulimit-n", LIMIT, "Most file descriptors", |_| Some(Value::U32(descriptors()))),
     field("Maxsock", LIMIT, "Most sockets", |_| Some(Value::U32(descriptors()))),
     field("Maxconn", LIMIT, "Most client connections", |a| Some(Value::count(a.shared.max_connections.load(Relaxed)))),
@@ -126,9 +126,9 @@ pub(crate) const FIELDS: &[Field] = &[
     field("DebugCommandsIssued", LEVEL, "Debugging commands run", none),
     field("CumRecvLogs", TOTAL, "Log lines received", none),
     field("Build info", PRODUCT, "Whose build this is", |_| Some(Value::text(concat!("weir ", env!("CARGO_PKG_VERSION"))))),
-    field("Memmax_bytes", LIMIT, "Memory limit (-m) in bytes, 0 without", none),
-    field("PoolAlloc_bytes", LEVEL, "Memory of the process, bytes", |_| Some(Value::U64(resident_bytes()))),
-    field("PoolUsed_bytes", LEVEL, "Memory of the process in use, bytes", |_| Some(Value::U64(resident_bytes()))),
+    field("Memmax_bytes", LIMIT, "Memory limit (-m) in bytes, 0 without", |a| Some(Value::U64(a.shared.scarcity.limit_bytes()))),
+    field("PoolAlloc_bytes", LEVEL, "Memory of the process, bytes", |a| Some(Value::U64(a.shared.scarcity.private_bytes()))),
+    field("PoolUsed_bytes", LEVEL, "Memory of the process in use, bytes", |a| Some(Value::U64(used_bytes(a)))),
     field("Start_time_sec", TIME, "When the process started, seconds since 1970", |a| Some(cumulated(a.shared.started_at))),
     field("Tainted", Tags(Status, Gauge, Process), "Experimental features in use", |_| Some(Value::text("0"))),
     field("TotalWarnings", TOTAL, "Warnings since the start", none),
@@ -141,6 +141,7 @@ pub(crate) const FIELDS: &[Field] = &[
     field("CompressStepReason", STATUS, "What holds it back: cpu (maxcompcpuusage), rate (maxcomprate) or nothing", |a| Some(Value::text(a.shared.load.compression().0.reason.name()))),
     field("CompressStepBusy_pct", LEVEL, "Percentage of the time that the thread with the lowest step works", |a| Some(Value::U32(u32::from(a.shared.load.compression().1)))),
     field("CompressReused_bytes", TOTAL, "Bytes that were compressed before and not again (tune.comp.reuse-memory)", |a| Some(Value::U64(a.shared.load.reused_bytes()))),
+    field("Panics", TOTAL, "Faults of the program, each of which ended what met it", |_| Some(Value::U64(panics::count()))),
     field("CompressCpuLim", LIMIT, "Highest such percentage with compression, 100 for no limit", |a| Some(Value::U32(u32::from(a.shared.config.global.maxcompcpuusage_percent)))),
 ];
 
@@ -190,16 +191,18 @@ fn idle_percent(about: &About<'_>) -> u32 {
     100_u32.saturating_sub(busy / u32::try_from(threads).unwrap_or(u32::MAX))
 }
 
+fn megabytes(bytes: u64) -> Value<'static> {
+    Value::U32(u32::try_from(bytes / (1024 * 1024)).unwrap_or(u32::MAX))
+}
+
 fn descriptors() -> u32 {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     limit.map_or(u32::MAX, |limit| u32::try_from(limit).unwrap_or(u32::MAX))
 }
 
-/// Memory of the process that is in use, from the kernel (proc_pid_statm(5)); 0 where it cannot be read.
-fn resident_bytes() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm").ok();
-    let pages = pages.and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok());
-    pages.unwrap_or(0) * rustix::param::page_size() as u64
+/// Memory of the process without what threads keep for the next user.
+fn used_bytes(about: &About<'_>) -> u64 {
+    about.shared.scarcity.private_bytes().saturating_sub(about.shared.memory_pools.kept_bytes() as u64)
 }
 
 #[cfg(test)]

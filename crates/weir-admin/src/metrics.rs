@@ -10,13 +10,14 @@ use weir_http::Response;
 use weir_proxy::Shared;
 use weir_proxy::dns::COUNTS;
 use weir_proxy::load::{InForce, Reason, Step};
+use weir_proxy::state::ServerState;
 use weir_proxy::stick_table::StickTable;
 use weir_rules::{Reply, Txn, reply};
 
 use crate::info::{self, About};
-use crate::object::{self, Filter, Kind, Now, Object};
+use crate::object::{self, Filter, Kind, Now, Object, Part};
 use crate::stat;
-use crate::value::{Nature, Origin, Scope, Tags, Value};
+use crate::value::Value;
 
 /// Most `scope` and `metrics` words of a request.
 const MAX_WORDS: usize = 64;
@@ -170,6 +171,15 @@ const PROCESS: &[(&str, &str)] = &[
     ("dropped_logs_total", "DroppedLogs"),
     ("busy_polling_enabled", "BusyPolling"),
     ("failed_resolutions", "FailedResolutions"),
+    ("max_pipes", "Maxpipes"),
+    ("pipes_used_total", "PipesUsed"),
+    ("pipes_free_total", "PipesFree"),
+    ("current_backend_ssl_key_rate", "SslBackendKeyRate"),
+    ("max_backend_ssl_key_rate", "SslBackendMaxKeyRate"),
+    ("ssl_cache_lookups_total", "SslCacheLookups"),
+    ("ssl_cache_misses_total", "SslCacheMisses"),
+    ("current_zlib_memory", "ZlibMemUsage"),
+    ("max_zlib_memory", "MaxZlibMemUsage"),
     ("bytes_out_total", "TotalBytesOut"),
     ("spliced_bytes_out_total", "TotalSplicedBytesOut"),
     ("bytes_out_rate", "BytesOutRate"),
@@ -183,7 +193,7 @@ fn process(about: &About<'_>, wanted: &Wanted, out: &mut String) {
         if !wanted.wants(&name) {
             continue;
         }
-        head(&name, field.description, field.tags, out);
+        head(&name, field.description, out);
         line(&name, &[], (field.read)(about).as_ref(), 1.0, out);
     }
     compression(about, wanted, out);
@@ -205,7 +215,7 @@ fn compression(about: &About<'_>, wanted: &Wanted, out: &mut String) {
         ("haproxy_process_http_comp_step_reason", "What holds compression back", &reasons[..], reason.name()),
     ] {
         if wanted.wants(name) {
-            head(name, description, Tags(Origin::Status, Nature::Output, Scope::Process), out);
+            head(name, description, out);
             for state in states {
                 let value = Value::U32(u32::from(*state == current));
                 line(name, &[("state", state)], Some(&value), 1.0, out);
@@ -255,6 +265,12 @@ enum Shape {
     State,
     /// The same for the last check's result.
     CheckState,
+    /// Figures of checks, of those servers that are checked: the field that tells, and the shape.
+    Checked(&'static str, &'static Self),
+    /// One line for each state that servers can be in: how many of the backend's are in it.
+    ServerStates,
+    /// The same for their last checks' results.
+    ServerCheckStates,
 }
 
 /// The proxies' metrics: name here, name in the statistics, for which objects, and how.
@@ -268,6 +284,8 @@ const PROXIES: &[(&str, &str, u8, Shape)] = &[
     ("sessions_total", "stot", FRONTENDS | LISTENERS | BACKENDS | SERVERS, Shape::Number),
     ("bytes_in_total", "bin", FRONTENDS | LISTENERS | BACKENDS | SERVERS, Shape::Number),
     ("bytes_out_total", "bout", FRONTENDS | LISTENERS | BACKENDS | SERVERS, Shape::Number),
+    ("req_bytes_in_total", "bin", FRONTENDS | LISTENERS | BACKENDS | SERVERS, Shape::Number),
+    ("res_bytes_out_total", "bout", FRONTENDS | LISTENERS | BACKENDS | SERVERS, Shape::Number),
     ("requests_denied_total", "dreq", FRONTENDS | LISTENERS | BACKENDS, Shape::Number),
     ("responses_denied_total", "dresp", FRONTENDS | LISTENERS | BACKENDS | SERVERS, Shape::Number),
     ("request_errors_total", "ereq", FRONTENDS | LISTENERS, Shape::Number),
@@ -279,6 +297,11 @@ const PROXIES: &[(&str, &str, u8, Shape)] = &[
     ("weight", "weight", BACKENDS | SERVERS, Shape::Number),
     ("active_servers", "act", BACKENDS, Shape::Number),
     ("backup_servers", "bck", BACKENDS, Shape::Number),
+    ("active", "act", SERVERS, Shape::Number),
+    ("backup", "bck", SERVERS, Shape::Number),
+    ("agg_server_status", "agg_server_status", BACKENDS, Shape::ServerStates),
+    ("agg_server_check_status", "agg_server_check_status", BACKENDS, Shape::ServerStates),
+    ("agg_check_status", "agg_check_status", BACKENDS, Shape::ServerCheckStates),
     ("check_failures_total", "chkfail", SERVERS, Shape::Number),
     ("check_up_down_total", "chkdown", BACKENDS | SERVERS, Shape::Number),
     ("check_last_change_seconds", "lastchg", BACKENDS | SERVERS, Shape::Number),
@@ -290,8 +313,11 @@ const PROXIES: &[(&str, &str, u8, Shape)] = &[
     ("limit_session_rate", "rate_lim", FRONTENDS, Shape::Number),
     ("max_session_rate", "rate_max", FRONTENDS | BACKENDS | SERVERS, Shape::Number),
     ("check_status", "check_status", SERVERS, Shape::CheckState),
-    ("check_code", "check_code", SERVERS, Shape::Number),
-    ("check_duration_seconds", "check_duration", SERVERS, Shape::Milliseconds),
+    ("check_code", "check_code", SERVERS, Shape::Checked("check_status", &Shape::Number)),
+    ("check_duration_seconds", "check_duration", SERVERS, Shape::Checked("check_status", &Shape::Milliseconds)),
+    ("agent_status", "agent_status", SERVERS, Shape::CheckState),
+    ("agent_code", "agent_code", SERVERS, Shape::Checked("agent_status", &Shape::Number)),
+    ("agent_duration_seconds", "agent_duration", SERVERS, Shape::Checked("agent_status", &Shape::Milliseconds)),
     ("http_responses_total", "hrsp_", FRONTENDS | BACKENDS | SERVERS, Shape::Code("1xx 2xx 3xx 4xx 5xx other")),
     ("http_requests_rate_current", "req_rate", FRONTENDS, Shape::Number),
     ("http_requests_rate_max", "req_rate_max", FRONTENDS, Shape::Number),
@@ -355,49 +381,107 @@ fn proxies(kind: Kind, objects: &[&Object<'_>], wanted: &Wanted, out: &mut Strin
         if kinds & bit == 0 || !wanted.wants(&name) {
             continue;
         }
-        match shape {
-            Shape::Number | Shape::Milliseconds => {
-                let Some(field) = named(field) else { continue };
-                head(&name, field.description, field.tags, out);
-                let factor = if *shape == Shape::Milliseconds { 0.001 } else { 1.0 };
-                each(objects, |object, labels| {
-                    line(&name, labels, (field.read)(object).as_ref(), factor, out);
-                });
-            }
-            Shape::Code(codes) => {
-                let fields =
-                    codes.split(' ').filter_map(|code| Some((code, named(&format!("{field}{code}"))?)));
-                for (at, (code, field)) in fields.enumerate() {
-                    if at == 0 {
-                        head(&name, "Responses by status", field.tags, out);
-                    }
-                    each(objects, |object, labels| {
-                        if let Some(value) = (field.read)(object) {
-                            let labels = [labels, &[("code", code)]].concat();
-                            line(&name, &labels, Some(&value), 1.0, out);
-                        }
-                    });
+        match *shape {
+            Shape::Number | Shape::Milliseconds => figures(&name, field, *shape, objects, out),
+            Shape::Checked(tells, shape) => {
+                let is_checked =
+                    |object: &&Object<'_>| named(tells).is_some_and(|f| (f.read)(object).is_some());
+                let checked: Vec<&Object<'_>> = objects.iter().copied().filter(is_checked).collect();
+                if !checked.is_empty() {
+                    figures(&name, field, *shape, &checked, out);
                 }
             }
+            Shape::Code(codes) => responses(&name, field, codes, objects, out),
             Shape::State => {
                 let Some(field) = named(field) else { continue };
-                head(&name, field.description, field.tags, out);
+                head(&name, field.description, out);
                 each(objects, |object, labels| {
                     let state = state_word(kind, &object.status());
                     in_states(&name, labels, states, state, out);
                 });
             }
-            Shape::CheckState => {
-                let Some(field) = named(field) else { continue };
-                head(&name, field.description, field.tags, out);
-                each(objects, |object, labels| {
-                    if let Some(value) = (field.read)(object) {
-                        let result = value.to_string();
-                        in_states(&name, labels, CHECK_STATES, result.trim_start_matches("* "), out);
-                    }
-                });
+            Shape::CheckState => check_states(&name, field, objects, out),
+            Shape::ServerStates | Shape::ServerCheckStates => {
+                head(&name, "Servers of the backend by their state", out);
+                let has_servers = |object: &&Object<'_>| !object.state.servers.load().is_empty();
+                let farms: Vec<&Object<'_>> = objects.iter().copied().filter(has_servers).collect();
+                each(&farms, |object, labels| counted_servers(&name, labels, object, *shape, out));
             }
         }
+    }
+}
+
+/// One line for each object.
+fn figures(name: &str, field: &str, shape: Shape, objects: &[&Object<'_>], out: &mut String) {
+    let Some(field) = named(field) else { return };
+    let factor = if shape == Shape::Milliseconds {
+        head(name, &in_seconds(field.description), out);
+        0.001
+    } else {
+        head(name, field.description, out);
+        1.0
+    };
+    each(objects, |object, labels| line(name, labels, (field.read)(object).as_ref(), factor, out));
+}
+
+/// What a figure in milliseconds is called when it is told in seconds.
+fn in_seconds(description: &str) -> String {
+    description.replace(", ms", ", seconds").replace("Milliseconds", "Seconds")
+}
+
+/// One line for each status class of each object.
+fn responses(name: &str, field: &str, codes: &str, objects: &[&Object<'_>], out: &mut String) {
+    head(name, "Responses by status", out);
+    for code in codes.split(' ') {
+        let Some(field) = named(&format!("{field}{code}")) else { continue };
+        each(objects, |object, labels| {
+            if let Some(value) = (field.read)(object) {
+                let labels = [labels, &[("code", code)]].concat();
+                line(name, &labels, Some(&value), 1.0, out);
+            }
+        });
+    }
+}
+
+/// One line for each result that the last check can have, of the servers that are checked.
+fn check_states(name: &str, field: &str, objects: &[&Object<'_>], out: &mut String) {
+    let Some(field) = named(field) else { return };
+    let results = objects.iter().map(|object| (*object, (field.read)(object)));
+    let mut results = results.filter_map(|(object, value)| Some((object, value?))).peekable();
+    if results.peek().is_some() {
+        head(name, field.description, out);
+    }
+    for (object, value) in results {
+        let result = value.to_string();
+        each(&[object], |_, labels| {
+            in_states(name, labels, CHECK_STATES, result.trim_start_matches("* "), out);
+        });
+    }
+}
+
+/// How many servers of a backend are in each state, or have each result of their last check.
+fn counted_servers(
+    name: &str,
+    labels: &[(&str, &str)],
+    backend: &Object<'_>,
+    shape: Shape,
+    out: &mut String,
+) {
+    let checks = shape == Shape::ServerCheckStates;
+    let states = if checks { CHECK_STATES } else { kind_words(Kind::Server).2 };
+    let servers = backend.state.servers.load();
+    let state_of = |server: &Arc<ServerState>| {
+        let object = Object { part: Part::Server(Arc::clone(server)), ..*backend };
+        match checks {
+            false => Some(state_word(Kind::Server, &object.status()).to_owned()),
+            true => Some((named("check_status")?.read)(&object)?.to_string().replace("* ", "")),
+        }
+    };
+    let found: Vec<String> = servers.iter().filter_map(state_of).collect();
+    for state in states {
+        let labels = [labels, &[("state", *state)]].concat();
+        let count = found.iter().filter(|found| found == state).count();
+        line(name, &labels, Some(&Value::count(count)), 1.0, out);
     }
 }
 
@@ -460,8 +544,9 @@ fn tables(shared: &Shared, wanted: &Wanted, out: &mut String) {
     }
 }
 
-fn head(name: &str, description: &str, tags: Tags, out: &mut String) {
-    let kind = if tags.1 == Nature::Counter { "counter" } else { "gauge" };
+/// The lines before the samples.  The end of the name says what counts up, as Prometheus has it.
+fn head(name: &str, description: &str, out: &mut String) {
+    let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
     // Writing to memory cannot fail.
     writeln!(out, "# HELP {name} {description}\n# TYPE {name} {kind}").unwrap_or_default();
 }
@@ -520,6 +605,11 @@ mod tests {
             "haproxy_server_status{proxy=\"be\",server=\"s2\",state=\"MAINT\"} 1\n",
             "haproxy_server_check_failures_total{proxy=\"be\",server=\"s1\"} 0\n",
             "haproxy_server_check_failures_total{proxy=\"be\",server=\"s3\"} NaN\n",
+            "haproxy_backend_agg_server_status{proxy=\"be\",state=\"MAINT\"} 1\n",
+            "haproxy_backend_agg_check_status{proxy=\"be\",state=\"L7OK\"} 0\n",
+            "haproxy_server_backup{proxy=\"be\",server=\"s1\"} 0\n",
+            "haproxy_process_bytes_out_total counter\n",
+            "haproxy_backend_total_time_average_seconds Average total time, seconds\n",
             "haproxy_server_limit_sessions{proxy=\"be\",server=\"s1\"} 5\n",
             "haproxy_backend_total_time_average_seconds{proxy=\"be\"} 0.000000\n",
             "haproxy_sticktable_size{name=\"fe\",type=\"ip\"} 100\n",
@@ -528,6 +618,40 @@ mod tests {
         }
         let one = Wanted::parse(b"metrics=haproxy_server_weight").unwrap();
         assert_eq!(text(&shared, "", &one).lines().count(), 2 + 4);
+    }
+
+    /// The rules of Prometheus' text format, version 0.0.4, and of its linter.
+    #[test]
+    fn the_text_keeps_the_rules_of_its_format() {
+        let shared = crate::cli::tests::shared();
+        let said = text(&shared, "1", &Wanted::parse(b"").unwrap());
+        let mut known = std::collections::BTreeSet::new();
+        let (mut helped, mut current) = ("", "");
+        for at in said.lines() {
+            if let Some(help) = at.strip_prefix("# HELP ") {
+                let (name, words) = help.split_once(' ').unwrap();
+                assert!(known.insert(name) && !words.is_empty(), "{at}");
+                let bytes = name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+                assert!(bytes && name.starts_with("haproxy_"), "{at}");
+                let milliseconds = words.ends_with(" ms") || words.starts_with("Milliseconds");
+                assert!(!(milliseconds && name.contains("seconds")), "{at}");
+                helped = name;
+            } else if let Some(kind) = at.strip_prefix("# TYPE ") {
+                let (name, kind) = kind.split_once(' ').unwrap();
+                let expected = if name.ends_with("_total") { "counter" } else { "gauge" };
+                assert_eq!((name, kind), (helped, expected), "{at}");
+                current = name;
+            } else {
+                let (name, rest) = at.split_at(at.find(['{', ' ']).unwrap());
+                let (labels, value) = rest.rsplit_once(' ').unwrap();
+                assert_eq!(name, current, "{at}");
+                assert!(labels.is_empty() || labels.starts_with('{') && labels.ends_with("\"}"), "{at}");
+                assert!(value == "NaN" || value.parse::<f64>().is_ok(), "{at}");
+            }
+        }
+        assert!(known.len() > 100);
     }
 
     #[test]

@@ -151,7 +151,7 @@ pub(crate) const FIELDS: &[Field] = &[
     field("idle_conn_cur", LEVEL, "Idle connections that served one client only", |o| server(o).map(|s| Value::count(s.idle.load(Relaxed)))),
     field("safe_conn_cur", LEVEL, "Idle connections that served several clients", |o| only(o, SERVER, Value::U32(0))),
     field("used_conn_cur", LEVEL, "Connections in use", |o| server(o).map(|s| Value::level(s.served.now()))),
-    field("need_conn_est", LEVEL, "Connections needed as estimated", |o| server(o).map(|s| Value::level(s.served.now()))),
+    field("need_conn_est", LEVEL, "Connections needed as estimated", |o| server(o).map(|s| Value::count(s.need.known() as usize))),
     field("uweight", MEAN, "Weight as configured or set", weight),
     field("agg_server_status", LEVEL, "Unused", |o| only(o, BACK, Value::U32(0))),
     field("agg_server_check_status", LEVEL, "Unused", |o| only(o, BACK, Value::U32(0))),

@@ -103,7 +103,8 @@ fn wt6(key: &[u8]) -> u32 {
 }
 
 /// Bob Jenkins' full avalanche of four bytes, then spread by a prime near three quarters of the space.
-pub(crate) fn avalanche(hash: u32) -> u32 {
+#[must_use]
+pub fn avalanche(hash: u32) -> u32 {
     let mut a = hash;
     a = a.wrapping_add(0x7ed5_5d16).wrapping_add(a << 12);
     a = (a ^ 0xc761_c23c) ^ (a >> 19);

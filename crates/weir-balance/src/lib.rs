@@ -14,7 +14,7 @@ mod server;
 mod table;
 
 pub use bandwidth::{Bandwidth, Passage};
-pub use hash::{HashFunction, HashMethod, HashType, UriKey, domain_only, source_key, url_param};
+pub use hash::{HashFunction, HashMethod, HashType, UriKey, avalanche, domain_only, source_key, url_param};
 pub use health::{CheckResult, CheckSettings, Health, InitState, Observer, OnError};
 pub use pick::{Affinity, Algorithm, Choice, Load, Pick, Picker, ServerView, Settings, WEIGHT_SCALE};
 pub use rate::RateCounter;

@@ -3,8 +3,8 @@
 //! A [`Picker`] is built from a snapshot of the servers whenever their weights or states change, and is
 //! shared as it is: a pick changes nothing.  What changes from pick to pick comes as arguments.
 
-use crate::hash::{HashMethod, HashType};
-use crate::ring::{Ring, SERVER_STRIDE};
+use crate::hash::{HashMethod, HashType, avalanche};
+use crate::ring::Ring;
 use crate::schedule;
 
 /// Effective weights count sixteenths of a configured weight, for slow starts to have steps.
@@ -89,7 +89,7 @@ impl Default for Settings {
 /// A server as balancing sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerView {
-    /// `id`: the order of `first`, and the base of ring points.
+    /// `id`: the order of `first`, and the place on the ring.
     pub id: u32,
     /// Configured or commanded weight, 0 to 256.
     pub weight: u32,
@@ -99,7 +99,7 @@ pub struct ServerView {
     pub usable: bool,
     /// `backup`
     pub backup: bool,
-    /// `hash-key` other than `id`: the hash of what identifies the server.
+    /// `hash-key` other than `id`: the place on the ring, from what else identifies the server.
     pub ring_key: Option<u32>,
 }
 
@@ -205,8 +205,8 @@ impl Picker {
             }
         };
         let ring = settings.needs_ring().then(|| {
-            let base = |view: &ServerView| view.ring_key.unwrap_or(view.id).wrapping_mul(SERVER_STRIDE);
-            let nodes: Vec<_> = chosen.iter().map(|&at| (at, base(&servers[at]), weight_of(at))).collect();
+            let key = |view: &ServerView| view.ring_key.unwrap_or_else(|| avalanche(view.id));
+            let nodes: Vec<_> = chosen.iter().map(|&at| (at, key(&servers[at]), weight_of(at))).collect();
             Ring::new(&nodes)
         });
         if settings.algorithm == Algorithm::First {
@@ -515,7 +515,7 @@ mod tests {
         let djb2 = HashType { function: HashFunction::Djb2, avalanche: true, ..HashType::default() };
         check(&[3, 2, 1], HashType::default(), false, "01012001011012001012012001");
         check(&[2, 4, 6], djb2, true, "22010120200202210112222200");
-        check(&[1, 1, 1], HashType::CONSISTENT, false, "02200120222002100201200020");
+        check(&[1, 1, 1], HashType::CONSISTENT, false, "21111002221002220221022010");
         // The cases of the regression suite: /url1 to /url4 on four servers.
         let picker = Picker::new(&settings(Algorithm::Hash), &farm(&[1, 1, 1, 1]));
         for (at, expected) in ["1", "2", "3", "0"].into_iter().enumerate() {

@@ -8,9 +8,6 @@ pub const MAX_RING_NODES: usize = 1 << 20;
 /// Most servers that are tried in turn when the nearest ones are not eligible.
 const MAX_WALK: usize = 1000;
 
-/// How far apart the numbers of two servers' first points are; part of what makes mappings the peer's.
-pub(crate) const SERVER_STRIDE: u32 = 4096;
-
 /// Points sorted by their place.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ring {
@@ -19,18 +16,19 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// A ring of servers given as (index, base of its points, number of points).
+    /// A ring of servers given as (index, key, number of points): a server's points are its key and the numbers after it,
+    /// spread (as HAProxy 3.0 does; 2.x had other keys).
     pub(crate) fn new(servers: &[(usize, u32, u32)]) -> Self {
         let total: u64 = servers.iter().map(|&(_, _, points)| u64::from(points)).sum();
         let limit = MAX_RING_NODES as u64;
         let mut nodes = Vec::with_capacity(total.min(limit) as usize);
-        for &(server, base, points) in servers {
+        for &(server, key, points) in servers {
             let points = match u64::from(points) {
                 points if total <= limit || points == 0 => points as u32,
                 points => (points * limit / total).max(1) as u32,
             };
             nodes.extend((0..points).map(|point| {
-                let place = avalanche(base.wrapping_add(point));
+                let place = avalanche(key.wrapping_add(point));
                 u64::from(place) << 32 | server as u64
             }));
         }
@@ -70,7 +68,7 @@ mod tests {
     fn ring(weights: &[u32]) -> Ring {
         let servers = weights.iter().enumerate();
         let servers: Vec<_> =
-            servers.map(|(at, &weight)| (at, (at as u32 + 1) * SERVER_STRIDE, weight * 16)).collect();
+            servers.map(|(at, &weight)| (at, avalanche(at as u32 + 1), weight * 16)).collect();
         Ring::new(&servers)
     }
 
@@ -83,9 +81,9 @@ mod tests {
                 (0..26).map(|at| ring.pick(hash.hash(format!("/p{at}").as_bytes()), |_| true).unwrap());
             assert_eq!(servers.map(|server| server.to_string()).collect::<String>(), expected);
         };
-        check(&[1, 1, 1], HashType::CONSISTENT, "02200120222002100201200020");
+        check(&[1, 1, 1], HashType::CONSISTENT, "21111002221002220221022010");
         let wt6 = HashType { function: HashFunction::Wt6, avalanche: false, ..HashType::CONSISTENT };
-        check(&[3, 2, 1], wt6, "11111111111100110100110011");
+        check(&[3, 2, 1], wt6, "11111111110010110001001011");
     }
 
     #[test]
@@ -96,7 +94,7 @@ mod tests {
 
     #[test]
     fn points_are_bounded() {
-        let servers: Vec<_> = (0..10_000).map(|at| (at, at as u32 * SERVER_STRIDE, 4096)).collect();
+        let servers: Vec<_> = (0..10_000).map(|at| (at, avalanche(at as u32), 4096)).collect();
         assert!(Ring::new(&servers).places.len() <= MAX_RING_NODES);
     }
 

@@ -143,6 +143,17 @@ impl DataType {
         matches!(self, Self::Gpt | Self::Gpc | Self::GpcRate)
     }
 
+    /// The rate of a general purpose counter's increments, which moves with it.
+    #[must_use]
+    pub fn rate_of_increments(self) -> Option<Self> {
+        match self {
+            Self::Gpc => Some(Self::GpcRate),
+            Self::Gpc0 => Some(Self::Gpc0Rate),
+            Self::Gpc1 => Some(Self::Gpc1Rate),
+            _ => None,
+        }
+    }
+
     /// The array element that stands in for it in tables with arrays.
     fn in_array(self) -> Option<(Self, usize)> {
         match self {
@@ -205,6 +216,12 @@ impl TableSettings {
     #[must_use]
     pub fn stores(&self, kind: DataType) -> bool {
         self.find(kind, 0).is_some()
+    }
+
+    /// True when an element of the type, or of an array that stands in for it, is stored.
+    #[must_use]
+    pub fn stores_element(&self, kind: DataType, element: usize) -> bool {
+        self.find(kind, element).is_some()
     }
 
     /// The period of a rate that is stored, milliseconds.
@@ -821,6 +838,30 @@ mod tests {
                         prop_assert_eq!(table.entry(id).map(Entry::holders), Some(count));
                     }
                 }
+            }
+        }
+
+        #[test]
+        fn an_entry_in_the_place_of_another_is_new(before in prop::collection::vec((0u32..6, 1u64..9), 1..20)) {
+            let kinds = [DataType::Gpc, DataType::GpcRate, DataType::HttpReqCnt, DataType::BytesInCnt];
+            let table = || {
+                let settings = TableSettings::new(KeyType::Integer, 2, Some(100));
+                Table::new(kinds.into_iter().fold(settings, |settings, kind| settings.store(kind, 1, 1000)))
+            };
+            let mut used = table();
+            for (number, amount) in before {
+                if let Ok(id) = used.get_or_create(&key(number), 0) {
+                    for kind in kinds {
+                        used.add(id, kind, 0, amount, 0);
+                    }
+                }
+            }
+            let mut fresh = table();
+            let last = key(9);
+            let ids = [used.get_or_create(&last, 1), fresh.get_or_create(&last, 1)];
+            let [in_used, alone] = ids.map(|id| id.expect("nobody holds an entry"));
+            for kind in kinds {
+                prop_assert_eq!(used.value(in_used, kind, 0, 1), fresh.value(alone, kind, 0, 1), "{}", kind.name());
             }
         }
     }

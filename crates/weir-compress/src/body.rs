@@ -9,18 +9,32 @@ use crate::{Algorithm, Level};
 
 /// What a worker thread lends to each call: tables and buffers of all algorithms. One per worker; a stream in a
 /// deflate format keeps 16 bytes itself.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Scratch {
     deflate: weir_deflate::Scratch,
     windowed: Pool,
     budget: Budget,
+    /// Not for streams whose pieces are kept for the next time: these must not depend on each other.
+    tails: Budget,
     pub(crate) reuse: Reuse,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Scratch {
     /// Allocates what the algorithms need.
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            deflate: weir_deflate::Scratch::new(),
+            windowed: Pool::default(),
+            budget: Budget::default(),
+            tails: Budget::of_tails(),
+            reuse: Reuse::default(),
+        }
     }
 
     /// The same, with memory for windows of deflate streams: off where it is 0. Between pieces of one response a
@@ -29,7 +43,8 @@ impl Scratch {
         Self { budget: Budget::new(bytes), ..Self::default() }
     }
 
-    /// The same, with memory for what is encoded more than once: off where it is 0.
+    /// The same, with memory for what is encoded more than once: off where it is 0. Of bodies that may be kept
+    /// ([`BodyEncoder::with_reuse`]) the time that encoding takes tells whether they were sent before.
     #[must_use]
     pub fn with_reuse_memory(self, bytes: usize) -> Self {
         Self { reuse: Reuse::new(bytes), ..self }
@@ -38,6 +53,11 @@ impl Scratch {
     /// Bytes of input that were not encoded again, as they were known, since this was asked before.
     pub fn take_reused(&mut self) -> u64 {
         self.reuse.take_reused()
+    }
+
+    /// Whether there is memory for what is encoded more than once.
+    pub const fn has_reuse_memory(&self) -> bool {
+        !self.reuse.is_none()
     }
 
     /// Whether another stream may keep a window: where not, [`crate::HeadEdits::under`] chooses another algorithm.
@@ -65,8 +85,9 @@ pub const fn max_output(input: usize) -> usize {
 
 /// The body of one message.
 ///
-/// With the deflate formats each call compresses all that it is given, without reference to earlier pieces (unless
-/// [`Scratch::with_window_memory`] allows it): larger pieces (16 to 64 kB) compress better. Brotli and Zstandard keep a window of their own.
+/// With the deflate formats each call compresses all that it is given, without reference to earlier pieces, but for the
+/// last 4 kB of a large piece that ended with [`Ending::Open`] (or more, where [`Scratch::with_window_memory`] allows
+/// it): larger pieces (16 to 64 kB) compress better. Brotli and Zstandard keep a window of their own.
 #[derive(Debug)]
 pub struct BodyEncoder {
     coder: Coder,
@@ -76,6 +97,8 @@ pub struct BodyEncoder {
 enum Coder {
     Identity,
     Deflate(Encoder),
+    /// The same, of which pieces may be kept, and copied where they were kept before.
+    Reusing(Box<Encoder>),
     Remembering(Box<Remembering>),
     Windowed(Box<Windowed>),
     /// A Brotli or Zstandard stream after its end.
@@ -104,10 +127,23 @@ impl BodyEncoder {
         Self { coder }
     }
 
+    /// Lets its pieces be kept and copied where the scratch has memory for it: for what is the same for all clients
+    /// ([`crate::may_be_kept`]).
+    #[must_use]
+    pub fn with_reuse(self) -> Self {
+        let coder = match self.coder {
+            Coder::Deflate(encoder) => Coder::Reusing(Box::new(encoder)),
+            Coder::Windowed(stream) => Coder::Windowed(Box::new(stream.with_reuse())),
+            other => other,
+        };
+        Self { coder }
+    }
+
     /// Changes the level for the pieces to come, where the algorithm can: Brotli and Zstandard stay at theirs.
     pub const fn set_level(&mut self, level: Level) {
         match &mut self.coder {
             Coder::Deflate(encoder) => encoder.set_level(level),
+            Coder::Reusing(encoder) => encoder.set_level(level),
             Coder::Remembering(stream) => stream.encoder().set_level(level),
             Coder::Identity | Coder::Windowed(_) | Coder::Finished => {}
         }
@@ -115,27 +151,37 @@ impl BodyEncoder {
 
     /// Compresses a piece and appends the result to `out`. After [`Ending::Finish`] it does nothing.
     pub fn encode(&mut self, piece: &[u8], ending: Ending, out: &mut Vec<u8>, scratch: &mut Scratch) {
+        // Without memory to keep it in, its pieces may depend on each other as any other's.
+        if let Coder::Reusing(encoder) = &self.coder
+            && !scratch.has_reuse_memory()
+        {
+            self.coder = Coder::Deflate(Encoder::clone(encoder));
+        }
         match &mut self.coder {
             Coder::Identity => out.extend_from_slice(piece),
             Coder::Deflate(encoder) => {
-                let before = Before::Deflate(encoder.clone());
+                push(encoder, piece, ending, out, &mut scratch.deflate);
+                if scratch.tails.suits(piece, ending) {
+                    let mut stream = Box::new(Remembering::new(encoder.clone(), &scratch.tails));
+                    stream.remember(piece);
+                    self.coder = Coder::Remembering(stream);
+                }
+            }
+            Coder::Reusing(encoder) => {
+                let before = Before::Deflate(Encoder::clone(encoder));
                 let after = scratch.reuse.encode(before, piece, ending, out, |out| {
-                    match ending {
-                        Ending::Open => encoder.push(piece, out, &mut scratch.deflate),
-                        Ending::Flush => encoder.push_and_flush(piece, out, &mut scratch.deflate),
-                        Ending::Finish => encoder.push_and_finish(piece, out, &mut scratch.deflate),
-                    }
-                    Some(encoder.clone())
+                    push(encoder, piece, ending, out, &mut scratch.deflate);
+                    Some(Encoder::clone(encoder))
                 });
                 if let Some(after) = after {
-                    *encoder = after;
+                    **encoder = after;
                 }
             }
             Coder::Remembering(stream) => {
-                stream.encode(piece, ending, out, &mut scratch.deflate, &scratch.budget);
+                stream.encode(piece, ending, out, &mut scratch.deflate);
             }
             Coder::Windowed(stream) => match stream.before_the_first() {
-                Some((coding, level)) if ending == Ending::Finish => {
+                Some((coding, level)) if ending == Ending::Finish && stream.may_reuse() => {
                     scratch.reuse.encode(Before::Whole(coding, level), piece, ending, out, |out| {
                         stream.encode(piece, ending, out, &mut scratch.windowed);
                         None
@@ -145,13 +191,27 @@ impl BodyEncoder {
             },
             Coder::Finished => return,
         }
-        let ends_itself = matches!(self.coder, Coder::Deflate(_) | Coder::Remembering(_));
+        let ends_itself = matches!(self.coder, Coder::Deflate(_) | Coder::Reusing(_) | Coder::Remembering(_));
         if ending == Ending::Finish
             && !ends_itself
             && let Coder::Windowed(stream) = std::mem::replace(&mut self.coder, Coder::Finished)
         {
             stream.give_back(&mut scratch.windowed);
         }
+    }
+}
+
+fn push(
+    encoder: &mut Encoder,
+    piece: &[u8],
+    ending: Ending,
+    out: &mut Vec<u8>,
+    scratch: &mut weir_deflate::Scratch,
+) {
+    match ending {
+        Ending::Open => encoder.push(piece, out, scratch),
+        Ending::Flush => encoder.push_and_flush(piece, out, scratch),
+        Ending::Finish => encoder.push_and_finish(piece, out, scratch),
     }
 }
 
@@ -233,6 +293,33 @@ mod tests {
             }
             encoder.encode(b"", Ending::Finish, &mut out, &mut scratch);
             assert_eq!(decode(algorithm, &out), expected, "{algorithm:?}");
+        }
+    }
+
+    #[test]
+    fn a_large_body_is_smaller_for_the_end_of_the_piece_before() {
+        let words = ["<div class=\"row\">", "</div>\n", "<a href=\"/item/", "\">", "of the ", "and "];
+        let line = |i: usize| {
+            format!("{}{}{}", words[i * i % 6], i.wrapping_mul(2_654_435_761) % 9973, words[i % 5])
+        };
+        let body = (0..30_000).map(line).collect::<String>().into_bytes();
+        let encode = |level, reused| {
+            let scratch = &mut Scratch::new().with_reuse_memory(1 << 20);
+            let mut encoder = BodyEncoder::new(Algorithm::Gzip, level, Content::Html, scratch);
+            if reused {
+                encoder = encoder.with_reuse();
+            }
+            let mut out = Vec::new();
+            body.chunks(64 * 1024).for_each(|piece| encoder.encode(piece, Ending::Open, &mut out, scratch));
+            encoder.encode(b"", Ending::Finish, &mut out, scratch);
+            assert_eq!(decode(Algorithm::Gzip, &out), body);
+            out.len()
+        };
+        for level in [Level::Fast, Level::Default, Level::High] {
+            let busy = encode(level, false);
+            // Where what is encoded is kept for the next time, pieces do not depend on each other.
+            let alone = encode(level, true);
+            assert!(busy < alone, "{level:?}: {busy} {alone}");
         }
     }
 

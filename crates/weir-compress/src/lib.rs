@@ -33,6 +33,7 @@ pub use body::{BodyEncoder, Ending, Scratch, max_output};
 pub use decide::{BodyFraming, EtagEdit, HeadEdits, Refusal, ResponseFacts};
 pub use negotiate::negotiate;
 pub use request::{RequestFacts, RequestOffer};
+pub use reuse::may_be_kept;
 pub use settings::{Direction, Rules, Settings};
 pub use throttle::{InForce, Level, Limits, Load, Reason, Step, Throttle, WINDOW_MS};
 pub use weir_deflate::Content;

@@ -5,6 +5,9 @@
 //! site sends has been sent before: its scripts, its style sheets, its pages for those who are not logged in. A piece is
 //! kept when it comes the second time; what is different each time costs a checksum and nothing else. Bytes are
 //! compared, not checksums.
+//!
+//! How long a response takes tells whether its pieces were sent before. So it is off unless configured, and what may be
+//! one client's own is neither kept nor copied ([`may_be_kept`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -12,6 +15,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use weir_deflate::Encoder;
 
+use crate::decide::has_token;
 use crate::windowed::Coding;
 use crate::{Ending, Level};
 
@@ -99,9 +103,32 @@ impl fmt::Debug for Reuse {
     }
 }
 
+/// Whether a response is the same for all clients as far as both heads say: nobody has shown who they are, nobody is
+/// given a name, and no cache is kept from it (RFC 9111 section 5.2). `request` and `response` give all values of a
+/// header field.
+pub fn may_be_kept<'a, I>(request: impl Fn(&'static str) -> I, response: impl Fn(&'static str) -> I) -> bool
+where
+    I: IntoIterator<Item = &'a [u8]>,
+{
+    // `private` may name fields: `private="set-cookie"`.
+    let forbids = |value: &'a [u8]| {
+        let names = value.split(|&byte| byte == b',').map(|item| item.split(|&byte| byte == b'=').next());
+        names.flatten().any(|name| has_token(name, "private") || has_token(name, "no-store"))
+    };
+    let has = |values: I| values.into_iter().next().is_some();
+    let is_personal = has(request("authorization")) || has(request("cookie")) || has(response("set-cookie"));
+    let is_forbidden =
+        [request("cache-control"), response("cache-control")].into_iter().flatten().any(forbids);
+    !is_personal && !is_forbidden
+}
+
 impl Reuse {
     pub(crate) fn new(limit_bytes: usize) -> Self {
         Self { limit_bytes, patience: PATIENCE, ..Self::default() }
+    }
+
+    pub(crate) const fn is_none(&self) -> bool {
+        self.limit_bytes == 0
     }
 
     /// Appends what a piece is encoded to, by `encode` or as a copy of what that wrote for the same before. Returns what
@@ -208,7 +235,8 @@ mod tests {
     fn encoded(scratch: &mut Scratch, pages: &[Vec<u8>], ending: Ending) -> Vec<Vec<u8>> {
         let mut each = |page: &Vec<u8>| {
             let mut out = Vec::new();
-            let mut encoder = BodyEncoder::new(Algorithm::Gzip, Level::Default, Content::Html, scratch);
+            let mut encoder =
+                BodyEncoder::new(Algorithm::Gzip, Level::Default, Content::Html, scratch).with_reuse();
             for piece in page.chunks(3000) {
                 encoder.encode(piece, ending, &mut out, scratch);
             }
@@ -235,13 +263,56 @@ mod tests {
     }
 
     #[test]
+    fn what_is_one_clients_own_is_not_kept() {
+        let check = |request: &[(&str, &str)], response: &[(&str, &str)], expected| {
+            fn values<'a>(list: &[(&'a str, &'a str)], name: &str) -> Vec<&'a [u8]> {
+                list.iter().filter(|(n, _)| *n == name).map(|(_, value)| value.as_bytes()).collect()
+            }
+            let found = may_be_kept(|name| values(request, name), |name| values(response, name));
+            assert_eq!(found, expected, "{request:?} {response:?}");
+        };
+        let cache = |value| [("cache-control", value)];
+        check(&[], &[], true);
+        check(&[("accept", "*/*")], &cache("public, max-age=60"), true);
+        check(&[("authorization", "Basic eDp5")], &[], false);
+        check(&[("authorization", "Basic eDp5")], &cache("public"), false);
+        check(&[("cookie", "a=1")], &[], false);
+        check(&[("set-cookie", "a=1")], &[], true);
+        check(&[], &[("set-cookie", "a=1")], false);
+        check(&[], &cache("private"), false);
+        check(&[], &cache("max-age=0, Private"), false);
+        check(&[], &cache("private=\"set-cookie, x\", max-age=9"), false);
+        check(&[], &cache("No-Store"), false);
+        check(&[], &[("cache-control", "public"), ("cache-control", "no-store")], false);
+        check(&cache("no-store"), &[], false);
+        check(&[], &cache("no-cache, privately"), true);
+    }
+
+    #[test]
+    fn what_may_not_be_kept_is_not_copied_either() {
+        let page = page(9);
+        let mut scratch = with_memory(LIMIT);
+        let mut encode = |may: bool| {
+            let mut out = Vec::new();
+            let encoder = BodyEncoder::new(Algorithm::Gzip, Level::Fast, Content::Html, &scratch);
+            let mut encoder = if may { encoder.with_reuse() } else { encoder };
+            encoder.encode(&page, Ending::Finish, &mut out, &mut scratch);
+            (scratch.reuse.entries.len(), scratch.take_reused() > 0)
+        };
+        assert_eq!([encode(false), encode(false), encode(false)], [(0, false); 3]);
+        // What came as one client's own has not been seen either.
+        assert_eq!([encode(true), encode(true), encode(true)], [(0, false), (1, false), (1, true)]);
+        assert_eq!(encode(false), (1, false));
+    }
+
+    #[test]
     fn whole_bodies_are_reused_with_every_algorithm() {
         let page = page(5);
         for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| *algorithm != Algorithm::Identity) {
             let mut scratch = with_memory(LIMIT);
             let mut encode = |level, endings: &[Ending]| {
                 let mut out = Vec::new();
-                let mut encoder = BodyEncoder::new(algorithm, level, Content::Html, &scratch);
+                let mut encoder = BodyEncoder::new(algorithm, level, Content::Html, &scratch).with_reuse();
                 for ending in endings {
                     encoder.encode(&page, *ending, &mut out, &mut scratch);
                 }
@@ -273,7 +344,8 @@ mod tests {
         for _ in 0..4 {
             for beginning in [&first, &second] {
                 let mut out = Vec::new();
-                let mut encoder = BodyEncoder::new(Algorithm::Gzip, Level::Fast, Content::Html, &scratch);
+                let mut encoder =
+                    BodyEncoder::new(Algorithm::Gzip, Level::Fast, Content::Html, &scratch).with_reuse();
                 encoder.encode(beginning, Ending::Open, &mut out, &mut scratch);
                 encoder.encode(&third, Ending::Finish, &mut out, &mut scratch);
                 let mut back = Vec::new();
@@ -327,7 +399,8 @@ mod tests {
             let page: Vec<u8> = (0..limit / LARGEST).map(|_| noise()).collect();
             let mut scratch = with_memory(limit);
             for _ in 0..3 {
-                let mut encoder = BodyEncoder::new(Algorithm::Gzip, Level::Fast, Content::Unknown, &scratch);
+                let mut encoder =
+                    BodyEncoder::new(Algorithm::Gzip, Level::Fast, Content::Unknown, &scratch).with_reuse();
                 encoder.encode(&page, Ending::Finish, &mut Vec::new(), &mut scratch);
                 assert!(scratch.reuse.used_bytes <= limit);
             }

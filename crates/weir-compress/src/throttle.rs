@@ -29,7 +29,7 @@ impl Default for Limits {
 pub struct Load {
     /// Input bytes compressed in the last second by the whole process.
     pub rate_bytes_per_second: u64,
-    /// The part of the time since the last measurement that this worker did not wait, in thousandths.
+    /// The part of the time since the last measurement that this worker was busy, in thousandths.
     pub busy_thousandths: u16,
 }
 

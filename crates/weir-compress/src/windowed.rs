@@ -65,6 +65,8 @@ pub(crate) enum Coding {
 /// One stream.
 pub(crate) struct Windowed {
     stream: Stream,
+    /// The body may be kept, and copied where it was kept before.
+    may_reuse: bool,
     /// Held for the count.
     _counted: Rc<()>,
 }
@@ -89,7 +91,15 @@ impl fmt::Debug for Windowed {
 
 impl Windowed {
     pub(crate) fn new(coding: Coding, level: Level, pool: &Pool) -> Self {
-        Self { stream: Stream::NotYet(coding, level), _counted: Rc::clone(&pool.streams) }
+        Self { stream: Stream::NotYet(coding, level), may_reuse: false, _counted: Rc::clone(&pool.streams) }
+    }
+
+    pub(crate) fn with_reuse(self) -> Self {
+        Self { may_reuse: true, ..self }
+    }
+
+    pub(crate) const fn may_reuse(&self) -> bool {
+        self.may_reuse
     }
 
     /// How it is to be written, before the first piece.

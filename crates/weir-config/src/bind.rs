@@ -598,7 +598,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     entry(
         "severity-output",
         "<format>",
-        "Severity in answers of a stats socket: none, number, string",
+        "Severity in responses of a stats socket: none, number, string",
         How::Bind(|d, a| {
             let known = ["none", "number", "string"].map(|format| (format, format));
             d.bind.severity_output = Some(choice(a.need("a format")?, "format", &known)?.to_owned());
@@ -747,7 +747,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     entry(
         "ocsp-update",
         "<on|off>",
-        "Updates the OCSP answers of the certificates",
+        "Updates the OCSP responses of the certificates",
         How::Bind(|d, a| {
             let word = a.need("on or off")?;
             d.ssl.ocsp_update = Some(choice(word, "value", &[("on", true), ("off", false)])?);

@@ -669,6 +669,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<name>",
         "Group to run as",
         How::Global(|d, a| {
+            d.global.group_pos = a.pos();
             d.global.group = text(a)?;
             Ok(())
         }),
@@ -1138,6 +1139,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<name>",
         "User to run as",
         How::Global(|d, a| {
+            d.global.user_pos = a.pos();
             d.global.user = text(a)?;
             Ok(())
         }),

@@ -396,7 +396,9 @@ pub struct Global {
     pub maxcomprate_kbps: u32,
     pub maxcompcpuusage_percent: u8,
     pub user: Option<String>,
+    pub user_pos: Pos,
     pub group: Option<String>,
+    pub group_pos: Pos,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
     pub chroot: Option<PathBuf>,
@@ -446,6 +448,10 @@ pub struct Global {
     pub strict_limits: bool,
     /// `zero-warning`: warnings are fatal.
     pub zero_warning: bool,
+    /// `-dr`: servers whose names cannot be resolved start without an address.
+    pub ignore_unresolved: bool,
+    /// `-m`: most memory in MiB.
+    pub max_memory_mib: Option<u64>,
     pub fd_hard_limit: Option<u64>,
     pub busy_polling: bool,
     pub set_dumpable: bool,
@@ -649,7 +655,7 @@ impl Default for Tune {
             http_cookielen: 63,
             comp_maxlevel: 1,
             comp_window_memory: 0,
-            comp_reuse_memory: 8 << 20,
+            comp_reuse_memory: 0,
             h2_initial_window_size: 65536,
             h2_max_concurrent_streams: 100,
             h2_fe: H2Side::default(),
@@ -1207,6 +1213,14 @@ pub struct Server {
     pub init_state: Option<String>,
 }
 
+impl Server {
+    /// Its name is the label of an SRV record, which has the port, too (manual, section 5.3.1).
+    #[must_use]
+    pub fn is_service(&self) -> bool {
+        matches!(&self.addr, ServerAddr::Name(name, _) if self.resolvers.is_some() && name.starts_with('_'))
+    }
+}
+
 /// `log-proto`: how log messages are told apart on a stream (RFC 6587).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFraming {
@@ -1390,7 +1404,7 @@ pub struct Options {
     pub log_separate_errors: bool,
     pub log_health_checks: bool,
     pub redispatch: Option<i32>,
-    pub abortonclose: bool,
+    pub abortonclose: Option<bool>,
     pub http_buffer_request: bool,
     pub http_ignore_probes: bool,
     pub independent_streams: bool,

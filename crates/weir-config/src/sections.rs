@@ -580,7 +580,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "accepted_payload_size",
         Places::RESOLVERS,
         "<bytes>",
-        "Longest answer",
+        "Longest response",
         How::Section(|d, a| {
             d.resolvers.accepted_payload_size = a.number(512..=65535)?;
             a.end()
@@ -607,7 +607,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "hold",
         Places::RESOLVERS,
         "<status> <time>",
-        "How long the last answer of a kind counts",
+        "How long the last response of a kind counts",
         How::Section(hold),
     ),
     entry(
@@ -909,7 +909,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     entry("eab-mac-key", ACME, "<file>", "External account", How::Never(NO_ACME)),
     entry("eab-mac-alg", ACME, "<algorithm>", "External account", How::Never(NO_ACME)),
     entry("keytype", ACME, "<type>", "RSA or ECDSA", How::Never(NO_ACME)),
-    entry("map", ACME, "<map>", "Map that holds the answers to challenges", How::Never(NO_ACME)),
+    entry("map", ACME, "<map>", "Map that holds the responses to challenges", How::Never(NO_ACME)),
     entry("profile", ACME, "<name>", "The authority's profile", How::Never(NO_ACME)),
     entry("provider-name", ACME, "<name>", "DNS provider", How::Never(NO_ACME)),
     entry("reuse-key", ACME, "<on|off>", "Keeps the key", How::Never(NO_ACME)),

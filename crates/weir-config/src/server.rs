@@ -687,10 +687,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     entry(
         "hash-key",
         "<key>",
-        "What consistent hashing places the server by: id, addr, addr-port",
+        "What consistent hashing places the server by: id, id32, guid, addr, addr-port",
         How::Server(|d, a| {
-            let word = a.need("id, addr or addr-port")?;
-            let known = [("id", "id"), ("addr", "addr"), ("addr-port", "addr-port")];
+            let word = a.need("id, id32, guid, addr or addr-port")?;
+            let known = ["id", "id32", "guid", "addr", "addr-port"].map(|key| (key, key));
             d.server.hash_key = Some(choice(word, "hash key", &known)?.to_owned());
             Ok(())
         }),
@@ -1087,7 +1087,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("resolve-opts", "<options>", "How answers of name servers are used", How::Server(resolve_options)),
+    entry(
+        "resolve-opts",
+        "<options>",
+        "How responses of name servers are used",
+        How::Server(resolve_options),
+    ),
     entry(
         "resolve-prefer",
         "<family>",

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memchr::memchr;
+use memchr::{memchr, memmem};
 use weir_rules::Pos;
 
 use crate::files;
@@ -71,6 +71,22 @@ impl Sources {
     #[must_use]
     pub fn name(&self, pos: Pos) -> &str {
         self.files.get(pos.file as usize).map_or("", |file| &file.name)
+    }
+
+    /// The place of a word in the line a position is on: of a path as much as the line has of it.  The whole line where
+    /// the word is not in it, as when it comes from a variable.
+    #[must_use]
+    pub fn locate(&self, pos: Pos, word: &str) -> Pos {
+        let Some(line) = self.line(pos) else { return pos };
+        let name = word.rsplit('/').next().unwrap_or_default();
+        let found = [word, name].into_iter().filter(|word| !word.is_empty()).find_map(|word| {
+            let at = memmem::find(line, word.as_bytes())?;
+            Some((at, word.len()))
+        });
+        let text = line.trim_ascii();
+        let (at, len) = found.unwrap_or_else(|| (line.len() - line.trim_ascii_start().len(), text.len()));
+        let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+        Pos { column: number(at + 1), len: number(len), ..pos }
     }
 
     /// The line a position is on, without its end.

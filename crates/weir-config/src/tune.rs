@@ -178,7 +178,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     entry(
         "tune.comp.reuse-memory",
         "<size>",
-        "Memory for gzip of pieces that were sent before, which are not encoded again; 8m unless said, 0 for none",
+        "Memory for what compression made of bodies that all clients get, not encoded again; tells by time what was sent; 0 for none",
         How::Global(|d, a| size(d, a, |t| &mut t.comp_reuse_memory, 0)),
     ),
     entry(

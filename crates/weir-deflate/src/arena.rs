@@ -11,14 +11,16 @@ pub const WINDOW: usize = 1 << 15;
 pub(crate) const RING: usize = 2 * WINDOW;
 /// The first bytes again after the last, for loads across the end.
 const SLACK: usize = 32;
-/// Entries of the largest table.
-pub(crate) const TABLE: usize = 1 << 13;
+/// What is hashed from a position on.
+const AHEAD: usize = 8;
+/// Entries of the largest table, which two candidates are worth.
+pub(crate) const TABLE: usize = 1 << 14;
 /// Entries of the largest table of long copies: there are more different ones.
 pub(crate) const LONG_TABLE: usize = 2 * TABLE;
 /// The most input of a block that is kept as tokens; there is at most a token a byte.
 pub(crate) const TOKENS: usize = 1 << 16;
 /// Positions in the stage wrap at this size; a block never fills it.
-pub(crate) const STAGE: usize = 1 << 16;
+pub(crate) const STAGE: usize = 1 << 17;
 /// A store writes 8 bytes, of which the last may be ahead of the position.
 const STORE: usize = 8;
 
@@ -46,13 +48,33 @@ impl Arena {
         stage: [0; STAGE + STORE],
     };
 
+    #[cfg(test)]
+    pub(crate) fn spoil(&mut self, byte: u8) {
+        let word = u16::from_le_bytes([byte; 2]);
+        self.newest.fill(word);
+        self.newest_long.fill(word);
+        self.frequencies = Frequencies { first: [u32::from(byte); 512], distances: [u32::from(byte); 32] };
+        self.ring.fill(byte);
+        self.tokens.fill(u32::from_le_bytes([byte; 4]));
+        self.stage.fill(byte);
+    }
+
     /// Puts bytes in their place, which must not reach across a multiple of [`WINDOW`].
+    ///
+    /// Hashes at the end of what is loaded take in up to [`AHEAD`] bytes more. In a call's first round through the ring
+    /// there would stand what another stream was given: these are cleared, else its bytes would decide what this one
+    /// finds, and could be told from the length of the output. In later rounds they are the call's own, and still part
+    /// of its window.
     pub(crate) fn load(&mut self, at: usize, bytes: &[u8]) {
         let start = at & (RING - 1);
         self.ring[start..start + bytes.len()].copy_from_slice(bytes);
         if start < SLACK {
             let again = bytes.len().min(SLACK - start);
             self.ring[RING + start..RING + start + again].copy_from_slice(&bytes[..again]);
+        }
+        let end = at + bytes.len();
+        if end < RING {
+            self.ring[end..end + AHEAD].fill(0);
         }
     }
 

@@ -71,9 +71,18 @@ impl BitWriter {
     }
 }
 
-/// Appends a stored block (RFC 1951 section 3.2.4) of at most 65,535 bytes.
-pub(crate) fn stored(partial: Partial, block: &[u8], last: bool, out: &mut Vec<u8>) -> Partial {
-    debug_assert!(block.len() <= usize::from(u16::MAX));
+/// The most bytes of a stored block (RFC 1951 section 3.2.4).
+const MOST_STORED: usize = u16::MAX as usize;
+
+/// Appends bytes as stored blocks: one, and a second for what does not fit it.
+pub(crate) fn stored(mut partial: Partial, bytes: &[u8], last: bool, out: &mut Vec<u8>) -> Partial {
+    let (first, rest) = bytes.split_at(bytes.len().min(MOST_STORED));
+    partial = stored_block(partial, first, last && rest.is_empty(), out);
+    if rest.is_empty() { partial } else { stored(partial, rest, last, out) }
+}
+
+/// Appends a stored block (RFC 1951 section 3.2.4).
+fn stored_block(partial: Partial, block: &[u8], last: bool, out: &mut Vec<u8>) -> Partial {
     // Three header bits after at most seven bits: one byte or two.
     let bits = u16::from(partial.bits) | u16::from(last) << partial.count;
     out.push(bits as u8);

@@ -83,6 +83,17 @@ impl Code {
         self.second_count[NO_SECOND] = 0;
     }
 
+    #[cfg(test)]
+    pub(crate) fn spoil(&mut self, byte: u8) {
+        self.first.fill(u32::from(byte));
+        self.first_count.fill(byte);
+        self.second.fill(u64::from(byte));
+        // Of the others no code has any: they stay as they were made.
+        self.second_length[FIRST_DISTANCE..][..DISTANCES].fill(byte);
+        self.second_count.fill(byte);
+        self.end = (u16::from(byte), byte);
+    }
+
     /// The bits that end a block, and their number.
     pub(crate) fn end(&self) -> (u64, u32) {
         (u64::from(self.end.0), u32::from(self.end.1))
@@ -100,6 +111,11 @@ pub(crate) struct Frequencies {
 impl Frequencies {
     pub(crate) const NONE: Self = Self { first: [0; ENTRIES], distances: [0; 32] };
 }
+
+/// What a counted symbol weighs.
+const COUNTED_WEIGHT: u32 = 16;
+/// What all the symbols weigh together that are expected.
+const EXPECTED_WEIGHT: u32 = 128 * COUNTED_WEIGHT;
 
 /// The same by symbol, with the end of the block counted.
 pub(crate) struct Symbols {
@@ -125,6 +141,18 @@ impl Symbols {
             extra_bits += count * u32::from(extra);
         }
         Self { literals, distances: frequencies.distances, extra_bits }
+    }
+
+    /// Adds as many of each symbol as a code's lengths lead to expect: what was counted is a part of what is to come.
+    #[inline]
+    pub(crate) fn add_expected(&mut self, lengths: &Lengths) {
+        let add = |counts: &mut [u32], lengths: &[u8]| {
+            for (count, &length) in counts.iter_mut().zip(lengths) {
+                *count = *count * COUNTED_WEIGHT + (EXPECTED_WEIGHT >> length).max(1);
+            }
+        };
+        add(&mut self.literals[..LITERALS_AND_LENGTHS], &lengths.literals);
+        add(&mut self.distances[..DISTANCES], &lengths.distances);
     }
 
     /// The bits of the block's tokens and end in a code of these lengths.
@@ -200,6 +228,9 @@ impl StaticCode {
 pub(crate) type StaticId = u8;
 /// The fixed code of RFC 1951.
 pub(crate) const FIXED_ID: StaticId = 0;
+
+/// The code for text in Chinese and Japanese.
+pub(crate) const CJK_ID: StaticId = 6;
 
 /// The code that is made for this content; the fixed one where nothing is known.
 pub(crate) const fn preset_for(content: Content) -> StaticId {

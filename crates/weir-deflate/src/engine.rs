@@ -6,7 +6,7 @@ use core::fmt;
 use crate::arena::{Arena, STAGE, TABLE, TOKENS, WINDOW};
 use crate::bits::{BitWriter, Partial, stored};
 use crate::code::{
-    Code, DYNAMIC, FIXED_ID, Frequencies, StaticCode, StaticId, Symbols, preset_for, static_codes,
+    CJK_ID, Code, DYNAMIC, FIXED_ID, Frequencies, StaticCode, StaticId, Symbols, preset_for, static_codes,
 };
 use crate::huffman::{Description, LIMIT, Lengths, Workspace, code_lengths};
 use crate::parse::{LEAST, LEAST_IN_FIXED, LEAST_OF_TWO, Sink, insert_window, parse};
@@ -18,15 +18,28 @@ use crate::{Content, Ending, Level};
 /// The most input of a block in one pass: in the longest codes it still fits the stage.
 const ONE_PASS_BLOCK: usize = WINDOW;
 /// The most input of a block in two passes: its tokens fit, and so do its bits, which are hardly more than the input's.
-const TWO_PASS_BLOCK: usize = TOKENS - 64;
+/// It is what callers gather for a call: a byte less would make two blocks of it, with a description each.
+const TWO_PASS_BLOCK: usize = TOKENS;
 /// What a stored block needs besides its input, at most: header, padding, the length twice.
 const STORED_BYTES: usize = 6;
+/// Calls below this are not worth a look at what they hold.
+const LEAST_SAMPLED: usize = 512;
+/// Calls below this are not worth a code of their own in one pass.
+const LEAST_LEARNED: usize = 4096;
+/// A code is learned from so many of the first bytes.
+const LEARNED_FROM: usize = 6144;
+/// So many runs of so many bytes tell whether a code suits.
+const SAMPLED_RUNS: usize = 32;
+const SAMPLED_RUN: usize = 16;
+/// Bytes that begin a kana or one of the common Chinese characters (RFC 3629 section 3): a third of such a text.
+const CJK_LEADS: core::ops::RangeInclusive<u8> = 0xe3..=0xe9;
+/// It does where a byte takes at most as many bits in it, in tenths, before any copy is found.
+const FOREIGN_BITS: usize = 64;
 /// Bodies and pieces below this are not worth the description of a preset code.
 const LEAST_PRESET: usize = 256;
 
 const _: () = assert!(ONE_PASS_BLOCK * LIMIT / 8 + 256 < STAGE);
 const _: () = assert!(TWO_PASS_BLOCK + STORED_BYTES + 2 < STAGE);
-const _: () = assert!(TWO_PASS_BLOCK <= u16::MAX as usize);
 
 /// What a thread lends to each call; it carries nothing from one call to the next.
 pub struct Scratch {
@@ -43,6 +56,35 @@ struct Dynamic {
     workspace: Workspace,
 }
 
+impl Dynamic {
+    /// Makes the code lengths for these symbols, and their description.
+    #[inline]
+    fn make(&mut self, symbols: &Symbols) {
+        let Self { lengths, description, workspace, .. } = self;
+        let literals = &mut lengths.literals[..LITERALS_AND_LENGTHS];
+        lengths.literal_counts =
+            code_lengths(&symbols.literals[..LITERALS_AND_LENGTHS], LIMIT, literals, workspace);
+        let distances = &mut lengths.distances[..DISTANCES];
+        lengths.distance_counts = code_lengths(&symbols.distances[..DISTANCES], LIMIT, distances, workspace);
+        if lengths.distance_counts == [0; 16] {
+            // RFC 1951 section 3.2.7: at least one distance code is described, used or not.
+            lengths.distances[0] = 1;
+            lengths.distance_counts[1] = 1;
+        }
+        description.write(lengths, workspace);
+    }
+
+    /// Makes the code, and writes the head of a block in it.
+    #[inline]
+    fn begin(&mut self, writer: &mut BitWriter, arena: &mut Arena, last: bool) {
+        writer.put(arena.stage(), DYNAMIC | u64::from(last), 3);
+        for &(value, bits) in self.description.pieces() {
+            writer.put(arena.stage(), u64::from(value), u32::from(bits));
+        }
+        self.code.set(&self.lengths);
+    }
+}
+
 impl Scratch {
     /// Allocates everything that encoding will ever need: some 500 kB, of which small bodies touch little.
     pub fn new() -> Self {
@@ -56,6 +98,19 @@ impl Scratch {
             }),
             statics: static_codes(),
         }
+    }
+}
+
+#[cfg(test)]
+impl Scratch {
+    /// Puts other bytes everywhere that a call may leave some.
+    pub(crate) fn spoil(&mut self, byte: u8) {
+        let Dynamic { lengths, description, code, workspace } = &mut *self.dynamic;
+        self.arena.spoil(byte);
+        *lengths = Lengths::new([byte % 16; 288], [byte % 16; 32]);
+        description.spoil(byte);
+        code.spoil(byte);
+        workspace.spoil(byte);
     }
 }
 
@@ -113,7 +168,8 @@ pub(crate) fn encode(
     out: &mut Vec<u8>,
     scratch: &mut Scratch,
 ) -> Position {
-    let mut call = Call { input, content, position, out, scratch, loaded: 0, finished: false };
+    let mut call =
+        Call { input, content, position, out, scratch, loaded: 0, finished: false, learned: false };
     if !input.bytes.is_empty() {
         call.blocks(ending, level);
     }
@@ -131,12 +187,15 @@ struct Call<'a> {
     loaded: usize,
     /// Whether the last block is marked as such.
     finished: bool,
+    /// Whether a block in the code of [`Call::learn`] is open.
+    learned: bool,
 }
 
 impl Call<'_> {
     fn blocks(&mut self, ending: Ending, level: Level) {
         let all = self.input.bytes.len();
         self.clear_table(level);
+        let one_pass = (level == Level::Fast).then(|| self.suited());
         let most = if level == Level::Fast { ONE_PASS_BLOCK } else { TWO_PASS_BLOCK };
         // Blocks of equal size: a short last one would pay for a description of its own.
         let count = all.div_ceil(most);
@@ -147,29 +206,31 @@ impl Call<'_> {
             let last = ending == Ending::Finish && i == count;
             if looks_random(self.input.between(start, end)) {
                 self.stored(start, end, last);
-            } else if level == Level::Fast {
-                self.one_pass(start, end, last);
             } else {
-                self.two_passes(start, end, last, level);
+                match one_pass {
+                    Some(OnePass::Static(id)) => self.one_pass(start, end, last, id),
+                    Some(OnePass::Learned) => self.learned(start, end, last),
+                    None => self.two_passes(start, end, last, level),
+                }
             }
             start = end;
         }
+        self.close_learned();
     }
 
     /// Only as much of the table is used, and cleared, as the input is worth.
     fn clear_table(&mut self, level: Level) {
-        let size = table_size(self.input.end());
+        let size = table_size(self.input.end(), level == Level::High);
         self.scratch.arena.newest[..size].fill(0);
         if level == Level::High {
             self.scratch.arena.newest_long[..2 * size].fill(0);
         }
     }
 
-    fn one_pass(&mut self, start: usize, end: usize, last: bool) {
+    fn one_pass(&mut self, start: usize, end: usize, last: bool, suited: StaticId) {
         let id = match self.position.open {
             Some(open) if end - start < LEAST_PRESET => open,
-            None if end - start < LEAST_PRESET => FIXED_ID,
-            _ => preset_for(self.content),
+            _ => suited,
         };
         let Scratch { arena, statics, .. } = &mut *self.scratch;
         let code = &statics[usize::from(id)];
@@ -193,6 +254,86 @@ impl Call<'_> {
         }
         self.position.partial = writer.drain(arena.stage(), self.out);
         self.position.open = (!last).then_some(id);
+    }
+
+    /// The code for a call in one pass, by a sample of its bytes: the one for its content where it suits them, the one
+    /// for Chinese and Japanese where they are that, else one that is learned.
+    fn suited(&self) -> OnePass {
+        let (bytes, hinted) = (self.input.bytes, preset_for(self.content));
+        if bytes.len() < LEAST_SAMPLED {
+            return OnePass::Static(if bytes.len() < LEAST_PRESET { FIXED_ID } else { hinted });
+        }
+        let runs = bytes.chunks(bytes.len() / SAMPLED_RUNS).take(SAMPLED_RUNS);
+        let sample = || runs.clone().flat_map(|chunk| &chunk[..SAMPLED_RUN]);
+        let lengths = &self.scratch.statics[usize::from(hinted)].lengths.literals;
+        let bits: usize = sample().map(|&byte| usize::from(lengths[usize::from(byte)])).sum();
+        if bits * 10 <= FOREIGN_BITS * SAMPLED_RUNS * SAMPLED_RUN {
+            return OnePass::Static(hinted);
+        }
+        let is_cjk =
+            sample().filter(|byte| CJK_LEADS.contains(byte)).count() > SAMPLED_RUNS * SAMPLED_RUN / 8;
+        match (is_cjk, bytes.len() < LEAST_LEARNED) {
+            (true, _) => OnePass::Static(CJK_ID),
+            (false, true) => OnePass::Static(hinted),
+            (false, false) => OnePass::Learned,
+        }
+    }
+
+    /// One pass with a code that is made from the first bytes of the call, and stays for all of it.
+    fn learned(&mut self, start: usize, end: usize, last: bool) {
+        let (mut writer, mut at) = (BitWriter::new(self.position.partial), start);
+        let fresh = !self.learned;
+        if fresh {
+            at = end.min(start + LEARNED_FROM);
+            writer = self.learn(start, at, last);
+        }
+        let Scratch { arena, dynamic, .. } = &mut *self.scratch;
+        let mut search = Search { input: self.input, arena, loaded: &mut self.loaded };
+        let sink = Write { writer, code: &dynamic.code };
+        let Write { mut writer, .. } = search.run::<false, LEAST, _>(at, end, sink);
+        if writer.bytes() > end - start + STORED_BYTES {
+            self.stored(start, end, last);
+            return;
+        }
+        self.learned = true;
+        if fresh {
+            self.position.open = None;
+        }
+        if last && fresh {
+            let (bits, count) = dynamic.code.end();
+            writer.put(arena.stage(), bits, count);
+            self.finished = true;
+            self.learned = false;
+        }
+        self.position.partial = writer.drain(arena.stage(), self.out);
+    }
+
+    /// Makes a code from the bytes given and writes them in it.
+    fn learn(&mut self, start: usize, end: usize, last: bool) -> BitWriter {
+        let Scratch { arena, dynamic, statics } = &mut *self.scratch;
+        arena.frequencies = Frequencies::NONE;
+        let mut search = Search { input: self.input, arena, loaded: &mut self.loaded };
+        let Collect { count: tokens } = search.run::<false, LEAST, _>(start, end, Collect::default());
+        let mut symbols = Symbols::of(&arena.frequencies);
+        symbols.add_expected(&statics[usize::from(preset_for(self.content))].lengths);
+        dynamic.make(&symbols);
+        let mut writer = BitWriter::new(self.position.partial);
+        close(&mut writer, arena, statics, self.position.open);
+        dynamic.begin(&mut writer, arena, last);
+        write_tokens(&mut writer, arena, tokens, &dynamic.code);
+        writer
+    }
+
+    /// Ends the block of the code that was learned.
+    fn close_learned(&mut self) {
+        if self.learned {
+            let Scratch { arena, dynamic, .. } = &mut *self.scratch;
+            let mut writer = BitWriter::new(self.position.partial);
+            let (bits, count) = dynamic.code.end();
+            writer.put(arena.stage(), bits, count);
+            self.position.partial = writer.drain(arena.stage(), self.out);
+            self.learned = false;
+        }
     }
 
     fn two_passes(&mut self, start: usize, end: usize, last: bool, level: Level) {
@@ -220,11 +361,7 @@ impl Call<'_> {
             }
             Choice::Dynamic => {
                 close(&mut writer, arena, statics, self.position.open);
-                writer.put(arena.stage(), DYNAMIC | u64::from(last), 3);
-                for &(value, bits) in dynamic.description.pieces() {
-                    writer.put(arena.stage(), u64::from(value), u32::from(bits));
-                }
-                dynamic.code.set(&dynamic.lengths);
+                dynamic.begin(&mut writer, arena, last);
                 write_tokens(&mut writer, arena, tokens, &dynamic.code);
                 let (bits, count) = dynamic.code.end();
                 writer.put(arena.stage(), bits, count);
@@ -236,6 +373,7 @@ impl Call<'_> {
     }
 
     fn stored(&mut self, start: usize, end: usize, last: bool) {
+        self.close_learned();
         self.close();
         self.position.partial = stored(self.position.partial, self.input.between(start, end), last, self.out);
         self.finished = last;
@@ -308,14 +446,19 @@ fn open(
     last
 }
 
-/// Table entries for an input of so many bytes.
-const fn table_size(input: usize) -> usize {
+/// Table entries for an input of so many bytes. With one candidate a table that leaves room in the first cache for what
+/// is searched is faster by more than it makes larger.
+const fn table_size(input: usize, two: bool) -> usize {
     match input {
         ..1024 => 1 << 10,
         1024..12288 => 1 << 12,
-        _ => TABLE,
+        _ if two => TABLE,
+        _ => TABLE_OF_ONE,
     }
 }
+
+/// Entries of the largest table with one candidate.
+const TABLE_OF_ONE: usize = TABLE / 2;
 
 /// Finds matches, and brings input into the window as it is reached.
 struct Search<'a> {
@@ -326,10 +469,11 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn run<const TWO: bool, const LEAST: usize, S: Sink>(&mut self, start: usize, end: usize, sink: S) -> S {
-        match table_size(self.input.end()) {
+        match table_size(self.input.end(), TWO) {
             1024 => self.sized::<1024, TWO, LEAST, S>(start, end, sink),
             4096 => self.sized::<4096, TWO, LEAST, S>(start, end, sink),
-            _ => self.sized::<TABLE, TWO, LEAST, S>(start, end, sink),
+            TABLE => self.sized::<TABLE, TWO, LEAST, S>(start, end, sink),
+            _ => self.sized::<TABLE_OF_ONE, TWO, LEAST, S>(start, end, sink),
         }
     }
 
@@ -370,6 +514,13 @@ impl Search<'_> {
             *self.loaded += half.len();
         }
     }
+}
+
+/// With which code a call is written in one pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnePass {
+    Static(StaticId),
+    Learned,
 }
 
 /// How a block is written.
@@ -416,19 +567,8 @@ fn choose(frequencies: &Frequencies, block: Block, statics: &[StaticCode], dynam
         }
     }
     if tokens >= LEAST_DYNAMIC {
-        let Dynamic { lengths, description, workspace, .. } = dynamic;
-        let literals = &mut lengths.literals[..LITERALS_AND_LENGTHS];
-        lengths.literal_counts =
-            code_lengths(&symbols.literals[..LITERALS_AND_LENGTHS], LIMIT, literals, workspace);
-        let distances = &mut lengths.distances[..DISTANCES];
-        lengths.distance_counts = code_lengths(&symbols.distances[..DISTANCES], LIMIT, distances, workspace);
-        if lengths.distance_counts == [0; 16] {
-            // RFC 1951 section 3.2.7: at least one distance code is described, used or not.
-            lengths.distances[0] = 1;
-            lengths.distance_counts[1] = 1;
-        }
-        description.write(lengths, workspace);
-        let cost = symbols.cost(lengths) + description.bits + 3;
+        dynamic.make(&symbols);
+        let cost = symbols.cost(&dynamic.lengths) + dynamic.description.bits + 3;
         if cost < best.0 {
             best = (cost, Choice::Dynamic);
         }

@@ -20,6 +20,12 @@ pub(crate) struct Workspace {
 
 impl Workspace {
     pub(crate) const EMPTY: Self = Self { used: [0; SYMBOLS + 2], ordered: [0; SYMBOLS + 2] };
+
+    #[cfg(test)]
+    pub(crate) fn spoil(&mut self, byte: u8) {
+        self.used.fill(u32::from(byte));
+        self.ordered.fill(u32::from(byte));
+    }
 }
 
 /// Gathers the symbols that are used, each below its frequency. Returns their number.
@@ -264,6 +270,13 @@ impl Description {
     /// Values and numbers of bits, in order.
     pub(crate) fn pieces(&self) -> &[(u16, u8)] {
         &self.pieces[..self.count]
+    }
+
+    #[cfg(test)]
+    pub(crate) fn spoil(&mut self, byte: u8) {
+        self.pieces.fill((u16::from(byte), byte));
+        self.count = usize::from(byte);
+        self.bits = u32::from(byte);
     }
 
     fn push(&mut self, value: u16, bits: u8) {

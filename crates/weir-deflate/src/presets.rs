@@ -3,9 +3,10 @@
 
 use crate::symbols::{DISTANCES, LITERALS_AND_LENGTHS};
 
-/// In the order of `preset_for`: HTML, scripts and styles, JSON, XML, text.
+/// In the order of `preset_for`: HTML, scripts and styles, JSON, XML, text; then text in Chinese and Japanese, which no
+/// type tells from other text.
 #[rustfmt::skip]
-pub(crate) const PRESETS: [&[u8; LITERALS_AND_LENGTHS + DISTANCES]; 5] = [
+pub(crate) const PRESETS: [&[u8; LITERALS_AND_LENGTHS + DISTANCES]; 6] = [
     b"\
     ccccccccc77cc9cccccccccccccccccc4a6aca9788b97676777788888888776ac898989a99ab99999b988aaacbcabac8c576\
     5466659856556a55567787aab9cccbbccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc\
@@ -31,4 +32,9 @@ pub(crate) const PRESETS: [&[u8; LITERALS_AND_LENGTHS + DISTANCES]; 5] = [
     6466649856556a55467787accccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc\
     cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc56677787997aa8acc9bbcccccc8cccb988776655\
     4444443434455ccc",
+    b"\
+    cccccccccb6ccccccccccccccccccccc4c7bcbb888ab88688889aaaaa99bbcbbb88998ab98bb99997c878aababcb6bcab687\
+    756776c867667b66678898bccccc766778898888789889998988987889a8989a88987a88987789b99a9978887888cccccccc\
+    ccccccccccccccccccccccccccc5656677ccccc8cccccccccccccccccccc56777778989abbcccccccccccc8cbcc988665544\
+    4444343445577ccc",
 ];

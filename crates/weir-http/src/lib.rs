@@ -4,6 +4,7 @@
 //! [`Response`] are flat (one byte arena plus spans), and each protocol converts to
 //! and from them.  Bytes go in, events and bytes come out.
 
+mod authority;
 pub mod fcgi;
 pub mod h1;
 pub mod h2;
@@ -11,5 +12,6 @@ mod message;
 pub mod netscaler;
 pub mod proxy_protocol;
 mod token;
+mod trailers;
 
 pub use message::{Field, FieldName, Fields, Method, Request, Response, Span, Version};

@@ -331,6 +331,12 @@ impl Fields {
         self.list.insert(at.min(self.list.len()), Field::new(name, value, id));
     }
 
+    /// The same with a classified line whose bytes are in the arena already.
+    pub(crate) fn insert_field(&mut self, at: usize, field: Field) {
+        make_room(&mut self.list, 1, SLACK_LINES);
+        self.list.insert(at, field);
+    }
+
     /// Number of field lines.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -375,6 +381,12 @@ impl Fields {
     /// Values of all lines with this classified name.
     pub fn all(&self, id: FieldName) -> impl DoubleEndedIterator<Item = &[u8]> + Clone {
         self.list.iter().filter(move |f| f.id == id).map(|f| self.bytes(f.value))
+    }
+
+    /// The elements of the lists in all lines with this classified name, empty ones left out (RFC 9110 section 5.6.1).
+    pub fn elements(&self, id: FieldName) -> impl Iterator<Item = &[u8]> {
+        let elements = self.all(id).flat_map(|value| value.split(|&b| b == b','));
+        elements.map(<[u8]>::trim_ascii).filter(|element| !element.is_empty())
     }
 
     /// Value of the first line with this classified name.

@@ -71,13 +71,6 @@ pub enum Addresses {
         /// What it connected to.
         destination: SocketAddr,
     },
-    /// UDP over IPv4 or IPv6.
-    Udp {
-        /// The client.
-        source: SocketAddr,
-        /// What it sent to.
-        destination: SocketAddr,
-    },
     /// Unix sockets, by path; at most 108 bytes each.
     Unix {
         /// The client.
@@ -92,9 +85,7 @@ impl Addresses {
     #[must_use]
     pub fn ip(&self) -> Option<(SocketAddr, SocketAddr)> {
         match self {
-            Self::Tcp { source, destination } | Self::Udp { source, destination } => {
-                Some((*source, *destination))
-            }
+            Self::Tcp { source, destination } => Some((*source, *destination)),
             Self::Unspecified | Self::Unix { .. } => None,
         }
     }
@@ -307,18 +298,19 @@ fn parse_v2(input: &[u8]) -> Result<Option<(Header, usize)>, Error> {
     Ok(Some((header, len)))
 }
 
-/// Addresses, and the extensions behind them.
+/// Addresses, and the extensions behind them. What came over a stream speaks for a stream: datagrams (0x12, 0x22, 0x32)
+/// are refused.
 fn parse_addresses(family: u8, block: &[u8]) -> Result<(Addresses, &[u8]), Error> {
     let ends = match family {
         0x00 => return Ok((Addresses::Unspecified, b"")),
-        0x11 | 0x12 => {
+        0x11 => {
             let (&bytes, rest) = block.split_first_chunk::<12>().ok_or(Error::AddressLength)?;
             let [a, b, c, d, e, f, g, h, sh, sl, dh, dl] = bytes;
             let source = SocketAddr::from(([a, b, c, d], u16::from_be_bytes([sh, sl])));
             let destination = SocketAddr::from(([e, f, g, h], u16::from_be_bytes([dh, dl])));
             (source, destination, rest)
         }
-        0x21 | 0x22 => {
+        0x21 => {
             let (source, rest) = block.split_first_chunk::<16>().ok_or(Error::AddressLength)?;
             let (destination, rest) = rest.split_first_chunk::<16>().ok_or(Error::AddressLength)?;
             let (&[sh, sl, dh, dl], rest) = rest.split_first_chunk().ok_or(Error::AddressLength)?;
@@ -326,7 +318,7 @@ fn parse_addresses(family: u8, block: &[u8]) -> Result<(Addresses, &[u8]), Error
             let destination = SocketAddr::from((*destination, u16::from_be_bytes([dh, dl])));
             (source, destination, rest)
         }
-        0x31 | 0x32 => {
+        0x31 => {
             let (source, rest) = block.split_first_chunk::<108>().ok_or(Error::AddressLength)?;
             let (destination, rest) = rest.split_first_chunk::<108>().ok_or(Error::AddressLength)?;
             return Ok((Addresses::Unix { source: path(source), destination: path(destination) }, rest));
@@ -334,11 +326,7 @@ fn parse_addresses(family: u8, block: &[u8]) -> Result<(Addresses, &[u8]), Error
         _ => return Err(Error::Family),
     };
     let (source, destination, rest) = ends;
-    let addresses = match family & 0x0f {
-        1 => Addresses::Tcp { source, destination },
-        _ => Addresses::Udp { source, destination },
-    };
-    Ok((addresses, rest))
+    Ok((Addresses::Tcp { source, destination }, rest))
 }
 
 /// A path without its padding; an abstract name keeps the NUL it starts with.
@@ -454,9 +442,7 @@ pub fn write_v1(addresses: &Addresses, out: &mut Vec<u8>) {
             let (source_port, destination_port) = (source.port(), destination.port());
             format!("PROXY {family} {source_ip} {destination_ip} {source_port} {destination_port}\r\n")
         }
-        Addresses::Unspecified | Addresses::Udp { .. } | Addresses::Unix { .. } => {
-            "PROXY UNKNOWN\r\n".to_owned()
-        }
+        Addresses::Unspecified | Addresses::Unix { .. } => "PROXY UNKNOWN\r\n".to_owned(),
     };
     out.extend_from_slice(line.as_bytes());
 }
@@ -529,7 +515,7 @@ pub fn write_v2(
 
 /// Appends the address block; returns the family byte.
 fn write_addresses(addresses: &Addresses, header: &mut Vec<u8>) -> u8 {
-    let (source, destination, transport) = match addresses {
+    let (source, destination) = match addresses {
         Addresses::Unspecified => return 0,
         Addresses::Unix { source, destination } => {
             for path in [source, destination] {
@@ -540,8 +526,7 @@ fn write_addresses(addresses: &Addresses, header: &mut Vec<u8>) -> u8 {
             }
             return 0x31;
         }
-        Addresses::Tcp { source, destination } => (source, destination, 1),
-        Addresses::Udp { source, destination } => (source, destination, 2),
+        Addresses::Tcp { source, destination } => (source, destination),
     };
     let (source, destination, family) = same_family(*source, *destination);
     for address in [source, destination] {
@@ -552,7 +537,7 @@ fn write_addresses(addresses: &Addresses, header: &mut Vec<u8>) -> u8 {
     }
     header.extend_from_slice(&source.port().to_be_bytes());
     header.extend_from_slice(&destination.port().to_be_bytes());
-    transport | if family == "TCP4" { 0x10 } else { 0x20 }
+    if family == "TCP4" { 0x11 } else { 0x21 }
 }
 
 fn write_tlv(kind: u8, value: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
@@ -649,6 +634,9 @@ mod tests {
         check(&patched(12, 0x22), Error::Command);
         check(&patched(13, 0x41), Error::Family);
         check(&patched(13, 0x13), Error::Family);
+        for datagram in [0x12, 0x22, 0x32] {
+            check(&patched(13, datagram), Error::Family);
+        }
         check(&patched(3, b'x'), Error::NotProxy);
         let (local, len) = parse(&patched(12, 0x20)).unwrap().unwrap();
         assert_eq!((local.command, local.addresses, len), (Command::Local, Addresses::Unspecified, 28));
@@ -682,10 +670,6 @@ mod tests {
         for addresses in [
             tcp("1.2.3.4:5", "6.7.8.9:10"),
             tcp("[::1]:5", "[::2]:10"),
-            Addresses::Udp {
-                source: "1.2.3.4:5".parse().unwrap(),
-                destination: "1.2.3.4:6".parse().unwrap(),
-            },
             Addresses::Unix { source: b"/a".to_vec(), destination: b"\0b".to_vec() },
         ] {
             let mut out = Vec::new();

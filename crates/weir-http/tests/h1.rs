@@ -260,6 +260,51 @@ fn upgrades() {
 }
 
 #[test]
+fn a_host_that_could_mean_two_places_is_refused() {
+    let check = |host: &str, expected: &str| {
+        assert_eq!(shown(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")), expected, "{host:?}");
+    };
+    for wrong in
+        ["a,b", "a b", "a/b", "a@b", "a\r\n b", "a\r\nHost: b", "a?b", "a\\b", "[::1", "\u{e9}", "a\0"]
+    {
+        let kind = if wrong == "a\0" { "FieldValue" } else { "Host" };
+        check(wrong, &format!("400 {kind}"));
+    }
+    check("a\r\nHost: a", "GET / host=a");
+    check("", "GET / host=");
+    check("[::1]:80", "GET / host=[::1]:80");
+    for target in ["http://a,b/", "http://a@b@c/", "http://a\\@c/", "http://[::1]x/", "http://a/b@c/"] {
+        let shown = shown(&format!("GET {target} HTTP/1.1\r\n\r\n"));
+        assert_eq!(&shown[..3], if target == "http://a/b@c/" { "GET" } else { "400" }, "{target} {shown}");
+    }
+    for target in ["u@a:80", "a,b:80", "[::1:80"] {
+        assert_eq!(shown(&format!("CONNECT {target} HTTP/1.1\r\n\r\n")), "400 TargetForm", "{target}");
+    }
+    let options = ParseOptions { accept_unsafe: true, ..ParseOptions::default() };
+    let input = b"GET / HTTP/1.1\r\nHost: a,b\r\n\r\n";
+    let refused = parse_request(input, &mut Request::default(), &options);
+    assert_eq!(refused.map_err(|error| error.kind), Err(Kind::Host), "not even on demand");
+}
+
+#[test]
+fn names_are_bounded() {
+    let head = |name: usize| format!("GET / HTTP/1.1\r\n{}: 1\r\n\r\n", "n".repeat(name));
+    assert!(request(head(255).as_bytes()).is_ok());
+    assert_eq!(request(head(256).as_bytes()).unwrap_err().kind, Kind::FieldName);
+    let input = format!("0\r\n{}: 1\r\n\r\n", "n".repeat(256));
+    assert_eq!(decoded(Framing::Chunked, input.as_bytes(), &[]).1.err(), Some(Kind::FieldName));
+}
+
+#[test]
+fn a_connect_has_no_payload() {
+    for fields in ["Content-Length: 5", "Transfer-Encoding: chunked"] {
+        let input = format!("CONNECT a:80 HTTP/1.1\r\n{fields}\r\n\r\n");
+        assert_eq!(shown(&input), "413 UnexpectedPayload");
+    }
+    assert_eq!(&shown("CONNECT a:80 HTTP/1.1\r\nContent-Length: 0\r\n\r\n")[..12], "CONNECT a:80");
+}
+
+#[test]
 fn bounds() {
     let options = ParseOptions { max_head: 64, max_fields: 4, ..ParseOptions::default() };
     let check = |input: &str, expected: Result<bool, Kind>| {

@@ -5,11 +5,13 @@
 use std::future::Future;
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::sync::SemaphorePermit;
+use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep, timeout};
 use weir_net::connect::{ConnectOptions, connect};
 use weir_net::{Address, Stream};
@@ -89,8 +91,9 @@ async fn next(lane: &Lane, number: u32) -> (Ticket, u32) {
 /// Opens a connection as far as requests can be sent.
 async fn open(lane: &Lane, number: u32) -> Result<(Stream, Client), (Failure, String)> {
     let limit = lane.setup.timeout;
-    // The semaphore is never closed.
+    // The semaphores are never closed.
     let _permit = lane.opening.acquire().await;
+    let turn = if lane.tls.is_some() { lane.starting.acquire().await.ok() } else { None };
     let begun_ns = lane.clock.now_ns();
     let address = Address::Ip(lane.address);
     let mut stream = match timeout(limit, connect(&address, &ConnectOptions::default())).await {
@@ -105,7 +108,7 @@ async fn open(lane: &Lane, number: u32) -> Result<(Stream, Client), (Failure, St
             stream.start_client_tls(tls, Some(&lane.plan.origin.host), None)?;
             stream.handshake().await
         };
-        match timeout(limit, shaking).await {
+        match timeout(limit, one_after_another(shaking, turn)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err((Failure::Tls, error.to_string())),
             Err(_) => return Err((Failure::Tls, format!("not complete within {limit:?}"))),
@@ -117,6 +120,19 @@ async fn open(lane: &Lane, number: u32) -> Result<(Stream, Client), (Failure, St
     let client = client(lane, &stream)?;
     lane.http2.set(Some(client.is_http2()));
     Ok((stream, client))
+}
+
+/// Begins a handshake and lets the next one begin when the thread has done all else that is ready: begun all at once,
+/// each would have the computing of all others in its time.
+async fn one_after_another<T>(shaking: impl Future<Output = T>, turn: Option<SemaphorePermit<'_>>) -> T {
+    let mut shaking = pin!(shaking);
+    let begun = poll_fn(|cx| Poll::Ready(shaking.as_mut().poll(cx))).await;
+    yield_now().await;
+    drop(turn);
+    match begun {
+        Poll::Ready(done) => done,
+        Poll::Pending => shaking.await,
+    }
 }
 
 /// The version that was agreed on, or that is known in advance in clear.
@@ -175,11 +191,16 @@ async fn serve(
     }
     let ended = poll_fn(|cx| serving.poll(cx)).await;
     let (failure, why) = match ended {
-        Ended::Over => (Failure::Reset, "closed by the server before the answer".to_owned()),
+        Ended::Over => (Failure::Reset, "closed by the server before the response".to_owned()),
         Ended::Failed(failure, why) => (failure, why),
     };
     let now_ns = lane.clock.now_ns();
-    for ticket in serving.client.open() {
+    let open = serving.client.open();
+    // What is no HTTP is wrong on an idle connection too, where no request fails with it.
+    if open.is_empty() && failure == Failure::Protocol {
+        lane.failed_idle(failure, &why);
+    }
+    for ticket in open {
         lane.failed(ticket, failure, &why, now_ns);
     }
     if single {
@@ -424,7 +445,7 @@ impl Serving<'_> {
 
     fn give_up_overdue(&mut self, now_ns: u64) -> Option<Ended> {
         for ticket in self.lane.take_overdue(self.number) {
-            let why = format!("no answer within {:?}", self.lane.setup.timeout);
+            let why = format!("no response within {:?}", self.lane.setup.timeout);
             // What the client gives up it does not know as open any more: first whether the connection goes.
             if self.single || self.lane.setup.is_divided() || !self.client.give_up(ticket) {
                 return Some(Ended::Failed(Failure::Timeout, why));

@@ -91,7 +91,7 @@ impl Goal {
             return Some(format!("errors {:.2}% > {:.2}%", errors * 100.0, allowed * 100.0));
         }
         if latency.is_empty() {
-            return Some("no answer".into());
+            return Some("no response".into());
         }
         self.conditions.iter().find_map(|condition| condition.missed(latency))
     }

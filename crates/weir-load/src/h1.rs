@@ -119,10 +119,11 @@ impl Http1 {
         let mut at = 0;
         while let Some(rest) = input.get(at..).filter(|rest| !rest.is_empty()) {
             let taken = match self.reading {
-                Reading::Head => self.head(rest, told)?,
+                Reading::Head if !self.awaited.is_empty() => self.head(rest, told)?,
                 Reading::Body { .. } => Some(self.body(rest, told)?),
-                // RFC 9112 section 9.6: what follows an answer after which the server closes is ignored.
-                Reading::Over => Some(rest.len()),
+                // RFC 9112 section 9.6: requests behind the one after which the server closes get no answer.
+                Reading::Over if !self.awaited.is_empty() => Some(rest.len()),
+                Reading::Head | Reading::Over => return Err(self.excess(told)),
             };
             match taken {
                 Some(taken) => at += taken,
@@ -132,11 +133,23 @@ impl Http1 {
         Ok(at)
     }
 
+    /// Bytes have come that belong to no answer.  With the end of an answer before them in the same read, it is the one
+    /// whose length is wrong: it has failed and not been answered.
+    // RFC 9112 section 6.3: "A client MUST NOT process, cache, or forward such extra data as a separate response".
+    fn excess(&mut self, told: &mut Vec<Told>) -> String {
+        let Some(Told::Answered(answer)) = told.pop_if(|told| matches!(told, Told::Answered(_))) else {
+            return "bytes that belong to no response".into();
+        };
+        if let Some(kept) = &mut self.kept {
+            kept.complete.pop_back();
+        }
+        self.awaited.push_front(Awaited { ticket: answer.ticket, method: Method::Get, begun: true });
+        "bytes behind the end of the response".into()
+    }
+
     /// Takes a head; nothing while it is not there completely.
     fn head(&mut self, input: &[u8], told: &mut Vec<Told>) -> Result<Option<usize>, String> {
-        let Some(awaited) = self.awaited.front_mut() else {
-            return Err("an answer to no request".into());
-        };
+        let Some(awaited) = self.awaited.front_mut() else { return Ok(None) };
         if !awaited.begun {
             awaited.begun = true;
             told.push(Told::Begun(awaited.ticket));
@@ -145,7 +158,7 @@ impl Http1 {
         let Some(head) = parsed.map_err(|error| error.kind.as_str().to_owned())? else { return Ok(None) };
         let status = self.response.status;
         match status {
-            101 => return Err("an answer that changes the protocol".into()),
+            101 => return Err("a response that changes the protocol".into()),
             100..200 => return Ok(Some(head.len)),
             _ => {}
         }
@@ -302,8 +315,30 @@ mod tests {
             "GET",
             1,
             "HTTP/1.1 101 Up\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
-            "begun 0 open [0] error an answer that changes the protocol",
+            "begun 0 open [0] error a response that changes the protocol",
         );
-        check("GET", 0, "HTTP/1.1 200 OK\r\n\r\n", "error an answer to no request");
+        check("GET", 0, "HTTP/1.1 200 OK\r\n\r\n", "error bytes that belong to no response");
+    }
+
+    #[test]
+    fn bytes_behind_the_end_of_a_body_are_an_error() {
+        let check = |method, count, input: &str, expected: &str| {
+            let (result, told, open) = told(method, count, input, 10_000);
+            let answered = told.iter().filter(|told| matches!(told, Told::Answered(_))).count();
+            let found = format!("answered {answered}, open {open:?}, {}", result.unwrap_err());
+            assert_eq!(found, expected, "{input:?}");
+        };
+        let (fault, ok) =
+            ("bytes behind the end of the response", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n");
+        let first = format!("answered 0, open [0], {fault}");
+        check("GET", 1, &format!("{ok}\r\nabc"), &first);
+        check("GET", 1, &format!("{ok}\r\nab\r\n"), &first);
+        check("GET", 1, &format!("{ok}Connection: close\r\n\r\nabc"), &first);
+        check("HEAD", 1, &format!("{ok}\r\nab"), &first);
+        check("GET", 1, "HTTP/1.1 204 No\r\n\r\nab", &first);
+        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nx";
+        check("GET", 1, chunked, &first);
+        let second = format!("answered 1, open [1], {fault}");
+        check("GET", 2, &format!("{ok}\r\nab{ok}\r\nabc"), &second);
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct Lane {
     pub(crate) address: SocketAddr,
     pub(crate) tls: Option<Arc<TlsClient>>,
     pub(crate) opening: Semaphore,
+    /// The one that begins a TLS handshake.
+    pub(crate) starting: Semaphore,
     /// What is read, of all connections in turn.
     pub(crate) scratch: RefCell<Vec<u8>>,
     /// Something that the thread waits for has happened: a first attempt to connect, the last answer.
@@ -133,6 +135,7 @@ impl Lane {
             address: parts.address,
             tls: parts.tls,
             opening: Semaphore::new(MAX_OPENING),
+            starting: Semaphore::new(1),
             scratch: RefCell::new(Vec::with_capacity(crate::connection::READ_BYTES)),
             changed: parts.changed,
             untried: Cell::new(parts.connections),
@@ -409,6 +412,14 @@ impl Lane {
             self.sample(state, &pending, None, now_ns);
         }
         self.notice_end(state, now_ns);
+    }
+
+    /// A connection failed while it had no request.
+    pub(crate) fn failed_idle(&self, failure: Failure, why: &str) {
+        let state = &mut *self.state.borrow_mut();
+        if state.measuring {
+            state.figures.failed(1, failure, why);
+        }
     }
 
     /// A connection failed that was not opened for a certain request.  Where requests are counted it stands

@@ -44,6 +44,12 @@ pub(crate) fn warning(result: &RunResult) -> Option<String> {
              lower the load.",
             units::percent(share)
         )),
+        Bottleneck::Starved { share, mean_seconds } => Some(format!(
+            "The generator was the bottleneck: a thread of it waited for a core in {} of the time, {} at a time. Give it \
+             cores of its own, or lower the load.",
+            units::percent(share),
+            units::time(mean_seconds)
+        )),
         Bottleneck::Lag { p99_seconds } => Some(format!(
             "The generator was the bottleneck: 1 % of the requests left {} or more behind their time although a \
              connection was free. Give it more threads or cores, or lower the load.",
@@ -72,7 +78,7 @@ pub(crate) fn plan(plan: &Plan) -> String {
         Reuse::NewFull => ", a new one for every request",
     });
     text.push_str(&match plan.load {
-        Load::Closed => ", as fast as answers come".to_owned(),
+        Load::Closed => ", as fast as responses come".to_owned(),
         Load::Rate { per_second } => format!(", {} requests/s", units::rate(per_second)),
         Load::Ramp { from, to, step_seconds } => format!(
             ", {} to {} requests/s by steps of {}",

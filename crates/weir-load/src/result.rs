@@ -153,7 +153,8 @@ pub enum Reuse {
 }
 
 /// Everything that is counted.  A request that was begun ends in exactly one of `answers`, an error, or
-/// `waiting`; one that was due and not begun is `unsent`.
+/// `waiting`; one that was due and not begun is `unsent`.  Errors of connections that had no request are
+/// counted as well.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// Requests that were sent, also in part.
@@ -326,6 +327,12 @@ pub struct Generator {
 pub struct ThreadLoad {
     /// CPU time of the thread over the time that passed, 0 to 1.
     pub cpu_share: f64,
+    /// The time in which the thread could run and waited for a core, over the time that passed, 0 to 1.
+    #[serde(default)]
+    pub queued_share: f64,
+    /// How long it waited for a core each time that it could run, on average.
+    #[serde(default)]
+    pub queued_mean_seconds: f64,
     /// Requests that it sent.
     pub requests: u64,
     /// Its connections.
@@ -343,6 +350,13 @@ pub enum Bottleneck {
     Cpu {
         /// Of the busiest thread, 0 to 1.
         share: f64,
+    },
+    /// A thread that could run waited for a core, so that requests left late and answers were read late.
+    Starved {
+        /// The part of the time that the thread waited for a core, 0 to 1.
+        share: f64,
+        /// How long it waited each time, on average.
+        mean_seconds: f64,
     },
     /// Requests were sent late although a connection was free.
     Lag {
@@ -392,12 +406,12 @@ pub struct Interval {
     pub received_bytes: u64,
     /// The rate that was asked for.
     pub asked_rate: Option<f64>,
-    /// Latency, corrected where there is a rate.
-    pub p50_seconds: f64,
+    /// Latency, corrected where there is a rate; none where nothing was answered.
+    pub p50_seconds: Option<f64>,
     /// The 99th percentile.
-    pub p99_seconds: f64,
+    pub p99_seconds: Option<f64>,
     /// The longest.
-    pub max_seconds: f64,
+    pub max_seconds: Option<f64>,
 }
 
 impl Interval {

@@ -323,11 +323,14 @@ impl Gathered {
     fn ended(&mut self, report: PartReport, run: &mut Run<'_>) {
         self.ended += 1;
         self.seconds = self.seconds.max(report.seconds);
-        self.user_seconds += report.user_seconds;
-        self.system_seconds += report.system_seconds;
+        self.user_seconds += report.used.user;
+        self.system_seconds += report.used.system;
         self.figures.add(&report.waiting);
+        let share = |seconds: f64| if report.seconds > 0.0 { seconds / report.seconds } else { 0.0 };
         self.thread_loads.push(ThreadLoad {
-            cpu_share: if report.seconds > 0.0 { report.cpu_seconds / report.seconds } else { 0.0 },
+            cpu_share: share(report.used.total),
+            queued_share: share(report.used.queued),
+            queued_mean_seconds: report.used.queued / (report.used.runs as f64).max(1.0),
             requests: report.requests,
             connections: report.connections,
         });
@@ -354,7 +357,7 @@ impl Gathered {
         let totals = sum.totals.clone();
         let offset_seconds = (self.part.begin_ns as f64 - run.began_ns as f64) / 1e9
             + if report.warm_up { 0.0 } else { self.part.warm_up.as_secs_f64() };
-        let latency = report.figures.times.latency();
+        let latency = Some(report.figures.times.latency()).filter(|latency| !latency.is_empty());
         let found = &report.figures.totals;
         let interval = Interval {
             at_seconds: offset_seconds + report.number as f64 * self.interval_seconds,
@@ -364,9 +367,9 @@ impl Gathered {
             bad_status: found.errors.bad_status,
             received_bytes: found.received_bytes,
             asked_rate: self.part.rate,
-            p50_seconds: latency.percentile(50.0).as_secs_f64(),
-            p99_seconds: latency.percentile(99.0).as_secs_f64(),
-            max_seconds: latency.max().as_secs_f64(),
+            p50_seconds: latency.map(|latency| latency.percentile(50.0).as_secs_f64()),
+            p99_seconds: latency.map(|latency| latency.percentile(99.0).as_secs_f64()),
+            max_seconds: latency.map(|latency| latency.max().as_secs_f64()),
         };
         let phase = match self.step_rate {
             Some(rate) => Phase::Step { rate },
@@ -383,7 +386,7 @@ impl Gathered {
     }
 
     fn bottleneck(&self) -> Bottleneck {
-        judge(self.seconds, &self.thread_loads, &self.figures.lag, self.figures.times.latency())
+        judge(self.seconds, &self.thread_loads, &self.figures.lag, &self.figures.times)
     }
 
     /// Why a step did not hold; nothing when it did.
@@ -427,6 +430,8 @@ impl Gathered {
         self.system_seconds += later.system_seconds;
         for (sum, more) in self.thread_loads.iter_mut().zip(later.thread_loads) {
             sum.cpu_share = sum.cpu_share.max(more.cpu_share);
+            sum.queued_share = sum.queued_share.max(more.queued_share);
+            sum.queued_mean_seconds = sum.queued_mean_seconds.max(more.queued_mean_seconds);
             sum.requests += more.requests;
         }
     }

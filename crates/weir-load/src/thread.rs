@@ -87,9 +87,7 @@ pub(crate) struct PartReport {
     /// Requests that still waited.
     pub(crate) waiting: Figures,
     pub(crate) seconds: f64,
-    pub(crate) cpu_seconds: f64,
-    pub(crate) user_seconds: f64,
-    pub(crate) system_seconds: f64,
+    pub(crate) used: Cpu,
     pub(crate) requests: u64,
     pub(crate) connections: u32,
     pub(crate) seen: Option<ServerSeen>,
@@ -139,6 +137,10 @@ impl<'a> Thread<'a> {
         let changed = Rc::new(Notify::new());
         let mut lanes = Vec::new();
         let script = share.setup.script.as_ref().map(|script| script.thread(share.number)).transpose()?;
+        // Else it would be a part of the first handshake's time, and of opening all connections.
+        if share.lanes.iter().any(|(plan, _)| plan.origin.https) {
+            weir_net::tls::seed_thread();
+        }
         let (script, chosen) = script.map(|(script, address)| (Rc::new(script), address)).unzip();
         for (plan, address) in &share.lanes {
             let connections = plan.connections.get(share.number).copied().unwrap_or(0);
@@ -276,14 +278,11 @@ impl<'a> Thread<'a> {
         for lane in &self.lanes {
             waiting.add(&lane.end(now_ns));
         }
-        let used = Cpu::now().since(&cpu);
         PartReport {
             last: Some(IntervalReport { warm_up, number, seconds, figures }),
             waiting,
             seconds: now_ns.saturating_sub(begun_ns) as f64 / 1e9,
-            cpu_seconds: used.total,
-            user_seconds: used.user,
-            system_seconds: used.system,
+            used: Cpu::now().since(&cpu),
             requests: self.lanes.iter().map(|lane| lane.sent()).sum(),
             connections: self.lanes.iter().map(|lane| lane.size()).sum(),
             seen: self.lanes.iter().find_map(|lane| lane.seen.borrow().clone()),
@@ -318,7 +317,8 @@ fn tls(setup: &Setup, plan: &LanePlan) -> Result<Option<Arc<TlsClient>>, String>
         verify: !setup.insecure,
         ca_file: setup.ca_file.clone(),
         alpn: alpn.iter().map(|name| name.to_vec()).collect(),
-        no_resumption: setup.reuse == Reuse::NewFull,
+        // Connections that are kept stand for as many clients, who know nothing of each other's sessions.
+        no_resumption: setup.reuse != Reuse::NewResumed,
         ..ClientOptions::default()
     };
     let (client, _warnings) = TlsClient::new(&options).map_err(|error| error.to_string())?;
@@ -414,12 +414,16 @@ impl Timetable {
     }
 }
 
-/// CPU time of this thread in seconds.
+/// CPU time of this thread, and the time that it waited for a core, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Cpu {
-    total: f64,
-    user: f64,
-    system: f64,
+pub(crate) struct Cpu {
+    pub(crate) total: f64,
+    pub(crate) user: f64,
+    pub(crate) system: f64,
+    /// It could run and stood in the queue of a core; 0 where the kernel does not count it.
+    pub(crate) queued: f64,
+    /// How often it got a core.
+    pub(crate) runs: u64,
 }
 
 /// Ticks a second in which the kernel says user and system time apart.
@@ -431,7 +435,9 @@ impl Cpu {
         let total = clock.tv_sec as f64 + clock.tv_nsec as f64 / 1e9;
         let text = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
         let (user, system) = stat_ticks(&text).unwrap_or_default();
-        Self { total, user: user / TICKS, system: system / TICKS }
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        let (queued_ns, runs) = run_queue(&text).unwrap_or_default();
+        Self { total, user: user / TICKS, system: system / TICKS, queued: queued_ns as f64 / 1e9, runs }
     }
 
     fn since(&self, earlier: &Self) -> Self {
@@ -439,6 +445,8 @@ impl Cpu {
             total: self.total - earlier.total,
             user: self.user - earlier.user,
             system: self.system - earlier.system,
+            queued: self.queued - earlier.queued,
+            runs: self.runs.saturating_sub(earlier.runs),
         }
     }
 }
@@ -450,9 +458,18 @@ fn stat_ticks(line: &str) -> Option<(f64, f64)> {
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
+/// Nanoseconds in the run queue and how often the thread was run: the second and third field of
+/// `/proc/PID/schedstat`.
+fn run_queue(line: &str) -> Option<(u64, u64)> {
+    let mut fields = line.split_ascii_whitespace().skip(1);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Instant;
 
     #[test]
     fn a_part_in_steps_of_time() {
@@ -493,5 +510,33 @@ mod tests {
         let line = "77 (a b) c) S 1 2 3 4 5 6 7 8 9 10 150 25 0 0";
         assert_eq!(stat_ticks(line), Some((150.0, 25.0)));
         assert_eq!(stat_ticks("nothing"), None);
+        assert_eq!(run_queue("40210388 911027 57\n"), Some((911_027, 57)));
+        assert_eq!((run_queue(""), run_queue("1 x 3")), (None, None));
+    }
+
+    /// More threads than cores: this one has to wait for one now and then, and knows it.
+    #[test]
+    fn waiting_for_a_core_is_seen() {
+        if run_queue(&std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default()).is_none() {
+            return;
+        }
+        let stop = AtomicBool::new(false);
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let (begun, begin) = (Instant::now(), Cpu::now());
+        let mut used = Cpu::default();
+        std::thread::scope(|scope| {
+            for _ in 0..=cores {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            while used.queued == 0.0 && begun.elapsed() < Duration::from_secs(20) {
+                used = Cpu::now().since(&begin);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert!(used.queued > 0.0 && used.runs > 0, "{used:?}");
     }
 }

@@ -434,3 +434,129 @@ fn late_answers_may_be_waited_for() {
     assert_eq!((result.totals.answers, result.totals.errors.timeout), (3, 0));
     assert!(result.late() >= 1);
 }
+
+/// Bytes behind the end of a response, with it or a while later, are an error and not the next response.
+#[test]
+fn bytes_behind_the_end_of_a_response_are_a_protocol_error() {
+    let excess = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok and more";
+    let server = Server::start(move |_, _, _| Some(excess.as_bytes().to_vec()));
+    let result = run(counted(&server, 12));
+    check_sums(&result);
+    assert_eq!((result.totals.answers, result.totals.errors.protocol), (0, 12), "{:?}", result.totals);
+    // On connections that have no request there is none to fail with them.
+    let server = Server::start_with(
+        |_, _, _| ok(),
+        |_, mut stream| {
+            stream.write_all(b"HTTP/1.1 408 Too late\r\n\r\n")?;
+            stream.read_to_end(&mut Vec::new()).map(drop)
+        },
+    );
+    let setup =
+        Setup { interval: Duration::from_millis(50), ..paced(&server, 1.0, Duration::from_millis(200)) };
+    let totals = run(setup).totals;
+    assert!(totals.errors.protocol >= 1 && totals.answers == 0, "{totals:?}");
+}
+
+/// Seconds in which nothing is answered have no latency, instead of one of 0.
+#[test]
+fn an_interval_without_a_response_has_no_latency() {
+    let server = Server::start(|server, number, _| {
+        if number == 20 {
+            server.freeze();
+        }
+        ok()
+    });
+    let interval = Duration::from_millis(100);
+    let result = run(Setup { interval, ..paced(&server, 200.0, Duration::from_millis(700)) });
+    server.thaw();
+    let silent: Vec<_> = result.intervals.iter().filter(|interval| interval.answers == 0).collect();
+    assert!(!silent.is_empty(), "{:?}", result.intervals);
+    for interval in silent {
+        assert_eq!((interval.p50_seconds, interval.p99_seconds, interval.max_seconds), (None, None, None));
+    }
+    assert!(result.intervals.iter().any(|interval| interval.p50_seconds.is_some()));
+}
+
+/// One handshake begins after the other, but none waits for the end of another.
+#[test]
+fn handshakes_do_not_wait_for_each_other() {
+    let waiting = Arc::new((Mutex::new(0), Condvar::new()));
+    let count = Arc::clone(&waiting);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let count = Arc::clone(&count);
+            thread::spawn(move || {
+                stream.read_exact(&mut [0; 5]).unwrap();
+                let (hellos, changed) = &*count;
+                *hellos.lock().unwrap() += 1;
+                changed.notify_all();
+                drop(changed.wait_while(hellos.lock().unwrap(), |hellos| *hellos < 8).unwrap());
+            });
+        }
+    });
+    let url = Url::parse(&format!("https://127.0.0.1:{port}/")).unwrap();
+    let setup = Setup {
+        requests: vec![get(url, 1)],
+        connections: 8,
+        count: Some(8),
+        duration: None,
+        timeout: Duration::from_secs(20),
+        discipline: Discipline::Divided,
+        ..Setup::default()
+    };
+    let totals = run(setup).totals;
+    assert_eq!((totals.errors.tls, totals.connections), (8, 8), "{totals:?}");
+    assert_eq!(*waiting.0.lock().unwrap(), 8);
+}
+
+/// Behaves by the path of a connection's first request, until the client has had enough.
+fn serve_oddly(_: &Server, mut stream: TcpStream) -> std::io::Result<()> {
+    let mut head = [0; 4096];
+    let count = stream.read(&mut head)?;
+    let head = String::from_utf8_lossy(&head[..count]).into_owned();
+    let ok = "HTTP/1.1 200 OK\r\n";
+    match head.split(' ').nth(1).unwrap_or_default() {
+        "/half" => stream.write_all(format!("{ok}Content-Length: 9\r\n\r\nhalf").as_bytes()),
+        "/chunk" => stream.write_all(format!("{ok}Transfer-Encoding: chunked\r\n\r\nxyz\r\n").as_bytes()),
+        "/garbage" => stream.write_all(&[0x16, 0xff, 0, 7, b'\r', b'\n', b'\r', b'\n']),
+        "/interim" => loop {
+            stream.write_all(b"HTTP/1.1 103 Wait\r\nLink: </a>\r\n\r\n")?;
+        },
+        "/endless" => {
+            stream.write_all(ok.as_bytes())?;
+            loop {
+                stream.write_all(b"X-Name: value of a field\r\n")?;
+            }
+        }
+        "/slow" => {
+            stream.write_all(b"HTTP/1.1 2")?;
+            stream.read_to_end(&mut Vec::new()).map(drop)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whatever a server does, each request ends, with an error that says what was wrong.
+#[test]
+fn odd_servers_end_a_run_with_errors() {
+    let server = Server::start_with(|_, _, _| None, serve_oddly);
+    let check = |path: &str, kind: &str| {
+        let requests = vec![get(server.url(path), 1)];
+        let timeout = Duration::from_millis(300);
+        let result = run(Setup { requests, timeout, connections: 2, ..counted(&server, 6) });
+        check_sums(&result);
+        let errors = &result.totals.errors;
+        let found = errors.kinds().into_iter().find(|(_, count)| *count > 0);
+        assert_eq!((result.totals.answers, found), (0, Some((kind, 6))), "{path}: {errors:?}");
+        assert!(errors.examples.iter().all(|example| example.starts_with(kind)), "{path}: {errors:?}");
+    };
+    check("/close", "reset");
+    check("/half", "reset");
+    check("/chunk", "protocol");
+    check("/garbage", "protocol");
+    check("/interim", "timeout");
+    check("/endless", "protocol");
+    check("/slow", "timeout");
+}

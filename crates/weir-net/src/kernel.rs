@@ -238,6 +238,12 @@ pub fn set_mark_of(number: RawFd, mark: u32) -> io::Result<()> {
     set_int_of(number, libc::SOL_SOCKET, libc::SO_MARK, mark.cast_signed())
 }
 
+/// Makes the close of a TCP connection a matter of this end only: a socket under repair sends neither FIN nor RST.
+/// Needs the right to administer the network (CAP_NET_ADMIN).
+pub fn stay_silent(socket: &impl AsFd) -> io::Result<()> {
+    set_int_of(socket.as_fd().as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_REPAIR, 1)
+}
+
 /// Sets the type of service (IPv4) and traffic class (IPv6) of what a socket known by its number sends from now on.
 pub fn set_tos_of(number: RawFd, tos: u8) -> io::Result<()> {
     // A socket has one of both; one that is bound to both families has both.

@@ -30,4 +30,6 @@ pub mod namespace;
 
 pub use address::Address;
 
+pub use pool::kept_pieces;
+
 pub use stream::Stream;

@@ -23,6 +23,16 @@ struct Stock {
     large: Vec<Box<[u8]>>,
 }
 
+/// Pieces of each size that this thread keeps, and what they take in bytes.
+pub fn kept_pieces() -> [(usize, usize); 2] {
+    STOCK.with_borrow(|stock| {
+        [
+            (stock.small.len(), stock.small.len() * SMALL_BYTES),
+            (stock.large.len(), stock.large.len() * LARGE_BYTES),
+        ]
+    })
+}
+
 /// A queue of bytes: put in at the end, taken from the front.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
@@ -143,6 +153,7 @@ fn give_back(bytes: Box<[u8]>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn put(buffer: &mut Buffer, data: &[u8]) {
         buffer.reserve(data.len());
@@ -183,5 +194,33 @@ mod tests {
         buffer.consume(3);
         buffer.release_if_empty();
         assert_eq!(buffer.bytes.len(), 0);
+    }
+
+    /// Puts pieces in, takes some bytes from the front after each, and returns all that came out.
+    fn through(buffer: &mut Buffer, steps: &[(Vec<u8>, usize)]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (piece, taken) in steps {
+            put(buffer, piece);
+            let taken = (*taken).min(buffer.len());
+            out.extend_from_slice(&buffer.data()[..taken]);
+            buffer.consume(taken);
+            buffer.release_if_empty();
+        }
+        out.extend_from_slice(buffer.data());
+        out
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<(Vec<u8>, usize)>> {
+        let piece = (0..40_000_usize, any::<u8>()).prop_map(|(length, byte)| vec![byte; length]);
+        prop::collection::vec((piece, 0..50_000_usize), 0..5)
+    }
+
+    proptest! {
+        #[test]
+        fn a_queue_in_the_memory_of_another_has_only_its_own_bytes(before in steps(), after in steps()) {
+            through(&mut Buffer::default(), &before);
+            let expected: Vec<u8> = after.iter().flat_map(|(piece, _)| piece.clone()).collect();
+            prop_assert!(through(&mut Buffer::default(), &after) == expected);
+        }
     }
 }

@@ -19,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::address::Address;
+use crate::kernel;
 use crate::tls::client::TlsClient;
 use crate::tls::info::TlsInfo;
 use crate::tls::server::TlsServer;
@@ -367,11 +368,15 @@ impl Stream {
         self.set_no_linger();
     }
 
-    /// Makes the eventual close go unnoticed (`silent-drop`): what tells the peer of it goes over so many links only,
-    /// and a peer behind more of them goes on waiting.
-    pub fn vanish(&self, ttl: u8) {
-        let ttl = u32::from(ttl);
+    /// Makes the eventual close go unnoticed (`silent-drop`): the peer is told nothing, where the system allows that.
+    /// Otherwise, and with a limit, what tells it goes over so many links only, and a peer behind more of them goes on
+    /// waiting.
+    pub fn vanish(&self, most_links: Option<u8>) {
         if let Socket::Tcp(_) = self.socket {
+            if most_links.is_none() && kernel::stay_silent(self).is_ok() {
+                return;
+            }
+            let ttl = u32::from(most_links.unwrap_or(1));
             let socket = SockRef::from(self);
             // A socket has one of both options.
             let v6 = socket.set_unicast_hops_v6(ttl);

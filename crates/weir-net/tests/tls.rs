@@ -184,7 +184,9 @@ fn data_flows_with_every_cipher_both_ways_in_every_size() {
                     let info = end.tls().unwrap();
                     assert_eq!((info.version(), info.cipher()), (expected, cipher));
                     assert_eq!(info.server_name(), Some("a.example"));
-                    assert_eq!(info.group(), Some("X25519"));
+                    // Groups after quantum computers are for TLS 1.3 only.
+                    let group = if version == Version::Tls13 { "X25519MLKEM768" } else { "X25519" };
+                    assert_eq!(info.group(), Some(group));
                 }
             }
         });
@@ -229,6 +231,78 @@ fn records_are_as_short_as_asked_for() {
         let sent = data(50_000);
         let (got, ()) = tokio::join!(receive(&mut near, 9000), send(&mut far, &sent));
         assert!(got == sent);
+    });
+}
+
+#[test]
+fn curves_go_before_the_hybrid_group_of_the_default() {
+    let world = World::new();
+    world.sign("s.pem", &["a.example"], "a");
+    let check = |of_server: Option<&str>, of_client: Option<&str>, expected: &str| {
+        let curves =
+            |list: Option<&str>| Algorithms { curves: list.map(str::to_owned), ..Algorithms::default() };
+        let mut options = world.server_options(&["s.pem"]);
+        options.line.algorithms = curves(of_server);
+        let server = world.server(&options);
+        let options = ClientOptions { algorithms: curves(of_client), ..world.trusting() };
+        run(async {
+            let (mut near, mut far) = pair(&server, &client(&options), Some("a.example"));
+            shake(&mut near, &mut far).await.unwrap();
+            let groups = [&near, &far].map(|end| end.tls().unwrap().group());
+            assert_eq!(groups, [Some(expected); 2], "{of_server:?} {of_client:?}");
+        });
+    };
+    check(None, None, "X25519MLKEM768");
+    check(Some("X25519"), None, "X25519");
+    check(Some("P-256"), None, "secp256r1");
+    check(None, Some("P-384:X25519"), "secp384r1");
+    check(Some("X25519:X25519MLKEM768"), Some("X25519MLKEM768"), "X25519MLKEM768");
+}
+
+/// Whether a socket has something to read; nothing is taken from it.
+fn has_received(stream: &Stream) -> bool {
+    let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
+    rustix::net::recv(stream, &mut [0_u8; 1][..], flags).is_ok()
+}
+
+#[test]
+fn a_clients_last_message_is_answered_before_its_request_comes() {
+    let world = World::new();
+    world.sign("s.pem", &["a.example"], "a");
+    let server = world.server(&world.server_options(&["s.pem"]));
+    let client = client(&world.trusting());
+    run(async {
+        let (mut near, mut far) = pair(&server, &client, Some("a.example"));
+        let client = async {
+            near.handshake().await.unwrap();
+            near.flush().await.unwrap();
+            // Behind the handshake only session tickets can come: the server has got no request.
+            near.read_ready().await.unwrap();
+        };
+        let server = async {
+            far.handshake().await.unwrap();
+            far.read(&mut Vec::new(), 1).await
+        };
+        tokio::select! {
+            () = client => {}
+            read = server => panic!("{read:?}"),
+        }
+    });
+    // A request that is there already is answered in the same packet as the tickets.
+    run(async {
+        let (mut near, mut far) = pair(&server, &client, Some("a.example"));
+        let client = async {
+            near.handshake().await.unwrap();
+            near.write_all(b"?").await.unwrap();
+        };
+        let server = async {
+            far.handshake().await.unwrap();
+            far.read(&mut Vec::new(), 1).await.unwrap();
+        };
+        tokio::join!(client, server);
+        assert!(!has_received(&near));
+        far.write_all(b"!").await.unwrap();
+        assert!(has_received(&near));
     });
 }
 
@@ -595,7 +669,8 @@ fn handshake_details_are_kept_when_asked_for() {
         let details = far.tls().unwrap().details().unwrap();
         assert_eq!(&details.client_hello[..2], &[3, 3]);
         assert_eq!(details.client_random().unwrap().len(), 32);
-        assert_eq!(details.groups()[..2], [0, 0x1d]);
+        // X25519MLKEM768 and X25519.
+        assert_eq!(details.groups()[..4], [0x11, 0xec, 0, 0x1d]);
         assert_eq!(details.supported_versions()[..2], [3, 4]);
         assert!(!details.cipher_suites().is_empty() && !details.extension_types().is_empty());
         assert!(!details.signature_algorithms().is_empty() && !details.point_formats().is_empty());

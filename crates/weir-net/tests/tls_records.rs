@@ -200,7 +200,7 @@ impl Peer {
             }
             input.drain(..discard);
             if done {
-                assert!(input.is_empty(), "tickets come with the first answer");
+                assert!(input.is_empty(), "tickets come behind the last message");
                 let (secrets, kernel) = client.dangerous_into_kernel_connection().unwrap();
                 let (send, receive) = (Key::new(secrets.tx), Key::new(secrets.rx));
                 return Some(Self { stream, version, send, receive, kernel });
@@ -597,10 +597,15 @@ fn a_hello_is_answered_by_what_was_chosen_for_it_or_not_at_all() {
     };
     check(|flight| flight, &[], true);
     check(|flight| cut(&flight, 50), &[], true);
-    // More records, or a longer message, than is looked at.
+    // More records, or a longer message, than is looked at: one of 20 kB is taken, one of more than 64 kB is not.
     check(|flight| cut(&flight, 1), &[], false);
     let many: Vec<Vec<u8>> = (0..99_u8).map(|number| vec![b'a' + number % 26; 200]).collect();
-    check(|flight| flight, &many, false);
+    check(|flight| flight, &many, true);
+    let too_long = |mut flight: Vec<u8>| {
+        flight[6] = 1;
+        flight
+    };
+    check(too_long, &many, false);
     // A warning, or a record that has no place, before it.
     check(|flight| [&[21, 3, 1, 0, 2, 1, 100][..], &flight].concat(), &[], false);
     check(|flight| [&[20, 3, 1, 0, 1, 1][..], &flight].concat(), &[], false);

@@ -177,21 +177,21 @@ pub(crate) const WORDS: &[Word] = &[
         name: "status",
         takes: Takes::Value,
         value: "200..599",
-        doc: "the answer's status",
+        doc: "the response's status",
         example: "/status/503",
         apply: |plan, value| match value.parse() {
             Ok(status @ 200..=599) => {
                 plan.status = status;
                 Ok(())
             }
-            _ => Err(format!("'{value}' is no status of a final answer: expected 200 to 599")),
+            _ => Err(format!("'{value}' is no status of a final response: expected 200 to 599")),
         },
     },
     Word {
         name: "delay",
         takes: Takes::Value,
         value: "TIME",
-        doc: "hold the answer back, up to 5m",
+        doc: "hold the response back, up to 5m",
         example: "/delay/50ms",
         apply: |plan, value| quantity::time(value).map(|time| plan.delay = time),
     },
@@ -256,7 +256,7 @@ pub(crate) const WORDS: &[Word] = &[
         name: "close",
         takes: Takes::Nothing,
         value: "",
-        doc: "close the connection after the answer",
+        doc: "close the connection after the response",
         example: "/bytes/60?close",
         apply: |plan, _| {
             plan.close = true;
@@ -291,7 +291,7 @@ pub(crate) const WORDS: &[Word] = &[
         name: "header",
         takes: Takes::Value,
         value: "NAME:VALUE",
-        doc: "one more field of the answer's head; may be repeated",
+        doc: "one more field of the response's head; may be repeated",
         example: "/bytes/60?header=cache-control:max-age%3D60",
         apply: |plan, value| field(value).map(|field| plan.fields.push(field)),
     },

@@ -13,7 +13,8 @@ use weir_net::timers::now_ms;
 use crate::accept_queue::{Arrival, Passed};
 use crate::connection::{self, Entry};
 use crate::counters::Rate;
-use crate::log::level;
+use crate::scarcity::{self, Newcomer, Shortage};
+use crate::task::spawn_vital;
 use crate::worker::Worker;
 
 /// Pause while a rate limit holds new sessions back.
@@ -27,7 +28,7 @@ const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 pub(crate) async fn run(worker: Rc<Worker>, entry: Rc<Entry>, acceptor: Acceptor) {
     let queue = entry.queues.open(worker.thread, worker.shared.threads);
     if worker.shared.threads > 1 {
-        tokio::task::spawn_local(receive(Rc::clone(&worker), Rc::clone(&entry), queue));
+        spawn_vital(receive(Rc::clone(&worker), Rc::clone(&entry), queue));
     }
     accept(worker, entry, acceptor).await;
 }
@@ -46,15 +47,15 @@ async fn accept(worker: Rc<Worker>, entry: Rc<Entry>, mut acceptor: Acceptor) {
             accepted = acceptor.accept_batch(&mut batch, free) => accepted,
         };
         if let Err(error) = accepted {
-            let front = worker.proxy(entry.front);
-            let message = format!("Proxy {}: {error}", front.name);
-            worker.logger.send(&front.logs, level::ALERT, front.log_tag.as_deref(), message.as_bytes());
+            worker.shared.tell_shortage(entry.front, Shortage::Descriptors, &scarcity::words(&error.0));
         }
         for accepted in batch.drain(..) {
-            if is_refused(worker.config(), accepted.peer.port()) {
+            let shared = &worker.shared;
+            if is_refused(worker.config(), accepted.peer.port())
+                || shared.lacks_memory(entry.front, Newcomer::Connection)
+            {
                 continue;
             }
-            let shared = &worker.shared;
             shared.connections.fetch_add(1, Relaxed);
             shared.total_connections.fetch_add(1, Relaxed);
             shared.connection_rate.hit(now_ms());

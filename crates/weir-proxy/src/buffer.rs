@@ -89,6 +89,11 @@ impl BufferPool {
         }
     }
 
+    /// Buffers that wait for a user, and what they take in bytes.
+    pub(crate) fn kept(&self) -> (usize, usize) {
+        (self.free.len(), self.free.iter().map(Vec::capacity).sum())
+    }
+
     /// Size of its buffers.
     pub(crate) fn size(&self) -> usize {
         self.size
@@ -98,6 +103,7 @@ impl BufferPool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn bytes_leave_in_order_and_memory_goes_back() {
@@ -112,5 +118,37 @@ mod tests {
         assert!(buffer.is_empty());
         buffer.release(&mut pool);
         assert_eq!(pool.free.len(), 1);
+    }
+
+    /// Receives pieces and takes some bytes from the front after each; returns all that came out.
+    fn through(pool: &mut BufferPool, steps: &[(Vec<u8>, usize)]) -> Vec<u8> {
+        let (mut buffer, mut out) = (Buffer::default(), Vec::new());
+        for (piece, taken) in steps {
+            buffer.claim(pool);
+            buffer.tail().extend_from_slice(piece);
+            let taken = (*taken).min(buffer.len());
+            out.extend_from_slice(&buffer.unread()[..taken]);
+            buffer.consume(taken);
+            buffer.release(pool);
+        }
+        out.extend_from_slice(buffer.unread());
+        buffer.consume(buffer.len());
+        buffer.release(pool);
+        out
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<(Vec<u8>, usize)>> {
+        let piece = (0..300_usize, any::<u8>()).prop_map(|(length, byte)| vec![byte; length]);
+        prop::collection::vec((piece, 0..400_usize), 0..6)
+    }
+
+    proptest! {
+        #[test]
+        fn a_buffer_that_others_had_holds_only_its_own_bytes(before in steps(), after in steps()) {
+            let mut pool = BufferPool::new(64);
+            through(&mut pool, &before);
+            let expected: Vec<u8> = after.iter().flat_map(|(piece, _)| piece.clone()).collect();
+            prop_assert_eq!(through(&mut pool, &after), expected);
+        }
     }
 }

@@ -20,12 +20,12 @@ use weir_rules::Reply;
 use crate::counters::Counter;
 use crate::edge::BodyLength;
 use crate::exchange::{Exchange, Stop};
-use crate::filter::{self, Owner};
+use crate::filter;
 use crate::response_rules;
 use memory::{Entry, Memory};
 use vary::Variant;
 
-pub(crate) use control::leaks_cookie;
+pub(crate) use control::{is_cacheable, leaks_cookie};
 
 /// Server's name in the log of a request that was answered from a cache.
 const SERVER_NAME: &str = "<CACHE>";
@@ -129,16 +129,8 @@ async fn deliver(x: &mut Exchange, entry: &Entry, age: Duration) -> Stop {
     if let Err(stop) = response_rules::on_cached(x).await {
         return stop;
     }
-    let mut length = BodyLength::Exact(body.len() as u64);
-    filter::request(x);
-    filter::response(x, &mut length, false);
-    if let Some(filters) = x.filters.take() {
-        let (made, limits) = filters.whole(Owner::of(x), &body);
-        body = made.into();
-        x.filters = limits;
-    }
     let response = x.txn.response.take().unwrap_or_default();
-    Stop::Reply(Box::new(Reply::new(response, body)))
+    Stop::Reply(Box::new(filter::reply(x, Reply::new(response, body))))
 }
 
 /// A response on its way to the client that is kept as well.

@@ -16,7 +16,10 @@ use tokio::sync::{Semaphore, mpsc};
 use weir_balance::CheckResult;
 use weir_net::timers::{Deadline, now_ms};
 
+use crate::log::level;
+use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
+use crate::task::spawn_vital;
 use crate::worker::Worker;
 use standing::{RUNNING_AGENT, RUNNING_CHECK, ms};
 
@@ -59,6 +62,8 @@ struct Notice {
     proxy: usize,
     level: u8,
     text: String,
+    /// How it is said in the foreground, where HAProxy's words are others there.
+    aloud: Option<String>,
 }
 
 impl Hub {
@@ -78,8 +83,12 @@ impl Hub {
 
     /// Logs for a backend, from any thread.
     fn log(&self, proxy: usize, level: u8, text: String) {
+        self.notify(Notice { proxy, level, text, aloud: None });
+    }
+
+    fn notify(&self, notice: Notice) {
         // With this many lines waiting the log is of no use any more.
-        let _queued_or_dropped = self.notices.try_send(Notice { proxy, level, text });
+        let _queued_or_dropped = self.notices.try_send(notice);
     }
 }
 
@@ -88,6 +97,16 @@ pub(crate) fn take<T>(place: &Mutex<Option<T>>) -> Option<T> {
 }
 
 impl Shared {
+    /// Warns in a proxy's log, and on the terminal of a process in the foreground; from any thread.
+    pub fn warn(&self, proxy: usize, text: String) {
+        self.tell(proxy, level::WARNING, text);
+    }
+
+    /// The same at another level.
+    pub(crate) fn tell(&self, proxy: usize, level: u8, text: String) {
+        self.checks.log(proxy, level, text);
+    }
+
     /// Starts the checks of a server that was added at run time, resolves its name, and follows the one that it tracks.
     pub fn watch(&self, server: &Arc<ServerState>) {
         self.dns.follow(server);
@@ -122,7 +141,7 @@ impl Shared {
 ///
 /// # Errors
 /// A sentence for each problem.
-pub(crate) fn prepare(shared: &Shared) -> Result<(), Vec<String>> {
+pub(crate) fn prepare(shared: &Shared) -> Vec<Problem> {
     let mut errors = Vec::new();
     for (state, config) in shared.proxies.iter().zip(&shared.config.proxies) {
         let servers = state.servers.load();
@@ -130,10 +149,11 @@ pub(crate) fn prepare(shared: &Shared) -> Result<(), Vec<String>> {
             let Some(name) = &server.config.track else { continue };
             match tracked_by(shared, server) {
                 Some(tracked) => server.follow(&tracked),
-                None => errors.push(format!(
-                    "server '{}/{}' tracks '{name}', which does not exist",
-                    config.name, server.config.name
-                )),
+                None => {
+                    let own = format!("{}/{}", config.name, server.config.name);
+                    let message = format!("server '{own}' tracks '{name}', which does not exist");
+                    errors.push(Problem::error(server.config.pos, message).about(name));
+                }
             }
         }
     }
@@ -144,7 +164,7 @@ pub(crate) fn prepare(shared: &Shared) -> Result<(), Vec<String>> {
             }
         }
     }
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    errors
 }
 
 /// `track [BACKEND/]SERVER`
@@ -163,13 +183,13 @@ pub(crate) fn start(worker: &Rc<Worker>) {
     if worker.thread == 0
         && let Some(notices) = take(&hub.notices_end)
     {
-        tokio::task::spawn_local(write_log(Rc::clone(worker), notices));
+        spawn_vital(write_log(Rc::clone(worker), notices));
     }
     let most = worker.config().global.tune.max_checks_per_thread;
     let slots = (most > 0).then(|| Rc::new(Semaphore::new(most)));
     if let Some(mut starts) = take(&hub.starts[worker.thread].1) {
         let (worker, slots) = (Rc::clone(worker), slots.clone());
-        tokio::task::spawn_local(async move {
+        spawn_vital(async move {
             while let Some(server) = starts.recv().await {
                 for kind in kinds(&server) {
                     watch(&worker, &server, kind, Duration::ZERO, slots.clone());
@@ -201,7 +221,8 @@ fn start_configured(worker: &Rc<Worker>, slots: &Option<Rc<Semaphore>>) {
 
 /// Writes what all threads have to say of servers.
 async fn write_log(worker: Rc<Worker>, mut notices: mpsc::Receiver<Notice>) {
-    while let Some(Notice { proxy, level, text }) = notices.recv().await {
+    while let Some(Notice { proxy, level, text, aloud }) = notices.recv().await {
+        worker.services.say(level, aloud.as_ref().unwrap_or(&text));
         let proxy = worker.proxy(proxy);
         worker.logger.send(&proxy.logs, level, proxy.log_tag.as_deref(), text.as_bytes());
     }
@@ -256,7 +277,7 @@ fn watch(
     slots: Option<Rc<Semaphore>>,
 ) {
     let (worker, server) = (Rc::clone(worker), Arc::clone(server));
-    tokio::task::spawn_local(async move {
+    spawn_vital(async move {
         let next_ms = Cell::new(now_ms().saturating_add(ms(delay)));
         let mut timer = Deadline::new();
         while wait(&server, kind, &mut timer, &next_ms).await {
@@ -269,8 +290,10 @@ fn watch(
                     Some(slots) => slots.acquire().await.ok(),
                     None => None,
                 };
-                // In a box: thousands of tasks wait, few of them work.
-                Box::pin(run(&worker, &server, kind)).await;
+                // A task of its own: thousands of tasks wait, few of them work, and a fault of the program over what a
+                // server says ends this one check.
+                let (worker, server) = (Rc::clone(&worker), Arc::clone(&server));
+                let _ended = tokio::task::spawn_local(async move { run(&worker, &server, kind).await }).await;
             }
             server.standing.with(|machine| machine.tick(worker.shared.now_ms()));
             let interval_ms = kind.interval_ms(&server).max(1);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use weir_config::model::{Balance, ForeignSource, HttpReuse, KeepAlive, Proto, Proxy, ServerAddr};
 use weir_http::{FieldName, Method, Response};
 use weir_net::connect::{self as net, ConnectOptions};
-use weir_net::timers::now_ms;
+use weir_net::timers::{now_ms, now_us};
 use weir_net::{Address, Stream};
 use weir_rules::txn::{LogOrigin, TlsFacts};
 use weir_rules::{Reply, Txn};
@@ -20,17 +20,20 @@ use weir_rules::{Reply, Txn};
 use crate::buffer::Buffer;
 use crate::check::observe::{Seen, observe};
 use crate::counters::Counter;
-use crate::edge::h2::H2Shared;
+use crate::edge::h2::{EndOfAll, H2Shared};
 use crate::edge::{Edge, EdgeError, FcgiEdge, H1Edge};
-use crate::exchange::{Exchange, Stop};
+use crate::exchange::{Exchange, Stop, ms_between};
 use crate::forward::{self, Fault};
 use crate::log::early::EarlyError;
 use crate::pick::{self, Held};
 use crate::pool::{Asker, ConnectionFacts, IdleH1, OpenPlace, PoolKey, SharedH2};
+use crate::scarcity::Shortage;
 use crate::state::ServerState;
 use crate::takeover::{self, Found};
 use crate::worker::Worker;
-use crate::{fastcgi, filter, listeners, log, proxy_header, request_head, server_tls, socks4};
+use crate::{
+    fastcgi, filter, listeners, log, own, proxy_header, request_head, server_tls, socks4, websocket,
+};
 
 /// A connection to a server that carries this exchange's request.
 pub(crate) struct ServerConnection {
@@ -54,6 +57,8 @@ pub(crate) enum ConnectError {
     ClientGone,
     /// Descriptors or ports ran out.
     Resources,
+    /// The request came through this process too often already.
+    Circle,
 }
 
 /// What is known of a handshake with a server that failed.
@@ -128,7 +133,7 @@ fn seen(failure: &Failure) -> Option<Seen> {
         }
         Failure::Connect(_) | Failure::Status | Failure::Unsayable(_) => None,
         Failure::Response { fault, .. } => match fault {
-            Fault::Server(EdgeError::Protocol(_)) => Some(Seen::BadHead),
+            Fault::Server(EdgeError::Protocol(_) | EdgeError::Handshake) => Some(Seen::BadHead),
             Fault::Server(EdgeError::Closed) => Some(Seen::BrokenPipe),
             Fault::Server(_) => Some(Seen::ReadError),
             Fault::ServerTimeout => Some(Seen::ReadTimeout),
@@ -183,8 +188,10 @@ async fn ask(
         // No application answers 100.
         x.client.ask_for_body();
     }
+    websocket::ask(x, &connection.edge);
     connection.edge.send_request(&x.txn.request, length).map_err(|e| fail(Fault::Server(e)))?;
-    let response = forward::until_response(x, &mut connection.edge).await.map_err(fail)?;
+    let mut response = forward::until_response(x, &mut connection.edge).await.map_err(fail)?;
+    websocket::answered(x, &connection.edge, &mut response).map_err(|e| fail(Fault::Server(e)))?;
     observe(&x.worker.shared, &connection.held.server, Seen::Response(response.status));
     if proxy.retry_on.statuses.contains(&response.status) && may_retry(x, proxy, &Failure::Status) {
         return Err(Failure::Status);
@@ -242,9 +249,12 @@ fn may_retry(x: &Exchange, proxy: &Proxy, failure: &Failure) -> bool {
         return false;
     }
     match failure {
-        Failure::Connect(ConnectError::Resources | ConnectError::Unresolved | ConnectError::ClientGone) => {
-            false
-        }
+        Failure::Connect(
+            ConnectError::Resources
+            | ConnectError::Unresolved
+            | ConnectError::ClientGone
+            | ConnectError::Circle,
+        ) => false,
         Failure::Unsayable(_) => false,
         Failure::Connect(_) => on.conn_failure,
         Failure::Status => replayable && !x.txn.no_l7_retry,
@@ -252,7 +262,9 @@ fn may_retry(x: &Exchange, proxy: &Proxy, failure: &Failure) -> bool {
             replayable
                 && !x.txn.no_l7_retry
                 && match fault {
-                    Fault::Server(EdgeError::Protocol(_) | EdgeError::NoStream) => on.junk_response,
+                    Fault::Server(EdgeError::Protocol(_) | EdgeError::Handshake | EdgeError::NoStream) => {
+                        on.junk_response
+                    }
                     Fault::Server(EdgeError::Reset { unprocessed: true }) => true,
                     Fault::Server(_) => on.empty_response,
                     Fault::ServerTimeout => on.response_timeout,
@@ -326,7 +338,7 @@ fn redispatches(proxy: &Proxy, retries: u32, left: u32, direct: bool, active: us
 async fn turn_around(x: &mut Exchange, proxy: &Proxy) -> Result<(), Stop> {
     let second = Duration::from_secs(1);
     x.deadline.set_after(proxy.timeouts.connect.map_or(second, |connect| connect.min(second)));
-    let abort = proxy.options.abortonclose;
+    let abort = forward::aborts_on_close(proxy);
     let gone = std::future::poll_fn(|cx| {
         if x.deadline.poll_expired(cx).is_ready() {
             return Poll::Ready(false);
@@ -347,6 +359,7 @@ fn give_up(x: &mut Exchange, server: &Arc<ServerState>, failure: Failure) -> Sto
     let (cause, stage, status, counter) = match failure {
         Failure::Connect(ConnectError::Timeout) => (b's', b'C', 503, Counter::ConnectErrors),
         Failure::Connect(ConnectError::Resources) => (b'R', b'C', 503, Counter::ConnectErrors),
+        Failure::Connect(ConnectError::Circle) => (b'P', b'C', 503, Counter::ConnectErrors),
         Failure::Connect(_) => (b'S', b'C', 503, Counter::ConnectErrors),
         Failure::Status => (b'S', b'H', 502, Counter::ResponseErrors),
         Failure::Unsayable(status) => (b'P', b'H', status, Counter::RequestErrors),
@@ -367,7 +380,9 @@ fn give_up(x: &mut Exchange, server: &Arc<ServerState>, failure: Failure) -> Sto
             return if matches!(error, EdgeError::Protocol(_)) { x.error(400) } else { Stop::Client };
         }
         Failure::Response { fault: Fault::Server(error), .. } => match error {
-            EdgeError::Protocol(_) | EdgeError::NoStream => (b'P', b'H', 502, Counter::ResponseErrors),
+            EdgeError::Protocol(_) | EdgeError::Handshake | EdgeError::NoStream => {
+                (b'P', b'H', 502, Counter::ResponseErrors)
+            }
             _ => (b'S', b'H', 502, Counter::ResponseErrors),
         },
     };
@@ -390,22 +405,22 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
     let given = server.config.addr == ServerAddr::Reverse;
     let reuse = if given { HttpReuse::Always } else { proxy.http_reuse };
     let asker = Asker { client: x.client_id, first_request: x.first_request, reuse };
-    let started = now_ms();
+    let started = now_us();
     if (given || proxy.options.keep_alive == KeepAlive::KeepAlive) && !x.tunnel {
         if let Some(idle) = x.worker.pool.take_h1(&key, asker, x.worker.thread) {
             let (edge, facts, tls) = reopen(x, &server, idle);
-            return Ok(established(x, edge, facts, tls, held, true, started));
+            return established(x, edge, facts, tls, held, true, started);
         }
         if let Some(shared) = x.worker.pool.take_h2(&key, asker, x.worker.thread) {
             let edge = Edge::H2(shared.shared.open(None, false));
-            return Ok(established(x, edge, shared.facts, shared.tls, held, true, started));
+            return established(x, edge, shared.facts, shared.tls, held, true, started);
         }
         if let Some(found) = Box::pin(takeover::take(&x.worker, &server, &key, asker)).await {
             let (edge, facts, tls) = match found {
                 Found::H1(idle) => reopen(x, &server, idle),
                 Found::H2(shared) => (Edge::H2(shared.shared.open(None, false)), shared.facts, shared.tls),
             };
-            return Ok(established(x, edge, facts, tls, held, true, started));
+            return established(x, edge, facts, tls, held, true, started);
         }
     }
     if server.config.proto == Some(Proto::Fcgi) && server.idle.load(Relaxed) > 0 {
@@ -425,7 +440,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         let options = socket_options(&x.worker, &server);
         let mut opening = Box::pin(open(x.txn.dst(), &server, &identity, options));
         let (deadline, client) = (&mut x.deadline, &mut x.client);
-        let abort = proxy.options.abortonclose;
+        let abort = forward::aborts_on_close(proxy);
         std::future::poll_fn(|cx| {
             if let Poll::Ready(opened) = opening.as_mut().poll(cx) {
                 return Poll::Ready(opened);
@@ -444,6 +459,11 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         x.txn.server_tls.clone_from(&failed.facts);
         x.txn.server_error = failed.error.parts();
     }
+    if matches!(opened, Err(ConnectError::Resources)) {
+        const TEXT: &str =
+            "cannot connect: no file descriptor or port is left. Please check 'ulimit-n' and restart.";
+        x.worker.shared.tell_shortage(x.back, Shortage::Descriptors, TEXT);
+    }
     let opened = opened?;
     observe(&x.worker.shared, &server, Seen::Connected);
     let facts = Box::new(ConnectionFacts {
@@ -456,6 +476,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
         remote: opened.remote,
         key,
         place: open_place,
+        own: x.worker.shared.own.note(opened.local, opened.remote),
     });
     // In TCP mode whatever was negotiated is spoken by the ends.
     let edge = match opened.h2 && !x.tunnel {
@@ -467,7 +488,7 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
             alone(x, &server, Box::new(edge), true)
         }
     };
-    Ok(established(x, edge, facts, opened.tls, held, false, started))
+    established(x, edge, facts, opened.tls, held, false, started)
 }
 
 /// The edge of a connection that carries one request at a time; `fresh` before its first one.
@@ -506,7 +527,7 @@ async fn close_idle(worker: &Worker, server: &Arc<ServerState>) -> bool {
     worker.pool.close_idle_of(server, worker.thread) || takeover::close_one(worker, server).await
 }
 
-/// Notes the connection in the transaction.
+/// Notes the connection in the transaction; an error when it would lead the request round in a circle.
 fn established(
     x: &mut Exchange,
     mut edge: Edge,
@@ -514,8 +535,9 @@ fn established(
     tls: Option<Rc<dyn TlsFacts>>,
     held: Held,
     reused: bool,
-    started_ms: u64,
-) -> ServerConnection {
+    started_us: u64,
+) -> Result<ServerConnection, ConnectError> {
+    own::pass(x, &facts)?;
     let server = &held.server;
     let thread = x.worker.thread;
     if reused {
@@ -523,8 +545,7 @@ fn established(
         x.count_back(Counter::ConnectionReuses, 1);
     }
     if x.txn.timers.connect_ms.is_none() || !reused {
-        x.txn.timers.connect_ms =
-            Some(u32::try_from(now_ms().saturating_sub(started_ms)).unwrap_or(u32::MAX));
+        x.txn.timers.connect_ms = Some(ms_between(started_us, now_us()));
     }
     x.txn.server_addr = facts.remote;
     x.txn.server_local = facts.local;
@@ -542,15 +563,18 @@ fn established(
     if let Some(wire) = wire {
         let options = &x.worker.proxy(x.back).options;
         x.txn.server_socket = Some(wire.stream.as_fd().as_raw_fd());
-        wire.keep_alive = options.keep_alive == KeepAlive::KeepAlive;
+        // A server that finds another end of this request than we do must not see a second one behind it.
+        let insecure = matches!(&x.client, Edge::H1(client) if client.insecure_framing);
+        wire.keep_alive = options.keep_alive == KeepAlive::KeepAlive && !insecure;
         wire.pretend_keep_alive = options.http_pretend_keepalive;
     }
     x.txn.session.last_server.set(u32::try_from(x.back).ok().map(|back| (back, server.config.id)));
     server.count(thread, Counter::Sessions, 1);
     server.rate.hit(now_ms());
+    server.need.note(u64::try_from(server.served.now()).unwrap_or(0));
     server.last_session_ms.store(now_ms(), Relaxed);
     log::step(x, LogOrigin::Connect);
-    ServerConnection { edge, facts, tls, reused, held }
+    Ok(ServerConnection { edge, facts, tls, reused, held })
 }
 
 /// What distinguishes connections to one server from each other.
@@ -578,16 +602,12 @@ impl Identity {
             None if ssl.no_sni_auto || x.tunnel => None,
             None => x.txn.request.fields.first(FieldName::Host).and_then(without_port),
         });
-        let port = match config.port_map {
-            // Manual, `server`: port 0 stands for the port the client connected to.
-            weir_config::model::PortMap::Fixed if server.addr.load().ip().is_some_and(|a| a.port() == 0) => {
-                x.txn.dst().map_or(0, |d| d.port())
-            }
-            weir_config::model::PortMap::Fixed => 0,
-            weir_config::model::PortMap::Offset(by) => {
+        let port = match server.maps_ports() {
+            Some(by) => {
                 let port = i32::from(x.txn.dst().map_or(0, |d| d.port())) + by;
                 u16::try_from(port).unwrap_or(0)
             }
+            None => 0,
         };
         Self {
             sni,
@@ -796,8 +816,8 @@ pub(crate) fn multiplex(
     }
     let worker = Rc::clone(worker);
     tokio::task::spawn_local(async move {
-        std::future::poll_fn(|cx| shared.poll_drive_own(cx, &worker)).await;
-        shared.die();
+        let end = EndOfAll(shared);
+        std::future::poll_fn(|cx| end.0.poll_drive_own(cx, &worker)).await;
     });
 }
 

@@ -17,7 +17,7 @@ use weir_http::h1::ParseOptions;
 use weir_http::{Request, netscaler, proxy_protocol};
 use weir_net::connect::KeepAlive;
 use weir_net::listen::Accepted;
-use weir_net::timers::{ClockHeld, Deadline, now_ms};
+use weir_net::timers::{ClockHeld, Deadline, now_ms, now_us};
 use weir_net::{Address, Stream};
 use weir_rules::txn::ProxyName;
 use weir_rules::{Flow, Rule, Session, Txn, action};
@@ -25,7 +25,7 @@ use weir_rules::{Flow, Rule, Session, Txn, action};
 use crate::accept_queue::AcceptQueues;
 use crate::counters::Counter;
 use crate::edge::{Edge, H1Edge};
-use crate::exchange::{self, Exchange, Stop};
+use crate::exchange::{self, Exchange, Stop, ms_between};
 use crate::log::early::{self, EarlyError};
 use crate::reverse::Reversed;
 use crate::server_tls::{self, Acceptor};
@@ -170,8 +170,8 @@ impl<'a> Client<'a> {
     }
 
     /// An exchange with this client.
-    pub(crate) fn exchange(&self, edge: Edge, request: Request, started_ms: u64) -> Box<Exchange> {
-        Exchange::new(self.worker, &self.session, edge, request, self.client_id, started_ms)
+    pub(crate) fn exchange(&self, edge: Edge, request: Request, started_us: u64) -> Box<Exchange> {
+        Exchange::new(self.worker, &self.session, edge, request, self.client_id, started_us)
     }
 }
 
@@ -189,12 +189,16 @@ async fn open(
     accepted: Accepted,
 ) -> Option<(Rc<Session>, Box<H1Edge>)> {
     let Accepted { stream, peer } = accepted;
+    let accepted_us = now_us();
     let front = Rc::clone(worker.proxy(entry.front));
     let mut session = new_session(worker, entry, &front, &stream, peer);
     let Some(edge) = prepare(worker, entry, &front, &mut session, stream).await else {
         stick_track::session_ends(&worker.shared, &session);
         return None;
     };
+    let ready_us = now_us();
+    session.handshake_ms.set(ms_between(accepted_us, ready_us));
+    session.idle_since_us.set(ready_us);
     stick_track::session_begins(&worker.shared, &session);
     Some((Rc::new(session), edge))
 }
@@ -318,6 +322,7 @@ pub(crate) async fn serve_reversed(worker: &Rc<Worker>, entry: &Rc<Entry>, rever
     entry.count(worker, Counter::Connections);
     let mut session = new_session(worker, entry, &front, &stream, peer);
     session.http_major = 2;
+    session.idle_since_us.set(now_us());
     let rules = [
         (&front.tcp_request_connection, Counter::DeniedConnections),
         (&front.tcp_request_session, Counter::DeniedSessions),
@@ -454,6 +459,7 @@ fn upgraded(session: &Session, version: u8) -> Session {
     upgraded.proxy_header = session.proxy_header;
     upgraded.socket.set(session.socket.get());
     upgraded.accept_us = session.accept_us;
+    upgraded.idle_since_us.set(session.idle_since_us.get());
     upgraded.vars = RefCell::new(session.vars.take());
     upgraded.tracked = RefCell::new(session.tracked.take());
     upgraded.log_level.set(session.log_level.get());

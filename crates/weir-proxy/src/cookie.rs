@@ -189,11 +189,15 @@ pub(crate) fn write(x: &mut Exchange, proxy: &Proxy, server: &ServerState, respo
     let set_by_server = response.fields.list().iter().position(|f| {
         f.id == FieldName::SetCookie && starts_with_cookie(response.fields.bytes(f.value), cookie)
     });
-    if let Some(at) = set_by_server {
+    if set_by_server.is_some() && cookie.insert && !cookie.preserve && !cookie.rewrite && value.is_some() {
+        // Manual, `cookie insert`: the server's own is removed before anything else is done.
+        response.fields.retain(|name, value| name != b"set-cookie" || !starts_with_cookie(value, cookie));
+        mark(x, cookie, 3, b'D');
+    } else if let Some(at) = set_by_server {
         let old = response.fields.value(at).to_vec();
         mark(x, cookie, 3, b'P');
         let Some(value) = value else { return };
-        if cookie.rewrite || (cookie.insert && !cookie.preserve) {
+        if cookie.rewrite {
             mark(x, cookie, 3, b'R');
             let rest = old.iter().position(|b| *b == b';').map_or(&b""[..], |semicolon| &old[semicolon..]);
             let new = [&cookie.name[..], b"=", value, rest].concat();
@@ -217,9 +221,10 @@ pub(crate) fn write(x: &mut Exchange, proxy: &Proxy, server: &ServerState, respo
     mark(x, cookie, 3, if kept { b'U' } else { b'I' });
     let first_s = x.cookie.first_seen_s.unwrap_or(now_s);
     let dated = value.map(|value| dated(cookie, value, now_s, first_s));
-    response.fields.push(b"set-cookie", &set_cookie(cookie, dated.as_deref()));
     // What no cache would store needs no word about it.
-    if cookie.nocache && cache::leaks_cookie(x.txn.request.method, response) {
+    let cacheable = cookie.nocache && cache::is_cacheable(x.txn.request.method, response);
+    response.fields.push(b"set-cookie", &set_cookie(cookie, dated.as_deref()));
+    if cacheable {
         response.fields.push(b"cache-control", b"private");
     }
 }

@@ -315,18 +315,18 @@ pub struct Times {
     pub connect: Average,
     /// Until the response's head.
     pub response: Average,
-    /// From the first byte to the last.
+    /// From the end of the response before, or from the accept, to the last byte.
     pub total: Average,
 }
 
 impl Times {
     /// Adds those of a request; stages it did not reach add nothing.
-    pub(crate) fn add(&self, timers: &weir_rules::txn::Timers, total_ms: u32) {
+    pub(crate) fn add(&self, timers: &weir_rules::txn::Timers) {
         let stages = [
             (&self.queue, timers.queue_ms),
             (&self.connect, timers.connect_ms),
             (&self.response, timers.response_ms),
-            (&self.total, Some(total_ms)),
+            (&self.total, timers.total_ms),
         ];
         for (average, time) in stages {
             if let Some(time) = time {

@@ -150,8 +150,8 @@ impl Directory {
         Self { sections, add, added: Mutex::new(Some(added)) }
     }
 
-    /// Resolves the name of a server that was added at run time, if it has one, from now on.
-    pub(crate) fn follow(&self, server: &Arc<ServerState>) {
+    /// Resolves the name of a server that was added or renamed at run time, if it has one, from now on.
+    pub fn follow(&self, server: &Arc<ServerState>) {
         if server.config.resolvers.is_some() {
             let _queued = self.add.try_send(Arc::clone(server));
         }

@@ -3,6 +3,7 @@
 //! Client and server edges are the same type: both receive a head and a body and send a head and a body.
 //! What is between them sees no version, so there are as many converters as versions, not as pairs.
 
+pub(crate) mod backlog;
 pub(crate) mod fcgi;
 pub(crate) mod h1;
 pub(crate) mod h2;
@@ -16,7 +17,7 @@ use weir_http::{Fields, Request, Response};
 
 pub(crate) use fcgi::FcgiEdge;
 pub(crate) use h1::H1Edge;
-pub(crate) use h2::H2Edge;
+pub(crate) use h2::{Abandonment, H2Edge};
 
 /// How far a body has come.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub(crate) enum EdgeError {
         /// The peer said that it did not process the request.
         unprocessed: bool,
     },
+    /// The server did not agree to a WebSocket as it has to.
+    Handshake,
     /// HTTP/2: the stream this is about was never opened. FastCGI: it is spoken to servers only.
     NoStream,
 }
@@ -218,12 +221,36 @@ impl Edge {
         }
     }
 
+    /// Ready when the edge takes another head: those of interim responses come as often as a server likes.
+    pub(crate) fn poll_takes_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), EdgeError>> {
+        match self {
+            Self::H1(edge) => edge.poll_writable(cx),
+            Self::H2(edge) => edge.poll_takes_head(cx),
+            Self::Fcgi(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// What tells that the client gave up, where the version has a way to say so: HTTP/1 has not, for a client that
+    /// closes may only have nothing more to say.
+    pub(crate) fn abandonment(&self) -> Option<Abandonment> {
+        if let Self::H2(edge) = self { edge.abandonment() } else { None }
+    }
+
     /// Ready when the peer went away while nothing is expected from it.
     pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::H1(edge) => edge.poll_gone(cx),
             Self::H2(edge) => edge.poll_gone(cx),
             Self::Fcgi(edge) => edge.wire.poll_gone(cx),
+        }
+    }
+
+    /// Ready when the connection failed; a peer that says nothing more is still there.
+    pub(crate) fn poll_failed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::H1(edge) => edge.poll_failed(cx),
+            Self::H2(edge) => edge.poll_gone(cx),
+            Self::Fcgi(edge) => edge.wire.poll_failed(cx),
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
+use weir_config::model::Proxy;
 use weir_rules::Txn;
 use weir_rules::Value;
 use weir_rules::txn::{Environment, ErrorPage, Figure, LogOrigin, Marking, Session, StickTable, TcpFigure};
@@ -15,7 +16,7 @@ use weir_rules::vars::{VarAccount, bytes_of};
 use crate::errors;
 use crate::log::{self, Logger};
 use crate::process_vars::MAX_PROC_VARS;
-use crate::state::{ServerState, Shared};
+use crate::state::{ProxyState, ServerState, Shared};
 use crate::stick_track;
 
 /// Answers from the shared state.
@@ -53,60 +54,38 @@ impl WorkerEnvironment {
     fn back(&self, name: &str) -> Option<usize> {
         self.shared.proxy_index(name, true)
     }
-}
 
-fn millis(time: Option<std::time::Duration>) -> Option<i64> {
-    time.map(|time| time.as_millis() as i64)
-}
-
-fn server_limit_left(server: &ServerState) -> i64 {
-    match server.maxconn.load(Relaxed) {
-        0 => -1,
-        limit => limit as i64 - server.served.now(),
-    }
-}
-
-impl Environment for WorkerEnvironment {
-    fn proxy_figure(&self, proxy: &str, figure: Figure) -> Option<i64> {
+    /// A figure of a proxy, as a backend or as a frontend.
+    fn figure(&self, index: usize, back: bool, figure: Figure) -> Option<i64> {
         let now = self.now_ms();
-        let index = match figure {
-            Figure::ConnectionRate | Figure::RequestRate => self.shared.proxy_index(proxy, false),
-            _ => None,
-        };
-        let index = index.or_else(|| self.back(proxy)).or_else(|| self.shared.proxy_index(proxy, false))?;
         let state = &self.shared.proxies[index];
         let config = &self.shared.config.proxies[index];
         let servers = state.servers.load();
-        let usable = || servers.iter().filter(|s| s.is_usable());
+        let queued = || (state.queue.len() + servers.iter().map(|s| s.queue.len()).sum::<usize>()) as i64;
         Some(match figure {
-            Figure::UsableServers => usable().count() as i64,
-            Figure::Connections if config.backend => state.back_current.now(),
+            Figure::UsableServers => taking_part(state, config).len() as i64,
+            Figure::Connections if back => state.back_current.now(),
             Figure::Connections => state.front_current.now(),
             Figure::ConnectionRate => state.connection_rate.per_second(now) as i64,
-            Figure::SessionRate if config.backend => state.backend_rate.per_second(now) as i64,
+            Figure::SessionRate if back => state.backend_rate.per_second(now) as i64,
             Figure::SessionRate => state.session_rate.per_second(now) as i64,
             Figure::RequestRate => state.request_rate.per_second(now) as i64,
-            Figure::Queued => {
-                (state.queue.len() + servers.iter().map(|s| s.queue.len()).sum::<usize>()) as i64
-            }
-            Figure::FreeSlots => {
-                let free: Vec<i64> = usable().map(|s| server_limit_left(s)).collect();
-                if free.contains(&-1) { -1 } else { free.iter().sum() }
-            }
-            Figure::AverageQueue => {
-                let queued = state.queue.len() + servers.iter().map(|s| s.queue.len()).sum::<usize>();
-                let active = usable().count();
-                if active == 0 { queued as i64 * 9999 } else { queued.div_ceil(active) as i64 }
-            }
+            Figure::Queued => queued(),
+            Figure::FreeSlots => sum_unless_unlimited(servers.iter().filter(|s| s.is_running()), slots_left),
+            // Manual, "avg_queue": twice what is queued where nobody is there to serve it.
+            Figure::AverageQueue => match taking_part(state, config).len() as i64 {
+                0 => queued() * 2,
+                active => (queued() + active - 1) / active,
+            },
             Figure::IdleConnections => servers.iter().map(|s| s.idle.load(Relaxed) as i64).sum(),
-            Figure::UsedConnections => servers.iter().map(|s| s.used.load(Relaxed) as i64).sum(),
-            Figure::TotalWeight => usable().map(|s| i64::from(s.weight.load(Relaxed))).sum(),
-            Figure::IsUp => i64::from(usable().next().is_some() || servers.is_empty()),
+            Figure::UsedConnections => servers.iter().map(|s| s.served.now()).sum(),
+            Figure::TotalWeight => {
+                taking_part(state, config).iter().map(|s| i64::from(s.weight.load(Relaxed))).sum()
+            }
+            Figure::IsUp => i64::from(state.usable_servers() > 0 || servers.is_empty()),
             Figure::Weight | Figure::InitialWeight | Figure::UserWeight => return None,
             Figure::MaxConnections => state.front_limit.load(Relaxed) as i64,
-            Figure::FreeConnections => {
-                (state.front_limit.load(Relaxed) as i64 - state.front_current.now()).max(0)
-            }
+            Figure::FreeConnections => sum_unless_unlimited(&taking_part(state, config), connections_left),
             Figure::ServerTimeout => millis(config.timeouts.server)?,
             Figure::TunnelTimeout => millis(config.timeouts.tunnel)?,
             Figure::ConnectTimeout => millis(config.timeouts.connect)?,
@@ -117,6 +96,61 @@ impl Environment for WorkerEnvironment {
             Figure::Id => i64::from(config.id),
         })
     }
+}
+
+fn millis(time: Option<std::time::Duration>) -> Option<i64> {
+    time.map(|time| time.as_millis() as i64)
+}
+
+/// The servers that requests go to: the active ones, or without any the first backup, or all of them.
+fn taking_part(state: &ProxyState, config: &Proxy) -> Vec<Arc<ServerState>> {
+    let servers = state.servers.load();
+    let usable =
+        |backup: bool| servers.iter().filter(move |s| s.is_usable() && s.config.backup == backup).cloned();
+    let active: Vec<_> = usable(false).collect();
+    match (active.is_empty(), config.options.allbackups) {
+        (false, _) => active,
+        (true, true) => usable(true).collect(),
+        (true, false) => usable(true).take(1).collect(),
+    }
+}
+
+/// What servers have left together; -1 where one of them has no limit.
+fn sum_unless_unlimited<'a>(
+    servers: impl IntoIterator<Item = &'a Arc<ServerState>>,
+    left: fn(&ServerState) -> Option<i64>,
+) -> i64 {
+    servers.into_iter().map(|server| left(server)).sum::<Option<i64>>().unwrap_or(-1)
+}
+
+/// Connections that a server may have beside those that it has.
+fn connections_left(server: &ServerState) -> Option<i64> {
+    match server.limit_now() {
+        0 => None,
+        limit => Some((limit as i64 - server.served.now()).max(0)),
+    }
+}
+
+/// Connections and places in its queue that a server has left (manual, "connslots").
+fn slots_left(server: &ServerState) -> Option<i64> {
+    let (maxconn, maxqueue) = (server.maxconn.load(Relaxed), server.config.maxqueue);
+    if maxconn == 0 || maxqueue == 0 {
+        return None;
+    }
+    Some((maxconn + maxqueue) as i64 - server.served.now() - server.queue.len() as i64)
+}
+
+impl Environment for WorkerEnvironment {
+    fn proxy_figure(&self, proxy: &str, figure: Figure) -> Option<i64> {
+        match self.back(proxy) {
+            Some(index) => self.figure(index, true, figure),
+            None => self.frontend_figure(proxy, figure),
+        }
+    }
+
+    fn frontend_figure(&self, frontend: &str, figure: Figure) -> Option<i64> {
+        self.figure(self.shared.proxy_index(frontend, false)?, false, figure)
+    }
 
     fn server_figure(&self, backend: &str, server: &str, figure: Figure) -> Option<i64> {
         let server = self.shared.proxies[self.back(backend)?].server(server)?;
@@ -126,16 +160,16 @@ impl Environment for WorkerEnvironment {
                 server.rate.per_second(self.now_ms()) as i64
             }
             Figure::Queued | Figure::AverageQueue => server.queue.len() as i64,
-            Figure::FreeSlots => server_limit_left(&server),
+            Figure::FreeSlots => slots_left(&server).unwrap_or(-1),
             Figure::IdleConnections => server.idle.load(Relaxed) as i64,
-            Figure::UsedConnections => server.used.load(Relaxed) as i64,
+            Figure::UsedConnections => server.served.now(),
             Figure::IsUp | Figure::UsableServers => i64::from(server.is_running()),
             Figure::Weight | Figure::UserWeight | Figure::TotalWeight => {
                 i64::from(server.weight.load(Relaxed))
             }
             Figure::InitialWeight => i64::from(server.config.weight),
             Figure::MaxConnections => server.maxconn.load(Relaxed) as i64,
-            Figure::FreeConnections => server_limit_left(&server),
+            Figure::FreeConnections => connections_left(&server).unwrap_or(-1),
             Figure::Id => i64::from(server.config.id),
             Figure::ServerTimeout
             | Figure::TunnelTimeout
@@ -213,6 +247,13 @@ impl Environment for WorkerEnvironment {
 
     fn table(&self, index: usize) -> Option<Rc<dyn StickTable>> {
         self.tables.get(index).cloned()
+    }
+
+    fn unique_id(&self, txn: &Txn) -> Option<Box<[u8]>> {
+        let front = &self.shared.config.proxies[txn.session.frontend.index];
+        let mut id = Vec::new();
+        front.unique_id_format.as_ref()?.render(txn, &mut id);
+        Some(id.into())
     }
 
     fn error_page(&self, txn: &Txn, status: u16) -> ErrorPage {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_config::model::KeepAlive;
 use weir_http::{Request, Version};
-use weir_net::timers::{Deadline, now_ms};
+use weir_net::timers::{Deadline, now_ms, now_us};
 use weir_rules::txn::LogOrigin;
 use weir_rules::{Reply, Session, Txn};
 
@@ -34,8 +34,8 @@ pub(crate) struct Exchange {
     pub(crate) client_id: u64,
     /// First request of the client's connection.
     pub(crate) first_request: bool,
-    /// When the request's first byte came, milliseconds of the thread's clock.
-    pub(crate) started_ms: u64,
+    /// When the request's first byte came, microseconds of the thread's clock.
+    pub(crate) started_us: u64,
     /// The body on its way to the server.
     pub(crate) upload: Upload,
     /// The client's connection ends with this exchange.
@@ -97,6 +97,11 @@ pub(crate) struct Finished {
     pub(crate) request: Request,
 }
 
+/// Whole milliseconds between two readings of the clock.
+pub(crate) fn ms_between(start_us: u64, end_us: u64) -> u32 {
+    u32::try_from(end_us.saturating_sub(start_us) / 1000).unwrap_or(u32::MAX)
+}
+
 impl Exchange {
     /// An exchange that has its request's head.
     pub(crate) fn new(
@@ -105,14 +110,16 @@ impl Exchange {
         client: Edge,
         request: Request,
         client_id: u64,
-        started_ms: u64,
+        started_us: u64,
     ) -> Box<Self> {
         let mut txn = Txn::new(Rc::clone(session), Rc::clone(&worker.env));
         let front = session.frontend.index;
         txn.request = request;
         txn.timers.start_us = worker.env.wall_us();
-        txn.timers.idle_ms = Some(0);
-        txn.timers.handshake_ms = Some(0);
+        // Manual, section 8.4: the handshake is reported once, and idle is what came before the first byte. Where requests
+        // share a connection, the next one's begins here.
+        txn.timers.handshake_ms = Some(session.handshake_ms.take());
+        txn.timers.idle_ms = Some(ms_between(session.idle_since_us.replace(started_us), started_us));
         txn.request_counter = worker.shared.total_requests.fetch_add(1, Relaxed) as u32;
         txn.request_body_len = client.body_length().announced();
         let first_request = session.requests.get() == 0;
@@ -120,7 +127,7 @@ impl Exchange {
         // On the heap from the start: it is large, and every stage would move it.
         Box::new(Self {
             upload: Upload::new(client.body_length()),
-            place: Sessions::enter(worker, session, started_ms),
+            place: Sessions::enter(worker, session, started_us / 1000),
             worker: Rc::clone(worker),
             txn,
             client,
@@ -130,7 +137,7 @@ impl Exchange {
             deadline: Deadline::new(),
             client_id,
             first_request,
-            started_ms,
+            started_us,
             close_client: false,
             answered: false,
             cookie: crate::cookie::Found::default(),
@@ -167,7 +174,17 @@ impl Exchange {
 
     /// Milliseconds since the request's first byte.
     pub(crate) fn elapsed_ms(&self) -> u32 {
-        u32::try_from(now_ms().saturating_sub(self.started_ms)).unwrap_or(u32::MAX)
+        ms_between(self.started_us, now_us())
+    }
+
+    /// Notes how long it has taken so far, without and with what came before its first byte.
+    pub(crate) fn note_total(&mut self) {
+        let active = self.elapsed_ms();
+        let timers = &mut self.txn.timers;
+        timers.active_ms = Some(active);
+        let before = [timers.handshake_ms, timers.idle_ms];
+        let total = before.into_iter().flatten().fold(active, u32::saturating_add);
+        timers.total_ms = Some(total);
     }
 
     /// Sets cause and stage of the termination state, unless an earlier failure has.
@@ -180,9 +197,40 @@ impl Exchange {
 
     /// Somebody ended it from outside.
     pub(crate) fn ended(&mut self, end: End) -> Stop {
+        if end.is_clients() {
+            return self.given_up(end);
+        }
         self.terminated(end.letter(), if self.answered { b'D' } else { b'H' });
         self.close_client = true;
         if self.answered { Stop::Truncated } else { self.error(503) }
+    }
+
+    /// The client does not wait for it any more.
+    fn given_up(&mut self, end: End) -> Stop {
+        self.terminated(end.letter(), self.stage());
+        self.close_client = true;
+        if !self.in_backend {
+            self.count_front(Counter::ClientAborts, 1);
+            return Stop::Client;
+        }
+        self.count_back(Counter::ClientAborts, 1);
+        let server = self.txn.server.as_ref().and_then(|name| self.worker.state(self.back).server(name));
+        if let Some(server) = server {
+            server.count(self.worker.thread, Counter::ClientAborts, 1);
+        }
+        Stop::Client
+    }
+
+    /// How far it has come, as the log's termination state says: request, queue, connection, headers, data.
+    fn stage(&self) -> u8 {
+        match () {
+            () if self.answered => b'D',
+            () if self.txn.timers.connect_ms.is_some() && !self.upload.is_done() => b'D',
+            () if self.txn.timers.connect_ms.is_some() => b'H',
+            () if self.txn.server.is_some() => b'C',
+            () if self.in_backend => b'Q',
+            () => b'R',
+        }
     }
 
     /// Counts for the backend (or frontend where there is none).
@@ -203,7 +251,7 @@ impl Exchange {
 
 /// Runs an exchange to its log line.
 pub(crate) async fn run(mut exchange: Box<Exchange>) -> Finished {
-    let watch = exchange.place.watch();
+    let watch = exchange.place.watch(&exchange.client);
     let outcome = watch.unless_ended(pin!(stages(&mut exchange))).await;
     let stop = match outcome {
         Ok(outcome) => outcome.err(),

@@ -4,6 +4,7 @@
 //! `weir-balance` and the way of a request to [`crate::pick`].
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -12,9 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
-use weir_balance::{Affinity, Algorithm, HashFunction, ServerView, Settings};
+use weir_balance::{Affinity, Algorithm, ServerView, Settings, avalanche};
 use weir_config::model::{BackendTarget, Balance, HashPreserveAffinity, Proxy, UseBackend};
 use weir_net::timers::now_ms;
+use xxhash_rust::xxh32::xxh32;
 
 use crate::queue::Queue;
 use crate::state::{Level, ServerState};
@@ -183,22 +185,26 @@ impl Layout {
     }
 }
 
-/// `hash-key addr|addr-port`: where on the ring a server stands, when not by its number.
+/// `hash-key`: where on the ring a server stands, when not by its number.
 fn ring_key(server: &ServerState) -> Option<u32> {
-    let with_port = match server.config.hash_key.as_deref() {
-        Some("addr") => false,
-        Some("addr-port") => true,
-        _ => return None,
-    };
-    let addr = server.addr.load().ip()?;
-    let mut bytes: SmallVec<[u8; 18]> = match addr.ip() {
-        std::net::IpAddr::V4(ip) => SmallVec::from_slice(&ip.octets()),
-        std::net::IpAddr::V6(ip) => SmallVec::from_slice(&ip.octets()),
-    };
-    if with_port {
-        bytes.extend_from_slice(&addr.port().to_be_bytes());
+    match server.config.hash_key.as_deref()? {
+        "addr" => Some(ring_key_of(server.addr.load().ip()?.ip(), 0)),
+        "addr-port" => {
+            let addr = server.addr.load().ip()?;
+            Some(ring_key_of(addr.ip(), avalanche(addr.port().into())))
+        }
+        "guid" => Some(xxh32(server.config.guid.as_ref()?.as_bytes(), 0)),
+        _ => None,
     }
-    Some(HashFunction::Crc32.hash(&bytes))
+}
+
+/// HAProxy's keys of addresses, as measured: four bytes are added to the key so far and spread, sixteen are hashed with
+/// it as the seed.
+fn ring_key_of(ip: IpAddr, key: u32) -> u32 {
+    match ip {
+        IpAddr::V4(ip) => avalanche(key.wrapping_add(u32::from_le_bytes(ip.octets()))),
+        IpAddr::V6(ip) => xxh32(&ip.octets(), key),
+    }
 }
 
 /// A counter on its own cache line: all threads write it.
@@ -332,6 +338,16 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn addresses_stand_where_the_peer_puts_them() {
+        let check =
+            |ip: &str, key: u32, expected: u32| assert_eq!(ring_key_of(ip.parse().unwrap(), key), expected);
+        check("127.0.0.1", 0, 259664325);
+        check("127.0.0.1", avalanche(8080), 2580346307);
+        check("::ffff:127.0.0.2", 0, 236128802);
+        check("::ffff:127.0.0.2", avalanche(8080), 1931226220);
+    }
+
+    #[test]
     fn fullconn_is_a_tenth_of_what_frontends_let_in() {
         let check = |lines: &str, expected: usize| {
             let text = format!(
@@ -361,6 +377,17 @@ pub(crate) mod tests {
 
     fn usable(state: &ProxyState) -> Vec<usize> {
         state.layout().picker.servers().collect()
+    }
+
+    #[test]
+    fn servers_that_start_in_maintenance_do_not_count() {
+        let shared = backend(" server a 127.0.0.1:1\n server b 127.0.0.1:2 backup");
+        let state = &shared.proxies[0];
+        for (name, left) in [("a", 1), ("b", 0)] {
+            let server = server(state, name);
+            server.standing.start_with(&server, weir_balance::Admin::RESOLUTION_MAINT);
+            assert_eq!(state.usable_servers(), left, "{name}");
+        }
     }
 
     #[test]

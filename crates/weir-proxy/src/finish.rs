@@ -35,6 +35,7 @@ pub(crate) async fn finish(mut x: Box<Exchange>, stop: Option<Stop>) -> Finished
     let mut silent = false;
     // The connection went back to the pool or was closed, and its number may be another's now.
     x.txn.server_socket = None;
+    stick_track::count_outcome(&x.worker.shared, &x.txn);
     match stop {
         None => {}
         Some(Stop::Reply(reply)) if !x.answered => answer(&mut x, *reply).await,
@@ -45,7 +46,7 @@ pub(crate) async fn finish(mut x: Box<Exchange>, stop: Option<Stop>) -> Finished
         Some(Stop::Reply(_) | Stop::Client | Stop::Truncated) => x.close_client = true,
     }
     leave_backend(&mut x);
-    stick_track::count_outcome(&x.worker.shared, &x.txn);
+    stick_track::count_bytes(&x.worker.shared, &x.txn);
     crate::log::exchange(&mut x);
     stick_track::transaction_ends(&x.worker.shared, &mut x.txn);
     if let Some(response) = x.txn.response.take() {
@@ -173,9 +174,7 @@ fn client_can_go_on(x: &Exchange) -> bool {
 }
 
 fn leave_backend(x: &mut Exchange) {
-    let total = x.elapsed_ms();
-    x.txn.timers.total_ms = Some(total);
-    x.txn.timers.active_ms = Some(total);
+    x.note_total();
     let [counted_in, counted_out] = x.counted;
     let (bytes_in, bytes_out) = (x.txn.bytes_in - counted_in, x.txn.bytes_out - counted_out);
     x.count_front(Counter::BytesIn, bytes_in);
@@ -188,7 +187,7 @@ fn leave_backend(x: &mut Exchange) {
     state.last_session_ms.store(now_ms(), Relaxed);
     x.count_back(Counter::BytesIn, bytes_in);
     x.count_back(Counter::BytesOut, bytes_out);
-    state.times.add(&x.txn.timers, total);
+    state.times.add(&x.txn.timers);
 }
 
 /// `option contstats`: a long transfer is counted while it goes on.
@@ -205,9 +204,10 @@ pub(crate) fn count_on_the_way(x: &mut Exchange, server: &ServerState) {
 }
 
 /// Bytes and times for the server that answered.
-pub(crate) fn count_on_server(x: &Exchange, server: &ServerState) {
+pub(crate) fn count_on_server(x: &mut Exchange, server: &ServerState) {
+    x.note_total();
     let [counted_in, counted_out] = x.counted;
     server.count(x.worker.thread, Counter::BytesIn, x.txn.bytes_in - counted_in);
     server.count(x.worker.thread, Counter::BytesOut, x.txn.bytes_out - counted_out);
-    server.times.add(&x.txn.timers, x.elapsed_ms());
+    server.times.add(&x.txn.timers);
 }

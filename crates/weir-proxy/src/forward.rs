@@ -6,7 +6,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use weir_compress::Ending;
-use weir_http::Response;
+use weir_config::model::{Mode, Proxy};
+use weir_http::h1::{self, ParseError, ParseErrorKind};
+use weir_http::{FieldName, Request, Response};
 use weir_net::timers::now_ms;
 
 use crate::connect::{self, ServerConnection};
@@ -118,6 +120,12 @@ impl Upload {
             announced => announced,
         }
     }
+}
+
+/// Manual, `option abortonclose`: the default in HTTP backends. Whoever closes over HTTP/1 has given up, or only has
+/// nothing more to say; over HTTP/2 both look different, and nobody has to ask.
+pub(crate) fn aborts_on_close(proxy: &Proxy) -> bool {
+    proxy.options.abortonclose.unwrap_or(proxy.mode == Mode::Http)
 }
 
 /// Hands body bytes from the client (and those kept) to the server until there are none for now.
@@ -269,12 +277,14 @@ fn finish_upload(
 
 /// Sends the request's body and receives the response's head; interim responses pass on the way.
 pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Result<Response, Fault> {
-    let abort = x.worker.proxy(x.back).options.abortonclose;
+    let abort = aborts_on_close(x.worker.proxy(x.back));
     let fields = x.worker.fields.borrow_mut().take();
     let mut response = Response { fields, ..Response::default() };
     arm_for_upload(x);
     let mut moved_ms = now_ms();
     let mut informed = false;
+    let mut interims = false;
+    let mut client_full = false;
     loop {
         poll_fn(|cx| {
             let before = x.upload.progress(&x.txn);
@@ -282,10 +292,19 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
             if informed && x.client.poll_flush(cx).map_err(Fault::Client)?.is_ready() {
                 informed = false;
             }
+            // A server that informs a client that does not listen has to wait, too.
+            let was_full = client_full;
+            client_full = interims && x.client.poll_takes_head(cx).map_err(Fault::Client)?.is_pending();
+            if client_full && !was_full {
+                x.deadline.arm(patience(x, false)[0]);
+            } else if was_full && !client_full {
+                arm_for_upload(x);
+            }
             let was_done = x.upload.done;
             let upload_pending = match poll_upload(x, server, cx) {
                 Poll::Ready(Ok(())) => false,
                 // The server may have answered and closed before it took everything: look first.
+                Poll::Ready(Err(Fault::Server(_))) if client_full => true,
                 Poll::Ready(Err(Fault::Server(error))) => {
                     return match server.poll_response(cx, &mut response) {
                         Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
@@ -302,15 +321,15 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
                 moved_ms = now_ms();
                 arm_for_upload(x);
             }
-            if let Poll::Ready(received) = server.poll_response(cx, &mut response) {
+            if !client_full && let Poll::Ready(received) = server.poll_response(cx, &mut response) {
                 return Poll::Ready(received.map_err(Fault::Server));
             }
             if abort && !upload_pending && x.client.poll_gone(cx).is_ready() {
                 return Poll::Ready(Err(Fault::Aborted));
             }
             while x.deadline.poll_expired(cx).is_ready() {
-                let client = upload_pending && !x.upload.done && server.poll_writable(cx).is_ready();
-                if client {
+                let uploading = upload_pending && !x.upload.done && server.poll_writable(cx).is_ready();
+                if client_full || uploading {
                     return Poll::Ready(Err(Fault::ClientTimeout));
                 }
                 // The deadline may have been the client's, and it is the server that takes nothing.
@@ -322,12 +341,32 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
             Poll::Pending
         })
         .await?;
+        if response.status == 101 && !is_switch_asked_for(&x.txn.request, &response) {
+            return Err(Fault::Server(EdgeError::Protocol(UNASKED_SWITCH)));
+        }
         if response.status >= 200 || response.status == 101 {
             return Ok(response);
         }
         interim(x, &response).map_err(Fault::Client)?;
-        informed = true;
+        (informed, interims) = (true, true);
     }
+}
+
+/// A 101 that would open a tunnel for nobody who asked for one, past the rules on what follows.
+const UNASKED_SWITCH: ParseError =
+    ParseError { kind: ParseErrorKind::Upgrade, position: 0, fault: h1::Fault::Server };
+
+/// RFC 9110 section 7.8: a server switches to protocols that the request named, and says to which.
+fn is_switch_asked_for(request: &Request, response: &Response) -> bool {
+    let is_asked = |protocol: &[u8]| {
+        let mut asked = request.fields.elements(FieldName::Upgrade);
+        asked.any(|one| one.eq_ignore_ascii_case(protocol))
+    };
+    let mut options = response.fields.elements(FieldName::Connection);
+    !request.protocol.is_empty()
+        && options.any(|option| option.eq_ignore_ascii_case(b"upgrade"))
+        && response.fields.has(FieldName::Upgrade)
+        && response.fields.elements(FieldName::Upgrade).all(is_asked)
 }
 
 /// Passes a 1xx response on.
@@ -577,6 +616,8 @@ struct Download {
     sent_kept: usize,
     /// The server's edge has given everything, and it was handed to the client's.
     ended: bool,
+    /// The server's edge failed behind what was gathered: the client gets that first.
+    cut: Option<EdgeError>,
     /// Bytes moved, to see progress.
     moved: u64,
 }
@@ -652,6 +693,9 @@ impl Download {
         most: usize,
         cx: &mut Context<'_>,
     ) -> Result<Ending, Fault> {
+        if let Some(error) = self.cut.take() {
+            return Err(Fault::Server(error));
+        }
         loop {
             let room = most - piece.len();
             if room == 0 {
@@ -664,11 +708,16 @@ impl Download {
                 self.moved += kept.len() as u64;
                 continue;
             }
-            match server.poll_gather(cx, piece, room).map_err(Fault::Server)? {
-                Poll::Ready(0) => return Ok(Ending::Finish),
-                Poll::Ready(taken) => {
+            match server.poll_gather(cx, piece, room) {
+                Poll::Ready(Ok(0)) => return Ok(Ending::Finish),
+                Poll::Ready(Ok(taken)) => {
                     self.moved += taken as u64;
                     x.txn.bytes_out += taken as u64;
+                }
+                Poll::Ready(Err(error)) if piece.is_empty() => return Err(Fault::Server(error)),
+                Poll::Ready(Err(error)) => {
+                    self.cut = Some(error);
+                    return Ok(Ending::Flush);
                 }
                 Poll::Pending => return Ok(Ending::Flush),
             }

@@ -14,6 +14,10 @@ pub mod process;
 
 pub mod listeners;
 
+pub mod problem;
+
+mod loading;
+
 mod accept;
 
 pub mod accept_queue;
@@ -46,6 +50,8 @@ mod socks4;
 
 mod forward;
 
+mod websocket;
+
 mod response_inspection;
 mod response_rules;
 
@@ -77,7 +83,11 @@ mod forwarded;
 
 mod pool;
 
+pub mod need;
+
 mod takeover;
+
+mod own;
 
 mod reverse;
 
@@ -116,6 +126,14 @@ mod stick_rules;
 pub mod load;
 
 mod worker;
+
+mod task;
+
+pub mod panics;
+
+pub mod scarcity;
+
+pub mod memory_pools;
 
 mod closing;
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use weir_config::model::{Bind, BindAddr, Config, Global, SocketBuffers};
 use weir_net::handover::Inheritance;
 use weir_net::kernel_buffers::KernelBuffers;
-use weir_net::listen::{BindAddress, Ipv6Scope, ListenError, ListenOptions, Listener};
+use weir_net::listen::{BindAddress, Ipv6Scope, ListenOptions, Listener};
 use weir_net::namespace::Namespace;
 
 use crate::accept_queue::AcceptQueues;
+use crate::problem::Problem;
 use crate::resolve;
 
 /// A listening socket and the bind line it belongs to.
@@ -41,7 +42,7 @@ pub enum Role {
 ///
 /// # Errors
 /// All addresses that cannot be listened on.
-pub fn bind_all(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Listening>, Vec<ListenError>> {
+pub fn bind_all(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Listening>, Vec<Problem>> {
     let mut listening = Vec::new();
     let mut errors = Vec::new();
     let frontends = config.proxies.iter().enumerate().filter(|(_, proxy)| proxy.frontend && !proxy.disabled);
@@ -55,7 +56,13 @@ pub fn bind_all(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Li
     let forwards =
         forwards.flat_map(|(at, section)| section.binds.iter().map(move |bind| (Role::LogForward(at), bind)));
     for (role, bind) in binds.chain(admin).chain(peers).chain(forwards) {
-        let Some(address) = address_of(&bind.addr) else { continue };
+        let Some(address) = address_of(&bind.addr) else {
+            if let BindAddr::Name(host, _) = &bind.addr {
+                let message = format!("'bind': could not resolve address '{host}'");
+                errors.push(Problem::error(bind.pos, message).about(host));
+            }
+            continue;
+        };
         match Listener::bind(&address, &options_of(bind, &config.global), inheritance) {
             Ok(listener) => {
                 listening.push(Listening {
@@ -65,7 +72,7 @@ pub fn bind_all(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Li
                     queues: Arc::default(),
                 });
             }
-            Err(error) => errors.push(error),
+            Err(error) => errors.push(Problem::error(bind.pos, error.to_string())),
         }
     }
     if errors.is_empty() { Ok(listening) } else { Err(errors) }

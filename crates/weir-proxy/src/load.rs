@@ -1,11 +1,10 @@
 //! How busy each thread is and how much is compressed, for the limits on compression and for the statistics.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
 
 use weir_compress::Load;
 pub use weir_compress::{InForce, Reason, Step};
-use weir_net::timers::now_ms;
+use weir_net::timers::{now_ms, now_us, thread_cpu_ns};
 
 use crate::counters::ByteRate;
 
@@ -13,7 +12,6 @@ use crate::counters::ByteRate;
 #[derive(Debug)]
 pub struct ProcessLoad {
     threads: Box<[ThreadLoad]>,
-    started: Instant,
     compressed_in: ByteRate,
     compressed_out: ByteRate,
 }
@@ -29,6 +27,7 @@ struct ThreadLoad {
     /// Both clocks at the last measurement.
     measured_at: AtomicU64,
     waited_before: AtomicU64,
+    used_before: AtomicU64,
     busy_thousandths: AtomicU16,
     /// What its throttle is at: places in `Step::ALL` and `Reason::ALL`.
     step: AtomicU8,
@@ -45,40 +44,38 @@ impl ProcessLoad {
         let thread = || ThreadLoad {
             step: AtomicU8::new(Step::Best as u8),
             share_percent: AtomicU8::new(100),
+            measured_at: AtomicU64::new(ns()),
             ..ThreadLoad::default()
         };
         Self {
             threads: (0..threads).map(|_| thread()).collect(),
-            started: Instant::now(),
             compressed_in: ByteRate::default(),
             compressed_out: ByteRate::default(),
         }
     }
 
-    fn ns(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
     /// The calling thread has nothing to do.
     pub(crate) fn waits(&self, thread: usize) {
-        self.threads[thread].waits_since.store(self.ns(), Relaxed);
+        self.threads[thread].waits_since.store(ns(), Relaxed);
     }
 
     /// The calling thread has something to do again.
     pub(crate) fn works(&self, thread: usize) {
         let load = &self.threads[thread];
-        let waited = self.ns().saturating_sub(load.waits_since.load(Relaxed));
+        let waited = ns().saturating_sub(load.waits_since.load(Relaxed));
         load.waited_ns.store(load.waited_ns.load(Relaxed) + waited, Relaxed);
     }
 
-    /// Measures the calling thread since its last call. What counts is the time it did not wait: it is late with
-    /// everything when that is all, whoever else uses its processor.
+    /// Measures the calling thread since its last call.
     pub(crate) fn measure(&self, thread: usize) -> Load {
         let load = &self.threads[thread];
-        let (now, waited) = (self.ns(), load.waited_ns.load(Relaxed));
-        let elapsed = now.saturating_sub(load.measured_at.swap(now, Relaxed));
-        let idle = waited.saturating_sub(load.waited_before.swap(waited, Relaxed)).min(elapsed);
-        let busy = ((elapsed - idle) * 1000).checked_div(elapsed).unwrap_or(0) as u16;
+        let since = |before: &AtomicU64, now: u64| now.saturating_sub(before.swap(now, Relaxed));
+        let busy = Spent {
+            elapsed_ns: since(&load.measured_at, ns()),
+            waited_ns: since(&load.waited_before, load.waited_ns.load(Relaxed)),
+            used_ns: since(&load.used_before, thread_cpu_ns()),
+        }
+        .busy_thousandths();
         load.busy_thousandths.store(busy, Relaxed);
         Load { rate_bytes_per_second: self.rate_bytes_per_second(), busy_thousandths: busy }
     }
@@ -146,9 +143,55 @@ impl ProcessLoad {
     }
 }
 
+/// The clock of these measurements.
+fn ns() -> u64 {
+    now_us() * 1000
+}
+
+/// What a thread did with its time.
+#[derive(Clone, Copy, Debug)]
+struct Spent {
+    elapsed_ns: u64,
+    /// It had nothing to do.
+    waited_ns: u64,
+    /// It used the processor: also for waiting, as looking for events and handing them out is work.
+    used_ns: u64,
+}
+
+impl Spent {
+    /// The processor time it used. Where others use its processor, what counts is the time that it did not wait: it is late
+    /// with everything when that is all.
+    fn busy_thousandths(self) -> u16 {
+        let worked_ns = self.elapsed_ns.saturating_sub(self.waited_ns);
+        let busy_ns = worked_ns.max(self.used_ns).min(self.elapsed_ns);
+        (busy_ns * 1000).checked_div(self.elapsed_ns).unwrap_or(0) as u16
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn looking_for_events_is_work() {
+        let check = |elapsed_ns, waited_ns, used_ns, expected| {
+            let spent = Spent { elapsed_ns, waited_ns, used_ns };
+            assert_eq!(spent.busy_thousandths(), expected, "{spent:?}");
+        };
+        check(0, 0, 0, 0);
+        check(100, 100, 0, 0);
+        check(100, 50, 40, 500);
+        // A sixth of the processor's time went into the calls that wait.
+        check(100, 50, 60, 600);
+        check(100, 100, 10, 100);
+        // Somebody else had the processor.
+        check(100, 0, 30, 1000);
+        // The clocks are not read at the same moment.
+        check(100, 101, 0, 0);
+        check(100, 0, 101, 1000);
+        check(100, 100, 101, 1000);
+        check(u64::MAX / 1000, 0, 0, 1000);
+    }
 
     #[test]
     fn the_lowest_step_is_shown() {
@@ -166,6 +209,7 @@ mod tests {
         let load = ProcessLoad::new(1);
         load.threads[0].measured_at.store(0, Relaxed);
         load.threads[0].waited_ns.store(u64::MAX / 2, Relaxed);
+        load.threads[0].used_before.store(u64::MAX, Relaxed);
         assert_eq!(load.measure(0).busy_thousandths, 0);
         assert_eq!(load.measure(0).busy_thousandths, 1000);
     }

@@ -26,6 +26,7 @@ use weir_rules::{LogFormat, Txn, log_format};
 use crate::exchange::Exchange;
 use crate::listeners::kernel_buffers;
 use crate::state::{ServerState, Shared};
+use crate::task::spawn_vital;
 use hub::{Chooser, LogHub};
 use message::{Message, Received};
 
@@ -34,6 +35,7 @@ pub(crate) mod level {
     pub(crate) const EMERG: u8 = 0;
     pub(crate) const ALERT: u8 = 1;
     pub(crate) const ERR: u8 = 3;
+    pub(crate) const WARNING: u8 = 4;
     pub(crate) const NOTICE: u8 = 5;
     pub(crate) const INFO: u8 = 6;
     /// `set-log-level silent`
@@ -262,7 +264,7 @@ impl Logger {
         let sender = senders.entry(address.clone()).or_insert_with(|| {
             let (sender, receiver) = mpsc::channel(MAX_QUEUED_LINES);
             if let LogAddress::Tcp(to) = address {
-                tokio::task::spawn_local(write_tcp(*to, receiver));
+                spawn_vital(write_tcp(*to, receiver));
             }
             sender
         });
@@ -464,9 +466,7 @@ pub(crate) fn as_soon_as_possible(x: &mut Exchange) {
     }
     x.logged = true;
     x.txn.log_asap = true;
-    let total = x.elapsed_ms();
-    x.txn.timers.total_ms = Some(total);
-    x.txn.timers.active_ms = Some(total);
+    x.note_total();
     transaction(&x.worker.logger, &front, &x.txn, LogOrigin::Response);
 }
 

@@ -19,6 +19,7 @@ use weir_net::{Address, Stream};
 use crate::check::take;
 use crate::log::level;
 use crate::state::Shared;
+use crate::task::spawn_vital;
 use crate::worker::Worker;
 
 /// Mails that wait for one mail server; further ones are dropped.
@@ -93,7 +94,7 @@ impl Mailers {
 pub(crate) fn start(worker: &Rc<Worker>) {
     for at in 0..worker.shared.mailers.0.len() {
         let Some(mails) = take(&worker.shared.mailers.0[at].queue_end) else { continue };
-        tokio::task::spawn_local(send_all(Rc::clone(worker), at, mails));
+        spawn_vital(send_all(Rc::clone(worker), at, mails));
     }
 }
 

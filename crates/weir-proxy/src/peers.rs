@@ -29,6 +29,7 @@ use crate::resolve;
 use crate::server_tls::{self, Acceptor};
 use crate::state::{ServerState, Shared};
 use crate::stick_table::News;
+use crate::task::spawn_vital;
 use crate::worker::Worker;
 
 /// Longest time for a connection and its hello.
@@ -138,10 +139,10 @@ pub(crate) fn start(worker: &Rc<Worker>) -> Vec<Option<Rc<Group>>> {
         let section = shared.config.peers.get(&*remotes.section).filter(|section| !section.disabled)?;
         let group = Rc::new(group(shared, section, remotes)?);
         for at in 0..group.peers.len() {
-            tokio::task::spawn_local(keep_connected(Rc::clone(&group), at));
+            spawn_vital(keep_connected(Rc::clone(&group), at));
         }
-        tokio::task::spawn_local(give_up_learning(Rc::clone(&group)));
-        tokio::task::spawn_local(teach_successor(Rc::clone(worker), Rc::clone(&group)));
+        spawn_vital(give_up_learning(Rc::clone(&group)));
+        spawn_vital(teach_successor(Rc::clone(worker), Rc::clone(&group)));
         Some(group)
     });
     sections.collect()

@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use weir_balance::{Algorithm, Choice, Load, Pick};
 use weir_config::model::Proxy;
-use weir_net::timers::now_ms;
+use weir_net::timers::{now_ms, now_us};
 use weir_rules::Condition;
 
 use crate::counters::Counter;
-use crate::exchange::{Exchange, Stop};
+use crate::exchange::{Exchange, Stop, ms_between};
 use crate::farm::Layout;
 use crate::queue::{Place, Urgency};
 use crate::state::{ProxyState, ServerState};
-use crate::{balance_key, stick_rules};
+use crate::{balance_key, forward, stick_rules};
 
 /// Most picks for one request: another one follows when a server changes or fills up in between.
 const MAX_PICKS: usize = 4;
@@ -95,22 +95,22 @@ async fn settle(
     direct: &mut Option<Arc<ServerState>>,
     avoid: Option<&Arc<ServerState>>,
 ) -> Result<Held, Stop> {
-    let mut entered_ms = None;
+    let mut entered_us = None;
     for _ in 0..MAX_MOVES {
         let outcome = direct.take().and_then(|server| queue_for(x, &server));
         let balanced = outcome.is_none();
         let mut place = match outcome.unwrap_or_else(|| balance(x, proxy, avoid)) {
             Outcome::Held(held) => {
                 count_choice(x, &held, balanced);
-                return Ok(selected(x, held, entered_ms));
+                return Ok(selected(x, held, entered_us));
             }
             Outcome::Wait(place) => place,
             Outcome::NoServer => return Err(refused(x, b'C')),
         };
-        let entered_ms = *entered_ms.get_or_insert_with(now_ms);
-        if let Some(held) = wait(x, proxy, &mut place, entered_ms).await? {
+        let entered_us = *entered_us.get_or_insert_with(now_us);
+        if let Some(held) = wait(x, proxy, &mut place, entered_us).await? {
             count_choice(x, &held, balanced);
-            return Ok(selected(x, held, Some(entered_ms)));
+            return Ok(selected(x, held, Some(entered_us)));
         }
     }
     Err(refused(x, b'Q'))
@@ -420,10 +420,10 @@ fn pick_from(
 }
 
 /// Notes the server in the transaction.
-fn selected(x: &mut Exchange, held: Held, entered_ms: Option<u64>) -> Held {
-    let waited_ms = entered_ms.map_or(0, |entered_ms| now_ms().saturating_sub(entered_ms));
+fn selected(x: &mut Exchange, held: Held, entered_us: Option<u64>) -> Held {
+    let waited_ms = entered_us.map_or(0, |entered_us| ms_between(entered_us, now_us()));
     let before_ms = x.txn.timers.queue_ms.unwrap_or(0);
-    x.txn.timers.queue_ms = Some(before_ms.saturating_add(u32::try_from(waited_ms).unwrap_or(u32::MAX)));
+    x.txn.timers.queue_ms = Some(before_ms.saturating_add(waited_ms));
     x.txn.server = Some(Arc::clone(&held.server.config.name));
     x.txn.server_id = held.server.config.id;
     x.place.on_server(held.server.config.id);
@@ -442,14 +442,14 @@ async fn wait(
     x: &mut Exchange,
     proxy: &Proxy,
     place: &mut Place,
-    entered_ms: u64,
+    entered_us: u64,
 ) -> Result<Option<Held>, Stop> {
     let set = x.txn.set_other_timeouts[1].map(|ms| Duration::from_millis(ms.into()));
     match set.or(proxy.timeouts.queue).or(proxy.timeouts.connect) {
-        Some(time) => x.deadline.set(entered_ms.saturating_add(time.as_millis() as u64)),
+        Some(time) => x.deadline.set((entered_us / 1000).saturating_add(time.as_millis() as u64)),
         None => x.deadline.clear(),
     }
-    let abort = proxy.options.abortonclose;
+    let abort = forward::aborts_on_close(proxy);
     enum Wait {
         Slot(Option<Held>),
         Timeout,
@@ -471,15 +471,13 @@ async fn wait(
     match outcome {
         Wait::Slot(held) => Ok(held),
         Wait::Gone => {
-            let waited_ms = now_ms().saturating_sub(entered_ms);
-            x.txn.timers.queue_ms = Some(u32::try_from(waited_ms).unwrap_or(u32::MAX));
+            x.txn.timers.queue_ms = Some(ms_between(entered_us, now_us()));
             x.terminated(b'C', b'Q');
             x.count_back(Counter::ClientAborts, 1);
             Err(Stop::Client)
         }
         Wait::Timeout => {
-            let waited_ms = now_ms().saturating_sub(entered_ms);
-            x.txn.timers.queue_ms = Some(u32::try_from(waited_ms).unwrap_or(u32::MAX));
+            x.txn.timers.queue_ms = Some(ms_between(entered_us, now_us()));
             x.terminated(b's', b'Q');
             x.count_back(Counter::ConnectErrors, 1);
             Err(x.error(503))

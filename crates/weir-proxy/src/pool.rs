@@ -19,6 +19,7 @@ use weir_net::Stream;
 use crate::edge::H1Edge;
 use crate::edge::h2::H2Shared;
 use crate::number_hash::NumberMap;
+use crate::own::OwnConnection;
 use crate::state::ServerState;
 use weir_rules::txn::TlsFacts;
 
@@ -62,6 +63,8 @@ pub(crate) struct ConnectionFacts {
     pub(crate) key: PoolKey,
     /// Its place among the connections to a server with `strict-maxconn`.
     pub(crate) place: Option<Arc<OpenPlace>>,
+    /// It leads to a listener of this process.
+    pub(crate) own: Option<Arc<OwnConnection>>,
 }
 
 /// A connection to a server with `strict-maxconn`, counted until this is dropped.
@@ -168,7 +171,7 @@ impl Pool {
         }
     }
 
-    /// Keeps a connection for the next request, within the server's `pool-max-conn`.
+    /// Keeps a connection for the next request, within the server's `pool-max-conn` and what is needed of them.
     pub(crate) fn give_h1(&self, mut idle: IdleH1, now_ms: u64, thread: usize, reuse: HttpReuse) {
         if reuse == HttpReuse::Never {
             idle.edge.release();
@@ -177,7 +180,8 @@ impl Pool {
         }
         let server = Arc::clone(&idle.facts.server);
         let limit = server.config.pool_max_conn.unwrap_or(usize::MAX);
-        if limit == 0 || server.idle.load(Relaxed) >= limit || !server.is_running() {
+        let idle_now = server.idle.load(Relaxed);
+        if idle_now >= limit || !server.is_running() || !is_needed(&server, idle_now, now_ms, thread) {
             return;
         }
         idle.edge.release();
@@ -289,6 +293,21 @@ impl Pool {
         self.h2.borrow_mut().clear();
         self.private.borrow_mut().clear();
     }
+}
+
+/// Whether a connection that becomes idle will be used again: when this thread has none, or when all of them together
+/// are no more than were needed at once.  Its request still counts as served.
+fn is_needed(server: &ServerState, idle_now: usize, now_ms: u64, thread: usize) -> bool {
+    let config = &server.config;
+    let window_ms = config.pool_purge_delay.as_millis() as u64;
+    if window_ms == 0 {
+        // Manual, `pool-purge-delay`: 0 keeps none.
+        return false;
+    }
+    let used = u64::try_from(server.served.now()).unwrap_or(0);
+    let needed = server.need.estimate(used, now_ms, window_ms);
+    let room = needed.saturating_add(config.pool_low_conn as u64);
+    used + idle_now as u64 <= room || server.idle_by_thread[thread].load(Relaxed) == 0
 }
 
 fn forget_dead(connections: &mut Vec<SharedH2>, thread: usize) {

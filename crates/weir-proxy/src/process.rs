@@ -1,6 +1,5 @@
 //! The running data plane: its threads, their start, and how they stop.
 
-use std::collections::HashMap;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -11,23 +10,26 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
-use weir_config::model::{AdminLevel, CloseSpread, Config, SslBind};
+use weir_config::model::{AdminLevel, CloseSpread, Config};
 use weir_net::Stream;
 use weir_net::timers::now_ms;
 use weir_rules::{Reply, Txn};
 
-use crate::certificates::{BindLine, Certificates};
+use crate::certificates::BindLine;
 use crate::closing;
 use crate::connection::Entry;
 use crate::listeners::{Listening, Role};
+use crate::loading::{self, Acceptors, Loaded};
 use crate::log::forwarder::{self, Datagram};
 use crate::log::hub;
-use crate::saved_state::SavedStates;
+use crate::log::level;
+use crate::problem::Problem;
 use crate::server_tls::Acceptor;
 use crate::state::Shared;
+use crate::task::{spawn_vital, vital};
 use crate::worker::Worker;
 use crate::{
-    accept, check, cpus, dns, mail, ocsp, peers, process_vars, resolve, reverse, server_tls, sessions,
+    accept, check, cpus, dns, mail, memory_pools, ocsp, panics, peers, process_vars, reverse, sessions,
     stats_file, takeover,
 };
 
@@ -54,6 +56,9 @@ pub trait Services: Send + Sync {
     /// The figures for Prometheus (`use-service prometheus-exporter`).
     fn metrics(&self, shared: &Arc<Shared>, txn: &Txn) -> Reply;
 
+    /// Says something to whoever started the process in the foreground; levels are syslog's.
+    fn say(&self, _level: u8, _text: &str) {}
+
     /// Serves one connection of the runtime socket until it is over.
     fn administer(
         &self,
@@ -76,6 +81,7 @@ pub struct Prepared {
     plan: Arc<Plan>,
     listening: Vec<Place>,
     datagrams: Vec<Datagram>,
+    remarks: Vec<Problem>,
 }
 
 /// A listening socket with its certificates.
@@ -86,39 +92,23 @@ type Place = (Listening, Option<Arc<Acceptor>>);
 pub enum StartError {
     /// The system refused a thread or an event loop.
     System(io::Error),
-    /// A certificate, key or list cannot be used: one sentence for each.
-    Tls(Vec<String>),
-    /// Files cannot be written: one sentence for each.
-    Files(Vec<String>),
-    /// Servers have no address, track nobody or cannot be checked: one sentence for each.
-    Servers(Vec<String>),
-    /// Addresses cannot be listened on: one sentence for each.
-    Sockets(Vec<String>),
+    /// The configuration names what is not there or cannot be used.
+    Configuration(Vec<Problem>),
 }
 
 impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::System(error) => write!(f, "cannot start the worker threads: {error}"),
-            Self::Tls(errors) | Self::Files(errors) | Self::Servers(errors) | Self::Sockets(errors) => {
-                f.write_str(&errors.join("\n"))
+            Self::Configuration(found) => {
+                let sentences: Vec<_> = found.iter().map(|problem| problem.message.as_str()).collect();
+                f.write_str(&sentences.join("\n"))
             }
         }
     }
 }
 
 impl std::error::Error for StartError {}
-
-/// Network namespaces that servers name and that are not there: a sentence for each.
-fn namespaces(shared: &Shared) -> Result<(), Vec<String>> {
-    let servers = shared.proxies.iter().flat_map(|proxy| proxy.servers.load_full().to_vec());
-    let missing = servers.filter_map(|server| {
-        let namespace = server.namespace.as_ref().filter(|namespace| !namespace.is_open())?;
-        Some(format!("server '{}': cannot open namespace '{}'", server.config.name, namespace.name()))
-    });
-    let missing: Vec<_> = missing.collect();
-    if missing.is_empty() { Ok(()) } else { Err(missing) }
-}
 
 /// How often idle connections to servers are looked through.
 const PURGE_INTERVAL: Duration = Duration::from_secs(1);
@@ -135,40 +125,29 @@ impl Process {
     /// Loads what sockets that listen already need.
     ///
     /// # Errors
-    /// When TLS material is unusable.
+    /// All that the configuration names and that cannot be used.
     pub fn prepare(
         config: Arc<Config>,
         listening: Vec<Listening>,
         services: Arc<dyn Services>,
     ) -> Result<Prepared, StartError> {
         let cpus = cpus::plan(&config.global);
-        let shared = Shared::new(Arc::clone(&config), cpus.len(), hostname());
-        let saved = SavedStates::read(&shared);
-        shared.logs.open_files(&config).map_err(StartError::Files)?;
-        namespaces(&shared).map_err(StartError::Servers)?;
-        resolve::at_start(&shared, &saved).map_err(StartError::Servers)?;
-        saved.apply(&shared);
-        check::prepare(&shared).map_err(StartError::Servers)?;
-        server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
+        let Loaded { shared, acceptors, remarks } =
+            loading::load(&config, cpus.len()).map_err(StartError::Configuration)?;
+        shared.logs.open_files(&config).map_err(StartError::Configuration)?;
         process_vars::set_at_start(&shared);
         stats_file::load(&shared);
-        let listening = with_tls(&shared, listening)?;
-        let datagrams = forwarder::bind_all(&config).map_err(StartError::Sockets)?;
-        Ok(Prepared { plan: Arc::new(Plan { shared, services, cpus }), listening, datagrams })
+        let addresses = listening.iter().filter_map(|one| one.listener.address().socket_addr());
+        shared.own.listen_on(addresses.map(|address| address.port()).collect());
+        let listening = with_tls(&shared, listening, &acceptors);
+        let datagrams = forwarder::bind_all(&config).map_err(StartError::Configuration)?;
+        Ok(Prepared { plan: Arc::new(Plan { shared, services, cpus }), listening, datagrams, remarks })
     }
 
-    /// Loads everything that a start would load, without a socket. Returns what could not be used and is not needed.
-    ///
-    /// # Errors
-    /// When TLS material is unusable.
-    pub fn check(config: &Arc<Config>) -> Result<Vec<String>, StartError> {
-        let shared = Shared::new(Arc::clone(config), 1, hostname());
-        server_tls::prepare_servers(&shared).map_err(StartError::Tls)?;
-        let mut certificates = BindLines::new(&shared.certificates);
-        for bind in config.proxies.iter().filter(|proxy| !proxy.disabled).flat_map(|proxy| &proxy.binds) {
-            bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
-        }
-        certificates.verdict().map(|()| shared.certificates.remarks())
+    /// Loads everything that a start would load, without a socket.  Returns all that is wrong or worth knowing.
+    #[must_use]
+    pub fn check(config: &Arc<Config>) -> Vec<Problem> {
+        loading::load(config, 1).map_or_else(|found| found, |loaded| loaded.remarks)
     }
 
     /// Starts the worker threads on sockets that listen already.
@@ -210,10 +189,10 @@ impl Process {
 }
 
 impl Prepared {
-    /// What could not be used of files and is not needed, a sentence for each.
+    /// What could not be used and is not needed.
     #[must_use]
-    pub fn remarks(&self) -> Vec<String> {
-        self.plan.shared.certificates.remarks()
+    pub fn remarks(&self) -> &[Problem] {
+        &self.remarks
     }
 
     /// Starts the worker threads.
@@ -237,17 +216,11 @@ impl Prepared {
     }
 }
 
-fn hostname() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-/// Loads the certificates of every bind line that has them.
-fn with_tls(shared: &Shared, listening: Vec<Listening>) -> Result<Vec<Place>, StartError> {
+/// Adds the certificates of every bind line that has them.
+fn with_tls(shared: &Shared, listening: Vec<Listening>, acceptors: &Acceptors) -> Vec<Place> {
     let config = &shared.config;
-    let mut certificates = BindLines::new(&shared.certificates);
-    let mut done = Vec::new();
-    for one in listening {
-        let acceptor = one.bind.ssl.as_ref().and_then(|ssl| certificates.load(config, ssl));
+    let place = |one: Listening| {
+        let acceptor = one.bind.ssl.as_ref().and_then(|ssl| acceptors.of(ssl)).cloned();
         if let (Some(acceptor), Role::Frontend(front)) = (&acceptor, &one.role) {
             let pos = one.bind.pos;
             let file = config.sources.get(pos.file as usize).map_or("", AsRef::as_ref);
@@ -257,48 +230,9 @@ fn with_tls(shared: &Shared, listening: Vec<Listening>) -> Result<Vec<Place>, St
             };
             shared.certificates.name_line(line, acceptor.server());
         }
-        done.push((one, acceptor));
-    }
-    certificates.verdict().map(|()| done)
-}
-
-/// The certificates of bind lines; lines with the same settings (a range of ports) share one set.
-struct BindLines<'a> {
-    certificates: &'a Certificates,
-    known: HashMap<String, Arc<Acceptor>>,
-    errors: Vec<String>,
-}
-
-impl<'a> BindLines<'a> {
-    fn new(certificates: &'a Certificates) -> Self {
-        Self { certificates, known: HashMap::new(), errors: Vec::new() }
-    }
-
-    fn load(&mut self, config: &Config, ssl: &SslBind) -> Option<Arc<Acceptor>> {
-        let same = format!("{ssl:?}");
-        if let Some(known) = self.known.get(&same) {
-            return Some(Arc::clone(known));
-        }
-        match Acceptor::new(config, ssl, &self.certificates.store) {
-            Ok(new) => {
-                if let Err(found) = self.certificates.register(new.server()) {
-                    self.errors.push(found);
-                    return None;
-                }
-                let new = Arc::new(new);
-                self.known.insert(same, Arc::clone(&new));
-                Some(new)
-            }
-            Err(found) => {
-                self.errors.push(found);
-                None
-            }
-        }
-    }
-
-    fn verdict(self) -> Result<(), StartError> {
-        if self.errors.is_empty() { Ok(()) } else { Err(StartError::Tls(self.errors)) }
-    }
+        (one, acceptor)
+    };
+    listening.into_iter().map(place).collect()
 }
 
 /// A worker thread, from its event loop's start to its end.
@@ -316,8 +250,11 @@ fn run_thread(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thre
         plan.shared.stop();
         return;
     };
+    if listening.iter().any(|(_, tls)| tls.is_some()) {
+        weir_net::tls::seed_thread();
+    }
     let local = LocalSet::new();
-    local.block_on(&runtime, serve(plan, listening, datagrams, thread));
+    local.block_on(&runtime, vital(serve(plan, listening, datagrams, thread)));
 }
 
 fn pin_thread(cpus: &[usize]) {
@@ -335,17 +272,17 @@ fn pin_thread(cpus: &[usize]) {
 async fn serve(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thread: usize) {
     let shared = &plan.shared;
     let worker = Worker::new(Arc::clone(shared), thread, Arc::clone(&plan.services));
-    tokio::task::spawn_local(weir_net::timers::drive());
+    spawn_vital(weir_net::timers::drive());
     if thread == 0 {
         worker.peers.replace(peers::start(&worker));
         hub::start(&worker);
         shared.certificates.plan_updates();
-        tokio::task::spawn_local(ocsp::run(Rc::clone(&worker)));
+        spawn_vital(ocsp::run(Rc::clone(&worker)));
         dns::start(&worker);
         mail::start(&worker);
     }
     for datagram in datagrams {
-        tokio::task::spawn_local(forwarder::receive(Rc::clone(&worker), datagram));
+        spawn_vital(forwarder::receive(Rc::clone(&worker), datagram));
     }
     let places = Arc::new(Semaphore::new(shared.config.global.stats_maxconn));
     for (listening, tls) in &listening {
@@ -357,9 +294,9 @@ async fn serve(plan: &Plan, listening: Vec<Place>, datagrams: Vec<Datagram>, thr
     if shared.config.global.busy_polling {
         tokio::task::spawn_local(stay_awake());
     }
-    tokio::task::spawn_local(maintain(Rc::clone(&worker)));
-    tokio::task::spawn_local(takeover::serve(Rc::clone(&worker)));
-    tokio::task::spawn_local(sessions::serve(Rc::clone(&worker)));
+    spawn_vital(maintain(Rc::clone(&worker)));
+    spawn_vital(takeover::serve(Rc::clone(&worker)));
+    spawn_vital(sessions::serve(Rc::clone(&worker)));
     reverse::start(&worker);
     check::start(&worker);
     let mut hard = shared.hard_stop.subscribe();
@@ -396,7 +333,7 @@ fn listen(
                 state: Arc::clone(state),
                 queues: Arc::clone(&listening.queues),
             };
-            tokio::task::spawn_local(accept::run(Rc::clone(worker), Rc::new(entry), acceptor));
+            spawn_vital(accept::run(Rc::clone(worker), Rc::new(entry), acceptor));
         }
         // Commands are rare: one thread serves them.
         Role::Admin if worker.thread == 0 => {
@@ -405,7 +342,7 @@ fn listen(
             let terms = Terms { level: bind.level, severity_output: bind.severity_output.clone() };
             let (shared, services) = (Arc::clone(&plan.shared), Arc::clone(&plan.services));
             let places = Arc::clone(places);
-            tokio::task::spawn_local(async move {
+            spawn_vital(async move {
                 loop {
                     // `stats maxconn`: further clients wait.
                     let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -428,11 +365,11 @@ fn listen(
         Role::Peers(at) if worker.thread == 0 => {
             let group = worker.peers.borrow().get(at).cloned().flatten();
             let (Some(group), Ok(acceptor)) = (group, listening.listener.acceptor()) else { return };
-            tokio::task::spawn_local(peers::accept(group, acceptor, tls.cloned()));
+            spawn_vital(peers::accept(group, acceptor, tls.cloned()));
         }
         Role::LogForward(at) if worker.thread == 0 => {
             let Ok(acceptor) = listening.listener.acceptor() else { return };
-            tokio::task::spawn_local(forwarder::accept(Rc::clone(worker), at, acceptor, tls.cloned()));
+            spawn_vital(forwarder::accept(Rc::clone(worker), at, acceptor, tls.cloned()));
         }
         Role::Admin | Role::Peers(_) | Role::LogForward(_) => {}
     }
@@ -470,8 +407,11 @@ async fn maintain(worker: Rc<Worker>) {
             tokio::time::sleep(PURGE_INTERVAL).await;
             worker.pool.purge(now_ms(), worker.thread);
             worker.measure_load(now_ms());
+            worker.shared.scarcity.give_back();
+            memory_pools::publish(&worker);
             if worker.thread == 0 {
                 worker.shared.tables.purge();
+                panics::take().iter().for_each(|line| worker.shared.log(level::ALERT, line));
             }
         }
     };

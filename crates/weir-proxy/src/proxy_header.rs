@@ -53,7 +53,7 @@ pub(crate) fn build(send: &SendProxy, txn: &Txn) -> Vec<u8> {
     let options = V2Options {
         alpn: tls.and_then(|t| t.alpn()),
         authority: authority.filter(|_| send.authority),
-        unique_id: txn.unique_id.as_deref().filter(|_| send.unique_id),
+        unique_id: if send.unique_id { txn.unique_id() } else { None },
         ssl,
         custom: &custom,
         crc32c: send.crc32c,

@@ -68,16 +68,11 @@ pub(crate) fn in_network(address: IpAddr, network: IpAddr, prefix: u8) -> bool {
     }
 }
 
-/// Makes the request's unique id once, and tells it to the server when asked to.
+/// Tells the server the request's unique id when asked to.
 fn unique_id(x: &mut Exchange, front: &Proxy) {
-    let Some(format) = &front.unique_id_format else { return };
-    if x.txn.unique_id.is_none() {
-        let mut id = Vec::new();
-        format.render(&x.txn, &mut id);
-        x.txn.unique_id = Some(id.into());
-    }
-    if let (Some(header), Some(id)) = (&front.unique_id_header, &x.txn.unique_id) {
-        x.txn.request.fields.push(header, id);
+    let Some(header) = &front.unique_id_header else { return };
+    if let Some(id) = x.txn.unique_id().map(<[u8]>::to_vec) {
+        x.txn.request.fields.push(header, &id);
     }
 }
 

@@ -189,7 +189,8 @@ pub(crate) async fn stopped(x: &mut Exchange, proxy: &Proxy, flow: Flow, phase: 
             x.terminated(b'L', stage);
             x.count_front(Counter::Intercepted, 1);
             let services = std::sync::Arc::clone(&x.worker.services);
-            Stop::Reply(Box::new(services.metrics(&x.worker.shared, &x.txn)))
+            let reply = services.metrics(&x.worker.shared, &x.txn);
+            Stop::Reply(Box::new(crate::filter::reply(x, reply)))
         }
         Flow::Done | Flow::Allow | Flow::Wait { .. } | Flow::CloseServer | Flow::Switch(_) => {
             Stop::Drop { silent: false }
@@ -252,14 +253,15 @@ async fn handshake(x: &mut Exchange, proxy: &Proxy) -> Result<(), Stop> {
     Err(Stop::Client)
 }
 
-/// Waits, or until the client goes away.
+/// Waits, or until the client's connection fails.  That it has said all it has does not shorten its time: a tarpit would
+/// hold nobody who does so.
 async fn pause(x: &mut Exchange, time: Duration) {
     x.deadline.set_after(time);
     poll_fn(|cx| {
         if x.deadline.poll_expired(cx).is_ready() {
             return Poll::Ready(());
         }
-        x.client.poll_gone(cx)
+        x.client.poll_failed(cx)
     })
     .await;
 }

@@ -5,22 +5,25 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use weir_balance::Admin;
-use weir_config::model::ServerAddr;
+use weir_config::model::{Proxy, ServerAddr};
 use weir_net::Address;
+use weir_rules::Pos;
 
+use crate::problem::Problem;
 use crate::saved_state::SavedStates;
 use crate::state::{ServerState, ServerTarget, Shared};
 
 /// `init-addr` where the line has none.
 const DEFAULT_METHODS: &str = "last,libc";
 
-/// Resolves every server that is given by name.
-///
-/// # Errors
-/// A sentence for each server without an address, unless `init-addr none` lets it start without.
-pub(crate) fn at_start(shared: &Shared, saved: &SavedStates) -> Result<(), Vec<String>> {
+/// The method that starts without an address.
+const NONE: &str = "none";
+
+/// Resolves every server that is given by name.  Returns those without an address: errors, unless `init-addr none` (or
+/// `-dr`) lets them start without.
+pub(crate) fn at_start(shared: &Shared, saved: &SavedStates) -> Vec<Problem> {
     let mut known = HashMap::new();
-    let mut errors = Vec::new();
+    let mut found = Vec::new();
     for (state, proxy) in shared.proxies.iter().zip(&shared.config.proxies) {
         // Dynamic cookies are made of addresses.
         state.farm.outdate();
@@ -38,20 +41,40 @@ pub(crate) fn at_start(shared: &Shared, saved: &SavedStates) -> Result<(), Vec<S
             let mut look = |name: &str| {
                 *known.entry((name.to_owned(), ipv6)).or_insert_with(|| prefer(name, 0, ipv6).map(|a| a.ip()))
             };
-            match first_address(methods, last, || look(name)) {
+            let address = match first_address(methods, last, || look(name)) {
+                Found::Nothing if shared.config.global.ignore_unresolved => Found::Later,
+                address => address,
+            };
+            match address {
                 Found::Address(ip) => server.addr.store(Arc::new(ServerTarget {
                     address: Some(Address::Ip(SocketAddr::new(ip, *port))),
                     name: Some(name.clone()),
                 })),
-                Found::Later => without_address(server),
-                Found::Nothing => errors.push(format!(
-                    "server '{}/{}': could not resolve address '{name}' ('init-addr ...,none' starts without it)",
-                    proxy.name, server.config.name
-                )),
+                Found::Later => {
+                    without_address(server);
+                    if !methods.starts_with(NONE) {
+                        found.push(unresolved(proxy, server, name, Problem::notice, ", disabling server"));
+                    }
+                }
+                Found::Nothing => {
+                    let way_out = " ('init-addr last,libc,none' starts without it)";
+                    found.push(unresolved(proxy, server, name, Problem::error, way_out));
+                }
             }
         }
     }
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    found
+}
+
+fn unresolved(
+    proxy: &Proxy,
+    server: &ServerState,
+    name: &str,
+    problem: fn(Pos, String) -> Problem,
+    consequence: &str,
+) -> Problem {
+    let of = format!("server '{}/{}'", proxy.name, server.config.name);
+    problem(server.config.pos, format!("{of}: could not resolve address '{name}'{consequence}")).about(name)
 }
 
 /// In maintenance until it has an address; at start, where there is nobody to tell yet.

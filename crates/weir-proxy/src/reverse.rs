@@ -27,6 +27,7 @@ use crate::h2_settings;
 use crate::log::level;
 use crate::pool::{ConnectionFacts, PoolKey, SharedH2};
 use crate::state::{ServerState, Shared};
+use crate::task::spawn_vital;
 use crate::worker::Worker;
 
 /// Pause before another connection is opened in place of one that ended or could not be had.
@@ -72,6 +73,7 @@ pub(crate) async fn attach(
         },
         // It was not opened from here.
         place: None,
+        own: None,
     });
     let connection = SharedH2 { shared, tls: session.tls.clone(), facts };
     connect::multiplex(worker, connection, stream, input, true);
@@ -121,7 +123,7 @@ pub(crate) fn start(worker: &Rc<Worker>) {
             let mine = (0..bind.nbconn as usize).filter(|n| n % worker.shared.threads == worker.thread);
             for _ in mine {
                 let dialling = dial(Rc::clone(worker), Rc::clone(&entry), Arc::clone(&server));
-                tokio::task::spawn_local(dialling);
+                spawn_vital(dialling);
             }
         }
     }

@@ -17,9 +17,12 @@ use weir_net::tls::encrypted_key::AskPassphrase;
 use weir_net::tls::server::{CertificateSource, LineOptions, ServerOptions, Tickets, TlsServer};
 use weir_net::tls::tickets::TicketKeys;
 use weir_net::tls::verify::{IgnoreErrors, Leniency, Verify};
+use weir_rules::Pos;
 use weir_rules::txn::TlsFacts;
 
+use crate::loading;
 use crate::log::early::EarlyError;
+use crate::problem::Problem;
 use crate::state::{ServerState, Shared};
 use crate::tls_facts::Facts;
 
@@ -176,23 +179,29 @@ fn ignored(keyword: &str, list: Option<&str>) -> Result<IgnoreErrors, String> {
     list.split(',').map(number).collect::<Result<_, _>>().map(IgnoreErrors::These)
 }
 
-/// Adds the certificates that crt-store sections describe, under the names by which lines refer to them.
-///
-/// # Errors
-/// The first file that cannot be used.
-pub(crate) fn describe(config: &Config, store: &CertificateStore) -> Result<(), String> {
+/// Adds the certificates that crt-store sections describe, under the names by which lines refer to them.  Returns those
+/// that cannot be used.
+fn describe(config: &Config, store: &CertificateStore) -> Vec<Problem> {
+    let mut found = Vec::new();
     if let [program, arguments @ ..] = config.global.ssl_passphrase_cmd.as_slice() {
         store.passphrases.ask_with(passphrase_by(program.clone(), arguments.to_vec()));
     }
-    if let Some(folder) = &config.global.issuers_chain_path {
-        store.load_chains(folder).map_err(|error| error.to_string())?;
+    if let Some(folder) = &config.global.issuers_chain_path
+        && let Err(error) = store.load_chains(folder)
+    {
+        found.push(Problem::error(Pos::default(), error.to_string()));
     }
     for section in &config.crt_stores {
         for load in &section.loads {
             let named =
                 NamedFiles { key: load.key.clone(), ocsp: load.ocsp.clone(), issuer: load.issuer.clone() };
-            let loaded = load_files(&load.crt, extra_files(&config.global), &named, store)
-                .map_err(|error| error.to_string())?;
+            let loaded = match load_files(&load.crt, extra_files(&config.global), &named, store) {
+                Ok(loaded) => loaded,
+                Err(error) => {
+                    found.push(Problem::error(load.pos, error.to_string()).about_file(&load.crt));
+                    continue;
+                }
+            };
             let name = if section.name.is_empty() && load.alias.is_none() {
                 load.crt.to_string_lossy().into_owned()
             } else {
@@ -202,7 +211,7 @@ pub(crate) fn describe(config: &Config, store: &CertificateStore) -> Result<(), 
             load.ocsp_update.into_iter().for_each(|on| certificate.declare_ocsp_update(on));
         }
     }
-    Ok(())
+    found
 }
 
 /// `ssl-passphrase-cmd`: the program is told the file and says the passphrase on its standard output.
@@ -256,19 +265,41 @@ fn algorithms(words: &TlsWords) -> Algorithms {
     }
 }
 
-/// Prepares TLS for every server that has it.
-///
-/// # Errors
-/// One sentence for each server whose files cannot be used.
-pub(crate) fn prepare_servers(shared: &Shared) -> Result<(), Vec<String>> {
+/// Prepares TLS for every server that has it.  Returns the files that cannot be used.
+pub(crate) fn prepare_servers(shared: &Shared) -> Vec<Problem> {
     let store = &shared.certificates.store;
-    describe(&shared.config, store).map_err(|error| vec![error])?;
-    let errors: Vec<String> = each_server(shared, |ssl, server| {
-        let made = client(ssl, server, store, &shared.config)?;
-        server.tls.store(Some(made));
+    let mut found = describe(&shared.config, store);
+    each_server(shared, |ssl, server| {
+        match client(ssl, server, store, &shared.config) {
+            Ok(made) => server.tls.store(Some(made)),
+            Err(error) => found.extend(server_problems(shared, ssl, server, &error)),
+        }
         Ok(())
     });
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    found
+}
+
+/// What is wrong with a server whose TLS cannot be set up.
+fn server_problems(shared: &Shared, ssl: &SslServer, server: &ServerState, error: &str) -> Vec<Problem> {
+    let files = [("ca-file", &ssl.words.ca_file), ("crl-file", &ssl.words.crl_file)];
+    let files: Vec<_> = files.into_iter().filter_map(|(word, file)| Some((word, file.as_ref()?))).collect();
+    let mut certificates = Vec::new();
+    if let Some(file) = &ssl.crt
+        && let Err(error) = certificate(&shared.config, &shared.certificates.store, file)
+    {
+        certificates.push((file, error));
+    }
+    loading::explain(server.config.pos, error, &files, &certificates)
+}
+
+/// The first certificate of a file, if it can be used.
+pub(crate) fn certificate(
+    config: &Config,
+    store: &CertificateStore,
+    file: &Path,
+) -> Result<Option<Arc<Certificate>>, String> {
+    let loaded = store.load(file, extra_files(&config.global)).map_err(|error| error.to_string())?;
+    Ok(loaded.into_iter().next())
 }
 
 /// Does something with every server that has TLS; returns a sentence for each that it failed with.
@@ -412,13 +443,7 @@ fn client(
     config: &Config,
 ) -> Result<Arc<TlsClient>, String> {
     let global = &config.global;
-    let certificate: Option<Arc<Certificate>> = match &ssl.crt {
-        None => None,
-        Some(path) => {
-            let loaded = store.load(path, extra_files(global)).map_err(|error| error.to_string())?;
-            loaded.into_iter().next()
-        }
-    };
+    let certificate = ssl.crt.as_ref().map(|file| certificate(config, store, file)).transpose()?.flatten();
     let options = ClientOptions {
         algorithms: algorithms(&ssl.words),
         verify: ssl.verify != Some(model::Verify::None),

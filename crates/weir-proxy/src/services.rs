@@ -8,6 +8,7 @@ use weir_rules::Phase;
 
 use crate::counters::Counter;
 use crate::exchange::{Exchange, Stop};
+use crate::filter;
 use crate::request_rules;
 
 /// Answers the request when a service of this proxy is meant: the frontend's before a backend is chosen, for it
@@ -27,5 +28,6 @@ pub(crate) async fn answer(x: &mut Exchange, index: usize) -> Result<(), Stop> {
     x.terminated(b'L', b'R');
     x.count_front(Counter::Intercepted, 1);
     let services = Arc::clone(&x.worker.services);
-    Err(Stop::Reply(Box::new(services.statistics(&x.worker.shared, index, &x.txn))))
+    let reply = services.statistics(&x.worker.shared, index, &x.txn);
+    Err(Stop::Reply(Box::new(filter::reply(x, reply))))
 }

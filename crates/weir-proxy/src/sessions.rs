@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use weir_net::timers::now_ms;
 use weir_rules::Session;
 
+use crate::edge::{Abandonment, Edge};
 use crate::state::{ServerState, Shared};
 use crate::worker::Worker;
 
@@ -54,6 +55,10 @@ pub enum End {
     ServerDown,
     /// A better server came up (`U`, `on-marked-up shutdown-backup-sessions`).
     ServerUp,
+    /// Its client gave it up (`C`): reset its stream, or closed the connection.
+    ClientGone,
+    /// Its client took nothing of what was sent to it for too long (`c`).
+    ClientLate,
 }
 
 impl End {
@@ -62,7 +67,14 @@ impl End {
             Self::Killed => b'K',
             Self::ServerDown => b'D',
             Self::ServerUp => b'U',
+            Self::ClientGone => b'C',
+            Self::ClientLate => b'c',
         }
+    }
+
+    /// The client is not there to be told anything.
+    pub(crate) fn is_clients(self) -> bool {
+        matches!(self, Self::ClientGone | Self::ClientLate)
     }
 }
 
@@ -165,9 +177,9 @@ impl Entered {
         self.worker.sessions.slots.borrow_mut()[self.at].server = id;
     }
 
-    /// Looks whether it is ended.
-    pub(crate) fn watch(&self) -> Watch {
-        Watch { worker: Rc::clone(&self.worker), at: self.at }
+    /// Looks whether it is ended, from outside or by its client.
+    pub(crate) fn watch(&self, client: &Edge) -> Watch {
+        Watch { worker: Rc::clone(&self.worker), at: self.at, client: client.abandonment() }
     }
 }
 
@@ -186,6 +198,7 @@ impl Drop for Entered {
 pub(crate) struct Watch {
     worker: Rc<Worker>,
     at: usize,
+    client: Option<Abandonment>,
 }
 
 impl Watch {
@@ -196,13 +209,24 @@ impl Watch {
     ) -> Result<T, End> {
         poll_fn(|cx| match self.poll_ended(cx) {
             Poll::Ready(end) => Poll::Ready(Err(end)),
-            Poll::Pending => stages.as_mut().poll(cx).map(Ok),
+            Poll::Pending => {
+                let done = stages.as_mut().poll(cx);
+                if done.is_pending()
+                    && let Some(client) = &self.client
+                {
+                    client.register(cx);
+                }
+                done.map(Ok)
+            }
         })
         .await
     }
 
     /// Ready when it was ended.
     fn poll_ended(&self, cx: &Context<'_>) -> Poll<End> {
+        if let Some(end) = self.client.as_ref().and_then(Abandonment::found) {
+            return Poll::Ready(end);
+        }
         let slot = &mut self.worker.sessions.slots.borrow_mut()[self.at];
         if let Some(end) = slot.end.take() {
             return Poll::Ready(end);

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Notify, watch};
-use weir_config::model::{self, Config};
+use weir_config::model::{self, Config, PortMap};
 use weir_net::namespace::Namespace;
 use weir_net::source_ports::SourcePorts;
 use weir_net::tls::client::TlsClient;
@@ -30,9 +30,13 @@ use crate::listeners;
 use crate::load::ProcessLoad;
 use crate::log::hub::LogHub;
 use crate::mail::Mailers;
+use crate::memory_pools::MemoryPools;
+use crate::need::Need;
+use crate::own::OwnConnections;
 use crate::peers::{self, Remotes};
 use crate::pick::Held;
 pub use crate::queue::Queue;
+use crate::scarcity::Scarcity;
 use crate::sessions::Asks;
 use crate::stick_table::StickTables;
 use crate::takeover::Exchangers;
@@ -55,6 +59,10 @@ pub struct Shared {
     pub peers: Vec<Remotes>,
     /// Mail servers.
     pub(crate) mailers: Mailers,
+    /// What runs out.
+    pub scarcity: Scarcity,
+    /// Memory that threads keep for the next user.
+    pub memory_pools: MemoryPools,
     /// Name servers.
     pub dns: Directory,
     /// Worker threads.
@@ -75,6 +83,8 @@ pub struct Shared {
     pub(crate) asks: Asks,
     /// Ways to take idle connections over from other threads.
     pub(crate) exchangers: Exchangers,
+    /// Connections to our own listeners.
+    pub(crate) own: Arc<OwnConnections>,
     /// How busy the threads are.
     pub load: ProcessLoad,
     /// Client connections now.
@@ -388,8 +398,8 @@ pub struct ServerState {
     pub idle_by_thread: Box<[AtomicUsize]>,
     /// Multiplexed connections that each thread has, for the same.
     pub shared_by_thread: Box<[AtomicUsize]>,
-    /// Connections in use now.
-    pub used: AtomicUsize,
+    /// How many connections to it are needed at once.
+    pub need: Need,
     /// The last health check, for `check_status` and its like.
     pub check: Mutex<CheckReport>,
     /// The last agent check.
@@ -496,7 +506,7 @@ impl ServerState {
             idle: AtomicUsize::new(0),
             idle_by_thread: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
             shared_by_thread: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
-            used: AtomicUsize::new(0),
+            need: Need::default(),
             check: Mutex::new(CheckReport::first()),
             agent: Mutex::new(CheckReport::first()),
             check_enabled: AtomicBool::new(config.check.is_some()),
@@ -527,17 +537,20 @@ impl ServerState {
         };
     }
 
+    /// Keeps the farm's numbers after the state was set; whether it went down, and whether it came up.
+    pub(crate) fn recount(&self) -> (bool, bool) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = (self.is_running(), self.is_usable());
+        let before = std::mem::replace(&mut *known, now);
+        self.count_usable(now.1, before.1);
+        (before.0 && !now.0, !before.0 && now.0)
+    }
+
     /// To be called after any change of health, administrative state, weight or `maxconn`: the next pick sees
     /// it, a slow start begins, those who wait for a server that went down look for another one, and those
     /// who wait for any server get the slots of one that came up.
     pub fn changed(self: &Arc<Self>) {
-        let (went_down, came_up) = {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            let now = (self.is_running(), self.is_usable());
-            let before = std::mem::replace(&mut *known, now);
-            self.count_usable(now.1, before.1);
-            (before.0 && !now.0, !before.0 && now.0)
-        };
+        let (went_down, came_up) = self.recount();
         if went_down || came_up {
             let slow = came_up && !self.config.slowstart.is_zero();
             self.slow_since_ms.store(if slow { weir_net::timers::now_ms() } else { NEVER }, Relaxed);
@@ -618,6 +631,18 @@ impl ServerState {
     pub(crate) fn tls_settings(&self) -> Option<&model::SslServer> {
         let on = self.tls_switch() > 0;
         on.then(|| self.config.ssl.as_ref().unwrap_or(&self.config.ssl_settings))
+    }
+
+    /// What is added to the port that the client connected to, where that is the server's port too: manual, `server`,
+    /// for lines without a port. One that came later, by an SRV record or `set server addr`, is the server's own.
+    pub(crate) fn maps_ports(&self) -> Option<i32> {
+        if self.config.is_service() || self.addr.load().ip()?.port() != 0 {
+            return None;
+        }
+        match self.config.port_map {
+            PortMap::Fixed => Some(0),
+            PortMap::Offset(by) => Some(by),
+        }
     }
 
     /// Changes where it is (`set server addr`); idle connections to the old place are not used again.
@@ -845,6 +870,8 @@ impl Shared {
             peers: peers::remotes(&config, threads),
             dns: Directory::new(&config),
             mailers: Mailers::new(&config),
+            memory_pools: MemoryPools::new(threads),
+            scarcity: Scarcity::new(config.global.max_memory_mib),
             threads,
             stopping: AtomicBool::new(false),
             stopped_at_ms: AtomicU64::new(u64::MAX),
@@ -854,6 +881,7 @@ impl Shared {
             checks: Hub::new(threads),
             asks: Asks::new(threads),
             exchangers: Exchangers::new(threads),
+            own: Arc::default(),
             load: ProcessLoad::new(threads),
             connections: AtomicUsize::new(0),
             max_connections: AtomicUsize::new(max),

@@ -463,10 +463,12 @@ impl StickTable {
                 continue;
             };
             for element in 0..elements {
-                let mut name = kind.name().to_owned();
-                if kind.is_array() {
-                    name.push_str(&format!("[{element}]"));
-                }
+                let mut name = match kind {
+                    // As the types of one element were called before there were arrays.
+                    DataType::GpcRate => format!("gpc{element}_rate"),
+                    kind if kind.is_array() => format!("{}{element}", kind.name()),
+                    kind => kind.name().to_owned(),
+                };
                 if kind.is_rate() {
                     name.push_str(&format!("({period_ms})"));
                 }
@@ -604,6 +606,7 @@ enum Operator {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Filter {
     kind: DataType,
+    element: usize,
     operator: Operator,
     value: i64,
 }
@@ -617,7 +620,7 @@ impl Filter {
     /// # Errors
     /// What is wrong with them.
     pub fn parse(table: &StickTable, data: &str, operator: &str, value: &str) -> Result<Self, String> {
-        let kind = table.data_type(data)?.0;
+        let (kind, element) = table.data_type(data)?;
         let operator = match operator {
             "eq" => Operator::Eq,
             "ne" => Operator::Ne,
@@ -632,11 +635,11 @@ impl Filter {
         };
         let value =
             value.parse().map_err(|_| "Require a valid integer value to compare against".to_owned())?;
-        Ok(Self { kind, operator, value })
+        Ok(Self { kind, element, operator, value })
     }
 
     fn passes(&self, table: &Table, id: EntryId, now: u64) -> bool {
-        let Some(value) = table.value(id, self.kind, 0, now) else { return false };
+        let Some(value) = table.value(id, self.kind, self.element, now) else { return false };
         let value = i64::try_from(value).unwrap_or(i64::MAX);
         match self.operator {
             Operator::Eq => value == self.value,
@@ -657,7 +660,7 @@ impl StickTable {
     pub fn data_type(&self, word: &str) -> Result<(DataType, usize), String> {
         let name = word.strip_prefix("data.").ok_or("Data type must start with 'data.'")?;
         let (kind, element) = data_name(name).ok_or("Unknown data type")?;
-        if !self.settings.stores(kind) {
+        if !self.settings.stores_element(kind, element) {
             return Err("Data type not stored in this table".to_owned());
         }
         Ok((kind, element))
@@ -695,7 +698,7 @@ fn escaped(bytes: &[u8]) -> String {
             0x1b => out.push_str("\\e"),
             b'\\' | b' ' | b'=' => out.extend(['\\', char::from(byte)]),
             0x21..=0x7e => out.push(char::from(byte)),
-            _ => out.push_str(&format!("\\x{byte:02x}")),
+            _ => out.push_str(&format!("\\x{byte:02X}")),
         }
     }
     out
@@ -777,7 +780,7 @@ mod tests {
         assert_eq!(before, "key=1.2.3.4 use=0");
         let (expires, after) = after.split_once(' ').unwrap();
         assert!((9000..=10_000).contains(&expires.parse::<u64>().unwrap()));
-        let expected = "shard=0 gpt0=0 gpc0=5 conn_rate(10000)=7 http_req_cnt=0 server_key=- gpc_rate[0](60000)=0 gpc_rate[1](60000)=9";
+        let expected = "shard=0 gpt0=0 gpc0=5 conn_rate(10000)=7 http_req_cnt=0 server_key=- gpc0_rate(60000)=0 gpc1_rate(60000)=9";
         assert_eq!(after, expected);
     }
 

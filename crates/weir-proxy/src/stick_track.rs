@@ -50,11 +50,18 @@ impl txn::StickTable for Handle {
         let key = self.0.key_of(key)?;
         let (kind, element) = data_name(data)?;
         let add = |table: &mut Table, id: EntryId, now: u64| {
+            let rate = kind.rate_of_increments();
             match by {
-                0.. => table.add(id, kind, element, by.unsigned_abs(), now),
+                0.. => {
+                    table.add(id, kind, element, by.unsigned_abs(), now);
+                    // False where the table does not store it.
+                    rate.is_some_and(|rate| table.add(id, rate, element, by.unsigned_abs(), now))
+                }
                 _ => table.subtract(id, kind, element, by.unsigned_abs()),
             };
-            table.value(id, kind, element, now).map(to_i64)
+            let value = table.value(id, kind, element, now);
+            // A table may count the rate alone.
+            value.or_else(|| table.value(id, rate?, element, now)).map(to_i64)
         };
         self.0.with_made(&key, add)?
     }
@@ -177,7 +184,7 @@ pub(crate) fn server_status(shared: &Shared, txn: &Txn, status: u16) {
     }
 }
 
-/// How a transaction went, for the log line's sake before it is written.
+/// How a transaction went, before an answer that is made here tells of it.
 pub(crate) fn count_outcome(shared: &Shared, txn: &Txn) {
     if txn.tracked.is_empty() && txn.session.tracked.borrow().is_empty() {
         return;
@@ -192,6 +199,10 @@ pub(crate) fn count_outcome(shared: &Shared, txn: &Txn) {
         }
         _ => {}
     }
+}
+
+/// What a transaction took, before its log line is written.
+pub(crate) fn count_bytes(shared: &Shared, txn: &Txn) {
     count_txn(shared, txn, BYTES_IN, txn.bytes_in);
     count_txn(shared, txn, BYTES_OUT, txn.bytes_out);
 }
@@ -259,6 +270,29 @@ mod tests {
         assert!(table.touch(b"b"));
         assert_eq!(table.read(b"b", "gpt0"), Some(0));
         assert_eq!((table.contains(b"b"), table.contains(b"c"), table.usage()), (true, false, (2, 8)));
+    }
+
+    #[test]
+    fn rates_move_with_the_counters_they_belong_to() {
+        let check = |stored: &str, added: &str, read: &[(&str, Option<i64>)]| {
+            let shared = shared(&format!("backend b\n stick-table type string size 10 store {stored}"));
+            let table = handle(&shared);
+            table.add(b"a", added, 3);
+            for (data, expected) in read {
+                assert_eq!(table.read(b"a", data), *expected, "{stored}: {data} after {added}");
+            }
+        };
+        check("gpc0,gpc0_rate(1h)", "gpc0", &[("gpc0", Some(3)), ("gpc0_rate", Some(3))]);
+        check(
+            "gpc1,gpc1_rate(1h)",
+            "gpc1",
+            &[("gpc1", Some(3)), ("gpc1_rate", Some(3)), ("gpc0_rate", None)],
+        );
+        let elements =
+            [("gpc(1)", Some(3)), ("gpc_rate(1)", Some(3)), ("gpc_rate(0)", Some(0)), ("gpc1_rate", Some(3))];
+        check("gpc(2),gpc_rate(2,1h)", "gpc(1)", &elements);
+        check("gpc(2),gpc_rate(2,1h)", "gpc1", &elements);
+        check("gpc0_rate(1h)", "gpc0", &[("gpc0", None), ("gpc0_rate", Some(3))]);
     }
 
     #[test]

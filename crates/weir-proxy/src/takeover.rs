@@ -19,6 +19,7 @@ use crate::buffer::Buffer;
 use crate::connect;
 use crate::edge::H1Edge;
 use crate::edge::h2::H2Shared;
+use crate::own::OwnConnection;
 use crate::pool::{Asker, ConnectionFacts, IdleH1, OpenPlace, PoolKey, SharedH2};
 use crate::server_tls;
 use crate::state::ServerState;
@@ -50,6 +51,7 @@ struct Taken {
     local: Option<SocketAddr>,
     remote: Option<SocketAddr>,
     place: Option<Arc<OpenPlace>>,
+    own: Option<Arc<OwnConnection>>,
 }
 
 /// A connection that was taken over.
@@ -109,8 +111,19 @@ fn give(worker: &Worker, key: &PoolKey, asker: Asker) -> Option<Taken> {
 }
 
 fn detach(stream: Stream, h2: Option<Box<h2::Connection>>, facts: ConnectionFacts) -> Option<Taken> {
-    let ConnectionFacts { server, requests, owner, proven, local, remote, place, .. } = facts;
-    Some(Taken { stream: stream.detach().ok()?, h2, server, requests, owner, proven, local, remote, place })
+    let ConnectionFacts { server, requests, owner, proven, local, remote, place, own, .. } = facts;
+    Some(Taken {
+        stream: stream.detach().ok()?,
+        h2,
+        server,
+        requests,
+        owner,
+        proven,
+        local,
+        remote,
+        place,
+        own,
+    })
 }
 
 /// An idle connection of another thread that fits, when one has any for this server.
@@ -174,6 +187,7 @@ fn attach(worker: &Rc<Worker>, taken: Taken, key: &PoolKey) -> Option<Found> {
         remote: taken.remote,
         key: key.clone(),
         place: taken.place,
+        own: taken.own,
     });
     Some(match taken.h2 {
         Some(core) => {

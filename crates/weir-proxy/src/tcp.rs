@@ -7,7 +7,7 @@ use std::task::Poll;
 use weir_config::model::Mode;
 use weir_http::h2::Opening;
 use weir_http::{Request, h1};
-use weir_net::timers::now_ms;
+use weir_net::timers::now_us;
 use weir_rules::txn::LogOrigin;
 use weir_rules::{Flow, WaitFor, action};
 
@@ -33,10 +33,10 @@ enum Verdict {
 /// Serves a connection in TCP mode, to its end or until it turns out to be HTTP's (manual, section 4, "Proxies").
 pub(crate) async fn serve(client: &Client<'_>, mut edge: Box<H1Edge>) -> Option<Switch> {
     edge.start_tunnel();
-    let mut x = client.exchange(Edge::H1(edge), Request::default(), now_ms());
+    let mut x = client.exchange(Edge::H1(edge), Request::default(), now_us());
     x.start_tunnel();
     let session = Rc::clone(&x.txn.session);
-    let watch = x.place.watch();
+    let watch = x.place.watch(&x.client);
     let outcome = watch.unless_ended(Box::pin(stages(&mut x)).as_mut()).await;
     let stop = match outcome {
         Ok(Ok(Verdict::Http { version })) => return Some(Switch { exchange: x, version }),

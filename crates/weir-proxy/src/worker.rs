@@ -15,6 +15,7 @@ use weir_rules::Environment;
 use crate::buffer::BufferPool;
 use crate::closing::is_due;
 use crate::counters::Counter;
+use crate::edge::backlog::ThreadHeads;
 use crate::environment::WorkerEnvironment;
 use crate::fields_pool::FieldsPool;
 use crate::filter::{self, Pieces, Plan};
@@ -47,6 +48,8 @@ pub(crate) struct Worker {
     pub(crate) thread: usize,
     pub(crate) buffers: RefCell<BufferPool>,
     pub(crate) fields: RefCell<FieldsPool>,
+    /// Memory of the heads of HTTP/2 requests.
+    pub(crate) heads: Rc<ThreadHeads>,
     /// Settings of the proxies, counted by this thread alone: every stage of every request takes one.
     proxies: Vec<Rc<LocalProxy>>,
     /// What goes on on this thread.
@@ -97,6 +100,7 @@ impl Worker {
             thread,
             buffers: RefCell::new(BufferPool::new(tune.bufsize)),
             fields: RefCell::default(),
+            heads: Rc::new(ThreadHeads::new(threads)),
             proxies: config.proxies.iter().map(|proxy| Rc::new(LocalProxy(Arc::clone(proxy)))).collect(),
             sessions: Sessions::default(),
             pool: Pool::default(),

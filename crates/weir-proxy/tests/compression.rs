@@ -357,19 +357,35 @@ struct H2Client {
     body: Vec<u8>,
     coding: Option<Vec<u8>>,
     ended: bool,
+    /// The proxy reset the stream.
+    cut: bool,
+    /// What is received of a frame that is not complete.
+    part: Vec<u8>,
 }
 
 impl H2Client {
     fn ask(address: SocketAddr, coding: &str) -> Self {
+        Self::ask_for(address, "/", coding)
+    }
+
+    fn ask_for(address: SocketAddr, path: &str, coding: &str) -> Self {
         let mut request = Request::default();
         request.set_method(b"GET");
-        request.set_uri(b"http://x/");
+        request.set_uri(format!("http://x{path}").as_bytes());
         request.version = Version::Http2;
         request.fields.push(b"host", b"x");
         request.fields.push(b"accept-encoding", coding.as_bytes());
         let mut core = Connection::client(Settings::default());
         core.send_request(&request, true).unwrap();
-        Self { core, socket: connect(address), body: Vec::new(), coding: None, ended: false }
+        Self {
+            core,
+            socket: connect(address),
+            body: Vec::new(),
+            coding: None,
+            ended: false,
+            cut: false,
+            part: Vec::new(),
+        }
     }
 
     /// Sends what waits, reads once.
@@ -380,10 +396,13 @@ impl H2Client {
         let mut bytes = [0; 16 * 1024];
         let n = self.socket.read(&mut bytes).unwrap();
         assert!(n > 0, "the proxy closed");
-        let mut left = &bytes[..n];
-        while !left.is_empty() {
-            let taken = self.core.receive(left).unwrap();
-            left = &left[taken..];
+        self.part.extend_from_slice(&bytes[..n]);
+        // Frame by frame: what a reset leaves unread is gone.
+        while let Some(length) = self.part.first_chunk().map(|[a, b, c]| u32::from_be_bytes([0, *a, *b, *c]))
+            && let Some(frame) = self.part.get(..9 + length as usize)
+        {
+            let taken = self.core.receive(frame).unwrap();
+            self.part.drain(..taken);
             while let Some(event) = self.core.poll_event() {
                 self.event(event);
             }
@@ -403,7 +422,66 @@ impl H2Client {
                 self.body.extend(data);
             }
             Event::End { .. } => self.ended = true,
+            Event::Reset { .. } => self.cut = true,
             _ => {}
+        }
+    }
+}
+
+/// An origin that says it will send more than it does.
+fn origin_that_cuts() -> SocketAddr {
+    let (server, _) = origin(|stream, request| {
+        let page = page();
+        let framing = match request.head.starts_with("GET /chunked") {
+            true => format!("Transfer-Encoding: chunked\r\n{HTML}\r\n{:x}\r\n", page.len()),
+            false => format!("Content-Length: {}\r\n{HTML}\r\n", page.len() + 1),
+        };
+        // In one packet with the end of the connection, mostly.
+        stream.write_all(&[b"HTTP/1.1 200 OK\r\n", framing.as_bytes(), &page].concat()).unwrap();
+        stream.shutdown(std::net::Shutdown::Both).unwrap();
+    });
+    server
+}
+
+#[test]
+fn what_came_before_the_origin_cut_is_sent_over_http2() {
+    let server = origin_that_cuts();
+    for coding in ["gzip", "br", "zstd"] {
+        let running = start("", &format!(" compression algo {coding}\n server s {server}\n"));
+        for path in ["/", "/chunked"] {
+            let mut client = H2Client::ask_for(running.address, path, coding);
+            while !client.ended && !client.cut {
+                client.step();
+            }
+            assert_eq!((client.coding.as_deref(), client.cut), (Some(coding.as_bytes()), true));
+            assert_eq!(decoded_so_far(coding, &client.body), page(), "{coding} {path}");
+        }
+    }
+}
+
+#[test]
+fn what_came_before_the_origin_cut_is_sent_over_http1() {
+    let server = origin_that_cuts();
+    for coding in ["gzip", "br", "zstd"] {
+        let running = start("", &format!(" compression algo {coding}\n server s {server}\n"));
+        for path in ["/", "/chunked"] {
+            let mut client = connect(running.address);
+            let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nAccept-Encoding: {coding}\r\n\r\n");
+            client.write_all(request.as_bytes()).unwrap();
+            let mut all = Vec::new();
+            client.read_to_end(&mut all).unwrap();
+            let at = all.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
+            let (head, mut chunks) = all.split_at(at);
+            assert!(head.starts_with(b"HTTP/1.1 200 OK\r\n"));
+            // No last chunk says that this is all.
+            let mut body = Vec::new();
+            while let Some(end) = chunks.windows(2).position(|end| end == b"\r\n") {
+                let length = usize::from_str_radix(std::str::from_utf8(&chunks[..end]).unwrap(), 16).unwrap();
+                assert!(length > 0, "{coding} {path}");
+                body.extend_from_slice(&chunks[end + 2..end + 2 + length]);
+                chunks = &chunks[end + 2 + length + 2..];
+            }
+            assert_eq!(decoded_so_far(coding, &body), page(), "{coding} {path}");
         }
     }
 }
@@ -604,7 +682,7 @@ fn what_comes_again_is_not_compressed_again() {
         }
         stream.write_all(&answer).unwrap();
     });
-    for (global, is_reused) in [("", true), (" tune.comp.reuse-memory 0\n", false)] {
+    for (global, is_reused) in [("", false), (" tune.comp.reuse-memory 8m\n", true)] {
         let running = start(global, &format!(" compression algo gzip\n server s {server}\n"));
         for _ in 0..5 {
             let page = ask(running.address, &format!("{GET}\r\n"), b"").decoded();
@@ -616,4 +694,40 @@ fn what_comes_again_is_not_compressed_again() {
         // It counts as compressed all the same.
         assert_eq!(running.shared.proxies[0].front.sum(Counter::CompressedIn), 10 * page().len() as u64);
     }
+}
+
+#[test]
+fn what_one_client_got_is_not_kept_for_others() {
+    let (server, _) = origin(|stream, request| {
+        let fields = request.field("x-answer").map(|field| format!("{HTML}{field}\r\n"));
+        stream.write_all(&answer("200 OK", fields.as_deref().unwrap_or(HTML))).unwrap();
+    });
+    let check = |request: &str, is_reused: bool| {
+        let running =
+            start(" tune.comp.reuse-memory 8m\n", &format!(" compression algo gzip\n server s {server}\n"));
+        for _ in 0..4 {
+            let page = ask(running.address, &format!("{GET}{request}\r\n"), b"").decoded();
+            assert_eq!(page, self::page());
+        }
+        assert_eq!(running.shared.load.reused_bytes() > 0, is_reused, "{request}");
+    };
+    check("X-Answer: Cache-Control: public", true);
+    check("X-Answer: Cache-Control: private", false);
+    check("X-Answer: Cache-Control: max-age=1, no-store", false);
+    check("X-Answer: Set-Cookie: id=1", false);
+    check("Cookie: id=1", false);
+    check("Authorization: Basic eDp5", false);
+}
+
+#[test]
+fn what_a_client_sends_is_not_kept() {
+    let (server, _) = origin(|stream, _| stream.write_all(&answer("200 OK", "")).unwrap());
+    let lines = format!(" compression algo-req gzip\n compression direction request\n server s {server}\n");
+    let running = start(" tune.comp.reuse-memory 8m\n", &lines);
+    let body = page();
+    for _ in 0..4 {
+        let head = format!("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n", body.len());
+        assert!(ask(running.address, &head, &body).head.starts_with("HTTP/1.1 200"));
+    }
+    assert_eq!(running.shared.load.reused_bytes(), 0);
 }

@@ -308,8 +308,9 @@ fn clients_that_fail_in_a_request() {
         chunked("5\r\nab"),
         chunked("5\r\nabcde\r\n0\r\n"),
     ] {
-        check("", &[start.clone(), Reset], 0, "-1 CD");
-        check("", &[start.clone(), HalfClose, Drain], 0, "-1 CD");
+        // With `option abortonclose` it may be seen while the connection to the server is opened (CC).
+        check(" no option abortonclose", &[start.clone(), Reset], 0, "-1 CD");
+        check(" no option abortonclose", &[start.clone(), HalfClose, Drain], 0, "-1 CD");
         patiently("408 cD", |time_ms| {
             let bench = Bench::before(&[Hear(HEAD_END), Drain], &format!(" timeout client {time_ms}ms"));
             assert_eq!(status(&bench.client(&[start.clone(), Drain])), 408);
@@ -318,7 +319,7 @@ fn clients_that_fail_in_a_request() {
             logged
         });
     }
-    check("", &[chunked("xyz\r\n"), Drain], 400, "400 PD");
+    check("", &[chunked("xyz\r\n"), Drain], 400, "400 PR");
 }
 
 #[test]
@@ -373,7 +374,8 @@ fn slow_clients_and_halves() {
     let got = bench.client(&[Spell(GET_CLOSE.to_vec()), Sip(10), Sip(10), Drain]);
     assert!(got.ends_with(b"hello"));
     assert_eq!(bench.logged(), "200 --");
-    // A client that says nothing more still gets its answer.
+    // A client that says nothing more still gets its answer, where it is waited for.
+    let bench = Bench::before(&[Hear(HEAD_END), say(OK), Drain], " no option abortonclose");
     let got = bench.client(&[say(GET), HalfClose, Drain]);
     assert!(got.ends_with(b"hello"));
     assert_eq!(bench.logged(), "200 --");
@@ -406,8 +408,8 @@ fn an_upload_may_take_longer_than_the_clients_timeout() {
 
 #[test]
 fn clients_that_leave_before_the_answer() {
-    for lines in ["", " option http-buffer-request"] {
-        let bench = Bench::before(&[Hear(HEAD_END), Drain], &format!(" option abortonclose\n{lines}"));
+    for lines in ["", " option abortonclose", " option http-buffer-request"] {
+        let bench = Bench::before(&[Hear(HEAD_END), Drain], lines);
         for last in [Close, Reset] {
             bench.client(&[say(GET), last]);
             // It may be gone while the connection to the server is being made.
@@ -417,7 +419,7 @@ fn clients_that_leave_before_the_answer() {
         }
     }
     // Those who wait for a slot leave the queue.
-    let lines = format!(" option abortonclose\n server s {} maxconn 1", origin(vec![Drain]));
+    let lines = format!(" server s {} maxconn 1", origin(vec![Drain]));
     let bench = Bench::new(&lines);
     let server = bench.running.shared.proxies[0].server("s").unwrap();
     let mut holder = TcpStream::connect(bench.running.address).unwrap();

@@ -35,6 +35,53 @@ fn status(address: SocketAddr, path: &str) -> u16 {
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
 }
 
+/// A server that answers one request with no more than the field of the request that is asked for.
+fn echo(field: &'static str) -> SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while !head.ends_with(b"\r\n\r\n") && client.read(&mut byte).is_ok_and(|length| length == 1) {
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8_lossy(&head);
+        let value = head.lines().find_map(|line| line.strip_prefix(field)).unwrap_or_default();
+        let answer = format!("HTTP/1.1 200 OK\r\nx-server{value}\r\ncontent-length: 0\r\n\r\n");
+        client.write_all(answer.as_bytes()).unwrap();
+    });
+    address
+}
+
+#[test]
+fn the_unique_id_is_made_on_first_use_and_stays() {
+    let origin = echo("x-id");
+    let format = "unique-id-format \"%{+X}o %rt-%[rand(1000000)]-%[req.hdr(x-a)]\"";
+    let running = start(
+        "",
+        &format!(
+            "frontend fe\n bind 127.0.0.1:0\n {format}\n unique-id-header x-id\n \
+             http-request set-header x-a early\n http-request set-var(txn.id) unique-id\n \
+             http-request set-header x-a late\n http-request return status 200 hdr x-rule %[unique-id] if {{ path /r }}\n \
+             http-after-response set-header x-var %[var(txn.id)]\n http-after-response set-header x-alias %ID\n \
+             default_backend be\nbackend be\n server s {origin}\n"
+        ),
+    );
+    let fields = |path: &str| {
+        let answer =
+            ask(running.address, &format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+        let field =
+            |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("none").to_owned();
+        ["x-var: ", "x-alias: ", "x-server: ", "x-rule: "].map(field)
+    };
+    let [of_rule, in_log_words, at_server, _] = fields("/");
+    assert!(of_rule.ends_with("-early") && !of_rule.starts_with(' '), "{of_rule}");
+    assert_eq!([&in_log_words, &at_server], [&of_rule; 2]);
+    let [second, _, _, in_reply] = fields("/r");
+    assert_eq!(second, in_reply);
+    assert_ne!(second, of_rule);
+}
+
 #[test]
 fn unpublished_backends_are_passed_over() {
     let running = start(
@@ -295,8 +342,10 @@ fn a_body_that_was_there_already_does_not_end_the_connection() {
 
 #[test]
 fn response_rules_do_not_see_the_cookie_of_persistence() {
-    let origin =
-        start("", "frontend o\n bind 127.0.0.1:0\n http-request return status 200 hdr set-cookie a=b\n");
+    let origin = start(
+        "",
+        "frontend o\n bind 127.0.0.1:0\n http-request return status 200 hdr set-cookie a=b hdr etag x\n",
+    );
     let running = start(
         "",
         &format!(

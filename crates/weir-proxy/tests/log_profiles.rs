@@ -30,8 +30,8 @@ fn lines(text: &str, sent: &[u8], ends: &str) -> Vec<String> {
     ).replace("SERVER", &format!("server s {server}")));
     let mut client = TcpStream::connect(running.address).unwrap();
     client.write_all(sent).unwrap();
-    client.shutdown(std::net::Shutdown::Write).unwrap();
     client.read_to_end(&mut Vec::new()).unwrap();
+    drop(client);
     let mut lines = Vec::new();
     loop {
         let mut line = [0; 1000];

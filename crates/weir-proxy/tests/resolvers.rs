@@ -372,3 +372,57 @@ fn rules_of_connections_resolve_names() {
     server.read_exact(&mut heard).unwrap();
     assert_eq!(&heard, b"hello");
 }
+
+/// An origin that says its port.
+fn origin() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut bytes = [0; 4096];
+            let _head = stream.read(&mut bytes).unwrap();
+            let body = port.to_string();
+            let length = body.len();
+            // A client that is gone needs no answer.
+            let _told = write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
+        }
+    });
+    port
+}
+
+#[test]
+fn a_services_port_is_the_records_and_not_the_clients() {
+    let port = origin();
+    let services = Records {
+        services: vec![(port, 0, "a.test")],
+        additional: vec![("a.test", "127.0.0.1")],
+        ..Records::default()
+    };
+    let bench =
+        Bench::new("server-template v 1 _http._tcp.test resolvers d", &[("_http._tcp.test", services)]);
+    bench.hear("Server l/v1 ('a.test') is UP/READY (resolves again).");
+    let answer = bench.get("a");
+    assert!(answer.ends_with(&format!("\r\n\r\n{port}")), "{answer}");
+}
+
+#[test]
+fn a_renamed_server_is_asked_for_at_the_sections_name_servers() {
+    let zone = [("old.test", at(&["127.0.0.2"])), ("new.test", at(&["127.0.0.3"]))];
+    let bench = Bench::new("server s old.test:80 resolvers d init-addr none", &zone);
+    bench.hear("l/s changed its IP from (none) to 127.0.0.2 by d/n1.");
+    let shared = &bench.running.shared;
+    let rename = |name: &str| {
+        let server = Arc::clone(&shared.proxies[0].servers.load()[0]);
+        let address = server.addr.load().address.clone();
+        server.set_target(weir_proxy::state::ServerTarget { address, name: Some(name.to_owned()) });
+        shared.dns.follow(&server);
+    };
+    rename("new.test");
+    bench.hear("l/s changed its IP from 127.0.0.2 to 127.0.0.3 by d/n1.");
+    // From now on it is the new name that counts, and after that the old one again.
+    bench.names.set("old.test", Some(at(&["127.0.0.9"])));
+    bench.names.set("new.test", Some(at(&["127.0.0.4"])));
+    bench.hear("l/s changed its IP from 127.0.0.3 to 127.0.0.4 by d/n1.");
+    rename("old.test");
+    bench.hear("l/s changed its IP from 127.0.0.4 to 127.0.0.9 by d/n1.");
+}

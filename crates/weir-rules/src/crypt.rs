@@ -139,6 +139,7 @@ fn md5_crypt(hash: &str, password: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn known_hashes() {
@@ -224,5 +225,24 @@ mod tests {
         }
         assert_eq!(remembered.tags.len(), MOST_REMEMBERED);
         assert_eq!(ask(&mut remembered, "h", "good"), (true, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn what_others_were_right_with_makes_nobody_right(
+            before in prop::collection::vec(("[ab$]{0,3}", "[ab$]{0,3}"), 0..40),
+            asked in prop::collection::vec(("[ab$]{0,3}", "[ab$]{0,3}"), 1..10),
+        ) {
+            let is_right = |hash: &str, password: &[u8]| hash.len() == password.len();
+            let mut used = Remembered::new();
+            for (hash, password) in &before {
+                used.is_right(hash, password.as_bytes(), is_right);
+            }
+            for (hash, password) in &asked {
+                let password = password.as_bytes();
+                prop_assert_eq!(used.is_right(hash, password, is_right), is_right(hash, password));
+                prop_assert!(used.tags.len() <= MOST_REMEMBERED);
+            }
+        }
     }
 }

@@ -136,7 +136,7 @@ impl Alias {
             }
             Self::HttpVersion if txn.original_method().is_empty() => Some(Value::text(BAD_REQUEST)),
             Self::HttpVersion => Some(Value::text(txn.request.version.as_str().as_bytes())),
-            Self::UniqueId => txn.unique_id.as_deref().map(Value::text),
+            Self::UniqueId => txn.unique_id().map(Value::text),
             // No status was ever there: HAProxy's -1.
             Self::Status if txn.status == 0 => Some(Value::Int(-1)),
             Self::Status => Some(Value::Int(i64::from(txn.status))),
@@ -190,7 +190,10 @@ impl Alias {
             Self::FrontendTransport => Value::text(frontend.as_bytes()),
             Self::Server => Value::text(txn.server.as_deref().unwrap_or("<NOSRV>").as_bytes()),
             Self::ActiveConn => Value::Int(i64::from(txn.env.process().0)),
-            Self::FrontendConn => Value::Int(conn(frontend)),
+            Self::FrontendConn => {
+                let connections = txn.env.frontend_figure(frontend, Figure::Connections);
+                Value::Int(connections.unwrap_or(0))
+            }
             Self::BackendConn => Value::Int(backend.map_or(0, |name| conn(name))),
             Self::ServerConn => Value::Int(server().unwrap_or(0)),
             Self::BackendQueue => Value::Int(i64::from(txn.backend_queue)),

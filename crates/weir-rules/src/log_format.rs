@@ -79,8 +79,27 @@ impl LogFormat {
     /// # Errors
     /// Everything that is wrong with it.
     pub fn parse_styled(word: &Word, style: Style, scope: &mut Scope<'_>) -> Result<Self, Vec<Diagnostic>> {
+        Self::parse_blanks(word, style, style == Style::Log, scope)
+    }
+
+    /// Parses `unique-id-format`: text of a field, but blanks are merged as in a log line, so that what only sets flags
+    /// (`%{+X}o %ci...`) leaves none at the beginning.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn parse_unique_id(word: &Word, scope: &mut Scope<'_>) -> Result<Self, Vec<Diagnostic>> {
+        Self::parse_blanks(word, Style::Http, true, scope)
+    }
+
+    fn parse_blanks(
+        word: &Word,
+        style: Style,
+        merges_blanks: bool,
+        scope: &mut Scope<'_>,
+    ) -> Result<Self, Vec<Diagnostic>> {
         let mut parser = Parser {
             word,
+            merges_blanks,
             at: 0,
             text: Vec::new(),
             global: Options { style, ..Options::default() },
@@ -238,6 +257,7 @@ pub(crate) fn print_text(text: &[u8], options: Options, out: &mut Vec<u8>) {
 
 struct Parser<'w> {
     word: &'w Word,
+    merges_blanks: bool,
     at: usize,
     text: Vec<u8>,
     global: Options,
@@ -259,7 +279,7 @@ impl Parser<'_> {
                         self.errors.extend(e);
                     }
                 }
-                b' ' | b'\t' if self.global.style == Style::Log => {
+                b' ' | b'\t' if self.merges_blanks => {
                     self.flush();
                     self.push(Node::Space, self.global, String::new(), None);
                 }

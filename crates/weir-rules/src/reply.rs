@@ -284,7 +284,7 @@ impl Draft {
     fn read_body(&mut self, words: &mut Words<'_>, scope: &mut Scope<'_>) -> Result<(), Vec<Diagnostic>> {
         let keyword = words.expect("a body")?;
         if self.body.is_some() || self.section.is_some() {
-            let message = format!("'{}' is the second body of this answer", keyword.as_str());
+            let message = format!("'{}' is the second body of this response", keyword.as_str());
             return Err(vec![Diagnostic::error(keyword.pos, message)]);
         }
         if keyword.text == b"default-errorfiles" {

@@ -4,7 +4,7 @@
 //! acts on what the rules changed.  Leaves the process (other proxies, counters, tables) to [`Environment`].
 
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -122,6 +122,10 @@ pub struct Session {
     pub socket: Cell<Option<i32>>,
     /// Wall clock at accept, microseconds since 1970.
     pub accept_us: u64,
+    /// How long the handshakes took, until a request has told it.
+    pub handshake_ms: Cell<u32>,
+    /// When the wait for the next request began, in microseconds of a clock that only goes forward.
+    pub idle_since_us: Cell<u64>,
     /// Protocol errors the client's edge survived (`fc_glitches`).
     pub glitches: Cell<u32>,
     /// `sess.` variables.
@@ -136,8 +140,9 @@ pub struct Session {
     pub attach: RefCell<Option<Box<AttachServer>>>,
     /// Headers that rules on the connection expect before the first data (`expect-proxy`, `expect-netscaler-cip`).
     pub expects: Cell<ExpectedHeaders>,
-    /// How far the reset goes that a dropped client is not to see (`silent-drop rst-ttl`), in routers.
-    pub reset_ttl: Cell<u8>,
+    /// How far the reset goes that a dropped client is not to see (`silent-drop rst-ttl`), in routers;
+    /// `None` where there is to be none.
+    pub reset_ttl: Cell<Option<u8>>,
     /// Log level override, nice, mark and tos set by rules are stored by the action's module.
     pub log_level: Cell<Option<u8>>,
 }
@@ -159,6 +164,8 @@ impl Session {
             http_major: 0,
             socket: Cell::new(None),
             accept_us: 0,
+            handshake_ms: Cell::new(0),
+            idle_since_us: Cell::new(0),
             glitches: Cell::new(0),
             vars: RefCell::default(),
             tracked: RefCell::default(),
@@ -166,7 +173,7 @@ impl Session {
             last_server: Cell::new(None),
             attach: RefCell::default(),
             expects: Cell::default(),
-            reset_ttl: Cell::new(1),
+            reset_ttl: Cell::new(None),
             log_level: Cell::new(None),
         }
     }
@@ -419,8 +426,7 @@ pub struct Txn {
     pub response_captures: Vec<Option<Box<[u8]>>>,
     /// Captured cookies, request then response (`capture cookie`).
     pub cookie_captures: [Option<Box<[u8]>>; 2],
-    /// Value of `unique-id-format`, made once.
-    pub unique_id: Option<Box<[u8]>>,
+    unique_id: UniqueId,
     /// Entries tracked for this request by slot (`http-request track-sc`); falls back to the session's.
     pub tracked: Vec<Option<Tracked>>,
     /// Timeouts set by `http-request set-timeout`, milliseconds: server, tunnel, client.
@@ -530,7 +536,7 @@ impl Txn {
             request_captures: Vec::new(),
             response_captures: Vec::new(),
             cookie_captures: [None, None],
-            unique_id: None,
+            unique_id: UniqueId::default(),
             tracked: Vec::new(),
             set_timeouts: [None; 3],
             log_level: None,
@@ -573,6 +579,22 @@ impl Txn {
         self.src.or_else(|| self.session.overridden().src).or_else(|| self.session.src.get())
     }
 
+    /// The unique id (`unique-id-format`): made when it is first asked for, the same from then on.
+    #[must_use]
+    pub fn unique_id(&self) -> Option<&[u8]> {
+        let id = &self.unique_id;
+        if id.made.get().is_none() {
+            // A format that asks for the id that it makes gets nothing.
+            if id.being_made.replace(true) {
+                return None;
+            }
+            // Nobody else makes one meanwhile.
+            let _first = id.made.set(self.env.unique_id(self));
+            id.being_made.set(false);
+        }
+        id.made.get()?.as_deref()
+    }
+
     /// The method as received.
     #[must_use]
     pub fn original_method(&self) -> &[u8] {
@@ -605,6 +627,13 @@ impl Txn {
     pub fn dst(&self) -> Option<SocketAddr> {
         self.dst.or_else(|| self.session.overridden().dst).or_else(|| self.session.dst.get())
     }
+}
+
+/// The unique id of a transaction, once something asked for it.
+#[derive(Debug, Default)]
+struct UniqueId {
+    made: OnceCell<Option<Box<[u8]>>>,
+    being_made: Cell<bool>,
 }
 
 /// A number about a proxy or server, for `nbsrv`, `be_conn`, `srv_is_up` and the like.
@@ -640,8 +669,12 @@ pub enum Figure {
 
 /// The process around a transaction: what rules may ask that is not the transaction's own.
 pub trait Environment {
-    /// Figure of a frontend or backend by name.
+    /// Figure of a backend by name, or of a frontend where no backend is called so.
     fn proxy_figure(&self, proxy: &str, figure: Figure) -> Option<i64>;
+    /// Figure of a frontend by name, whatever else is called so.
+    fn frontend_figure(&self, frontend: &str, figure: Figure) -> Option<i64> {
+        self.proxy_figure(frontend, figure)
+    }
     /// Figure of a server.
     fn server_figure(&self, backend: &str, server: &str, figure: Figure) -> Option<i64>;
     /// Milliseconds on a clock that never goes back.
@@ -678,6 +711,10 @@ pub trait Environment {
     fn table(&self, index: usize) -> Option<Rc<dyn StickTable>>;
     /// Index of the table of a proxy or table section.
     fn table_index(&self, name: &str) -> Option<usize>;
+    /// Makes what the frontend's `unique-id-format` says of a transaction as it is now.
+    fn unique_id(&self, _txn: &Txn) -> Option<Box<[u8]>> {
+        None
+    }
     /// What the configuration answers with this status (`errorfile`, `http-error`): the backend's, then the frontend's.
     fn error_page(&self, _txn: &Txn, _status: u16) -> ErrorPage {
         ErrorPage::Default

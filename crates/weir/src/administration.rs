@@ -18,6 +18,7 @@ use weir_proxy::listeners::address_of;
 use weir_proxy::{Services, Shared, Terms};
 use weir_rules::{Reply, Txn};
 
+use crate::console::{self, Level};
 use crate::listeners::HAND_OVER;
 use crate::version;
 
@@ -33,13 +34,15 @@ pub(crate) struct Administration {
     commands: weir_admin::Administration,
     /// The listening sockets, for a successor.
     listeners: Mutex<Vec<Arc<Listener>>>,
+    /// Somebody sees what the process says.
+    aloud: bool,
 }
 
 impl Administration {
     /// With the sockets that a successor may ask for.
-    pub(crate) fn new(listeners: Vec<Arc<Listener>>) -> Self {
+    pub(crate) fn new(listeners: Vec<Arc<Listener>>, aloud: bool) -> Self {
         let commands = weir_admin::Administration::new(&version::full());
-        Self { commands, listeners: Mutex::new(listeners) }
+        Self { commands, listeners: Mutex::new(listeners), aloud }
     }
 
     /// Lets the listening sockets go: the process accepts no more connections.
@@ -59,6 +62,15 @@ impl Services for Administration {
 
     fn metrics(&self, shared: &Arc<Shared>, txn: &Txn) -> Reply {
         self.commands.metrics(shared, txn)
+    }
+
+    /// Only what is over all servers of a proxy is an alert, as HAProxy says it.
+    fn say(&self, level: u8, text: &str) {
+        const EMERGENCY: u8 = 0;
+        let level = if level == EMERGENCY { Level::Alert } else { Level::Warning };
+        if self.aloud {
+            console::complain(&level.line(text));
+        }
     }
 
     fn administer(

@@ -15,6 +15,8 @@ pub(crate) enum Request {
     Version,
     /// `-vv`
     LongVersion,
+    /// `-h`
+    Help,
     /// `-cc CONDITION`
     Condition(String),
     /// Check (`-c`) or serve a configuration.
@@ -144,14 +146,15 @@ const MAX_REPLACED: usize = 1_000;
 /// Most master sockets.
 const MAX_MASTER_SOCKETS: usize = 16;
 
-/// Options that choose among mechanisms which Weir does not have, so that there is nothing to do: pollers
-/// other than epoll, splicing, zero-copy and kernel TLS, poisoned memory (`-dM`), forbidden forks (`-dI`),
-/// and notices that no check gives so far (`-dD`).
-const WITHOUT_EFFECT: [&[u8]; 9] = [b"-dD", b"-dF", b"-dI", b"-dS", b"-dT", b"-dZ", b"-dk", b"-dp", b"-dv"];
+/// Options that choose among mechanisms which Weir does not have, so that there is nothing to do: pollers (there is epoll
+/// alone), splicing, zero-copy and kernel TLS, poisoned memory (`-dM`), forbidden forks (`-dI`), and notices that no
+/// check gives so far (`-dD`).
+const WITHOUT_EFFECT: [&[u8]; 10] =
+    [b"-dD", b"-dF", b"-dI", b"-dS", b"-dT", b"-dZ", b"-de", b"-dk", b"-dp", b"-dv"];
 
 /// Options that HAProxy has and Weir refuses; each with whatever is written behind it in the same word.
-const NOT_IMPLEMENTED: [&[u8]; 11] =
-    [b"-4", b"-dA", b"-dC", b"-dG", b"-dK", b"-dL", b"-dP", b"-dR", b"-dc", b"-de", b"-dt"];
+const NOT_IMPLEMENTED: [&[u8]; 10] =
+    [b"-4", b"-dA", b"-dC", b"-dG", b"-dK", b"-dL", b"-dP", b"-dR", b"-dc", b"-dt"];
 
 /// Reads the words behind the program's name.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request, Refusal> {
@@ -200,6 +203,7 @@ fn option(word: &OsStr, words: &mut Words, to: &mut Options) -> Result<Option<Re
     match word.as_bytes() {
         b"-v" => return Ok(Some(Request::Version)),
         b"-vv" => return Ok(Some(Request::LongVersion)),
+        b"-h" | b"--help" => return Ok(Some(Request::Help)),
         b"-cc" => return Ok(Some(Request::Condition(words.text("-cc", "a condition")?))),
         b"-f" => add_file(to, words.value("-f", "a file or a folder")?)?,
         b"--" => {
@@ -289,7 +293,7 @@ fn replaced(words: &mut Words, to: &mut Options, farewell: Farewell) -> Result<(
 pub(crate) const USAGE: &str = "\
 Usage : haproxy [-f <cfgfile|cfgdir>]* [ -vdVDqc ] [ -n <maxconn> ] [ -N <maxpconn> ]
         [ -p <pidfile> ] [ -m <max megs> ] [ -C <dir> ] [-- <cfgfile>*]
-        -v displays the version ; -vv what was built in.
+        -v displays the version ; -vv what was built in ; -h this.
         -c checks the configuration and ends ; -V says that it is valid.
         -cc <condition> evaluates a condition: exit code 0 true, 1 false, 2 wrong.
         -d, -db stay in the foreground ; -D goes to the background.
@@ -302,7 +306,7 @@ Usage : haproxy [-f <cfgfile|cfgdir>]* [ -vdVDqc ] [ -n <maxconn> ] [ -N <maxpco
         -dV does not check servers' certificates.
         -n, -N limit connections of the process, of a proxy ; -m memory in MB.
         -C changes to a folder first ; -L names this peer ; -p writes the pid file.
-Also  : weir run|check|demo|doc --help
+Also  : weir run|check|demo|doc|version --help
 ";
 
 #[cfg(test)]
@@ -371,6 +375,7 @@ mod tests {
         let check = |line: &str, expected| assert_eq!(read(line), Ok(expected), "{line}");
         check("-v", Request::Version);
         check("-vv -f a.cfg", Request::LongVersion);
+        check("-h", Request::Help);
         check("-cc defined(X)", Request::Condition("defined(X)".into()));
     }
 

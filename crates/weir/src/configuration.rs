@@ -9,9 +9,12 @@ use std::sync::Arc;
 use weir_config::model::{Bind, Config};
 use weir_config::source::Sources;
 use weir_config::{Diagnostics, Environment};
+use weir_proxy::problem::Problem;
+use weir_rules::Diagnostic;
 
 use crate::command_line::{Options, Role, Supervision, Verbosity};
 use crate::console::{self, Console};
+use crate::demands;
 use crate::fleet::Policy;
 use crate::privileges;
 
@@ -19,8 +22,18 @@ use crate::privileges;
 #[derive(Debug)]
 pub(crate) struct Unusable;
 
+/// The last word about a configuration that cannot be used.
+pub(crate) const FATAL: &str = "config : Fatal errors found in configuration.";
+
+/// A configuration and the texts that it was read from, for what is found about it later.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded {
+    pub config: Config,
+    pub sources: Sources,
+}
+
 /// Reads the configuration that the command line names.
-pub(crate) fn load(options: &Options, role: Role, console: &Console) -> Result<Config, Unusable> {
+pub(crate) fn load(options: &Options, role: Role, console: &Console) -> Result<Loaded, Unusable> {
     let loaded = weir_config::load(&options.files, &environment(options, role));
     let (config, diagnostics) = match loaded {
         Ok(loaded) => (Some(loaded.config), loaded.diagnostics),
@@ -30,19 +43,43 @@ pub(crate) fn load(options: &Options, role: Role, console: &Console) -> Result<C
     if role == Role::First || config.is_none() {
         say(&diagnostics, console);
     }
+    let sources = diagnostics.sources.clone();
     let Some(mut config) = config else {
-        console.alert("config : Fatal errors found in configuration.");
+        console.alert(FATAL);
         return Err(Unusable);
     };
-    if (options.zero_warning || config.global.zero_warning) && diagnostics.has_warnings() {
+    refuse_warnings(options, &config, diagnostics.has_warnings(), console)?;
+    adjust(&mut config, options);
+    Ok(Loaded { config, sources })
+}
+
+/// `-dW` and `zero-warning`
+pub(crate) fn refuse_warnings(
+    options: &Options,
+    config: &Config,
+    warned: bool,
+    console: &Console,
+) -> Result<(), Unusable> {
+    if warned && (options.zero_warning || config.global.zero_warning) {
         console.alert("config : Some warnings were found and 'zero-warning' is set. Aborting.");
         return Err(Unusable);
     }
-    adjust(&mut config, options).map_err(|message| {
-        console.alert(&message);
+    Ok(())
+}
+
+/// Asks of the system what the configuration demands of it, before anything is opened.
+pub(crate) fn demand(loaded: Loaded, console: &Console) -> Result<Loaded, Unusable> {
+    let Loaded { config, sources } = loaded;
+    let config = demands::check_start(config).map_err(|found| {
+        say_found(&found, &sources, console);
+        console.alert(FATAL);
         Unusable
     })?;
-    Ok(config)
+    if !demands::has_listener(&config) {
+        console.alert("No enabled listener found (check for 'bind' directives) ! Exiting.");
+        return Err(Unusable);
+    }
+    Ok(Loaded { config, sources })
 }
 
 /// What the configuration may ask about the process.
@@ -65,36 +102,43 @@ fn say(diagnostics: &Diagnostics, console: &Console) {
     }
 }
 
+/// Says what was found about a configuration after it was read.
+pub(crate) fn say_found(found: &[Problem], sources: &Sources, console: &Console) {
+    let mut diagnostics = Diagnostics::new(sources.clone());
+    diagnostics.extend(found.iter().map(|problem| Diagnostic {
+        level: problem.level,
+        pos: sources.locate(problem.pos, problem.word.as_deref().unwrap_or_default()),
+        message: problem.message.clone(),
+        hint: None,
+    }));
+    say(&diagnostics, console);
+}
+
 /// What the command line says goes before what the files say.
-fn adjust(config: &mut Config, options: &Options) -> Result<(), String> {
+fn adjust(config: &mut Config, options: &Options) {
     if let Some(limit) = options.max_connections {
         config.global.maxconn = Some(limit);
     }
     config.global.ssl_server_verify_none |= options.no_server_verify;
-    for bind in &mut config.global.stats_sockets {
-        name_owner(bind)?;
-    }
+    config.global.ignore_unresolved |= options.ignore_unresolved;
+    config.global.max_memory_mib = options.max_memory_mib;
+    config.global.stats_sockets.iter_mut().for_each(name_owner);
     for proxy in &mut config.proxies {
         let Some(proxy) = Arc::get_mut(proxy) else { continue };
         if proxy.frontend && proxy.maxconn.is_none() {
             proxy.maxconn = options.max_proxy_connections;
         }
-        for bind in &mut proxy.binds {
-            name_owner(bind)?;
-        }
+        proxy.binds.iter_mut().for_each(name_owner);
     }
-    Ok(())
 }
 
-/// Turns the names of a unix socket's owner into numbers while the tables of names can be read.
-fn name_owner(bind: &mut Bind) -> Result<(), String> {
-    if let Some(user) = &bind.unix.user {
-        bind.unix.uid = Some(privileges::user(user)?);
-    }
-    if let Some(group) = &bind.unix.group {
-        bind.unix.gid = Some(privileges::group(group)?);
-    }
-    Ok(())
+/// Turns the names of a unix socket's owner into numbers while the tables of names can be read; a name that is not there
+/// is for [`demands::unmet`] to say.
+fn name_owner(bind: &mut Bind) {
+    let unix = &mut bind.unix;
+    let known = |found: Result<u32, String>| found.ok();
+    unix.uid = unix.user.as_deref().and_then(|user| known(privileges::user(user))).or(unix.uid);
+    unix.gid = unix.group.as_deref().and_then(|group| known(privileges::group(group))).or(unix.gid);
 }
 
 /// The address of `-S`, read as a `stats socket` line.  Who reaches the master administers it, unless the
@@ -109,7 +153,10 @@ pub(crate) fn command_socket(written: &str) -> Result<Bind, String> {
         |found: Box<Diagnostics>| found.list.first().map(|first| first.message.clone()).unwrap_or_default();
     let config = loaded.map_err(first)?.config;
     let mut bind = config.global.stats_sockets.into_iter().next().ok_or("no address")?;
-    name_owner(&mut bind)?;
+    match demands::owner(&bind).into_iter().next() {
+        Some(problem) => return Err(problem.message),
+        None => name_owner(&mut bind),
+    }
     Ok(bind)
 }
 

@@ -94,9 +94,9 @@ fn weir(folder: &Folder, places: &Places) -> Result<Plane, String> {
     folder.write(&certificate, &self_signed()?).map_err(because)?;
     folder.write(&configuration, &config::text(places, &certificate)).map_err(because)?;
     let options = Options { files: vec![configuration], ..Options::default() };
-    let config = configuration::load(&options, Role::First, &Console::default())
+    let loaded = configuration::load(&options, Role::First, &Console::default())
         .map_err(|_| "the demo's own configuration cannot be used".to_owned())?;
-    serve::start_plane(config, &mut Inheritance::default())
+    serve::start_plane(loaded.config, &mut Inheritance::default())
 }
 
 /// A certificate for this machine, and its key, in one file as `crt` reads it.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use weir_config::model::{Bind, Config};
 use weir_net::handover::Inheritance;
 use weir_net::listen::{BindAddress, Listener};
-use weir_proxy::listeners::{address_of, options_of};
+use weir_proxy::listeners::{Listening, Role, address_of, options_of};
 
 /// How long a predecessor may take to answer, so that a dead one does not hold up the start.
 const PREDECESSOR_LIMIT: Duration = Duration::from_secs(5);
@@ -63,6 +63,46 @@ pub(crate) fn open_for_workers(
         open.push(Rc::new(Held { address, interface: bind.interface.clone(), listener }));
     }
     Ok(open)
+}
+
+/// Addresses that one line of [`told`] has; a range of ports has thousands.
+const MAX_TOLD: usize = 8;
+
+/// What is said of the sockets of a start: a line for each section that has any.
+pub(crate) fn told(config: &Config, open: &[Listening]) -> Vec<String> {
+    let mut sections: Vec<(String, Vec<String>)> = Vec::new();
+    for one in open {
+        let name = section(config, one.role);
+        let tls = if one.bind.ssl.is_some() { " (TLS)" } else { "" };
+        let address = format!("{}{tls}", one.listener.address());
+        match sections.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, addresses)) => addresses.push(address),
+            None => sections.push((name, vec![address])),
+        }
+    }
+    let line = |(name, addresses): (String, Vec<String>)| {
+        let more = addresses.len().saturating_sub(MAX_TOLD);
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let first: Vec<_> = addresses.into_iter().take(MAX_TOLD).collect();
+        format!("{name} listens on {}{rest}.", first.join(", "))
+    };
+    sections.into_iter().map(line).collect()
+}
+
+fn section(config: &Config, role: Role) -> String {
+    match role {
+        Role::Frontend(at) => config.proxies.get(at).map_or_else(String::new, |proxy| {
+            let kind = if proxy.backend { "Proxy" } else { "Frontend" };
+            format!("{kind} {}", proxy.name)
+        }),
+        Role::Admin => "Stats socket".to_owned(),
+        Role::Peers(at) => {
+            format!("Peers {}", config.peers.values().nth(at).map_or("", |section| &section.name))
+        }
+        Role::LogForward(at) => {
+            format!("Log-forward {}", config.log_forwards.get(at).map_or("", |section| &section.name))
+        }
+    }
 }
 
 /// Fetches the listening sockets of a running predecessor from its command socket (`-x`).

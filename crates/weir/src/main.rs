@@ -11,6 +11,8 @@ mod start;
 
 mod configuration;
 
+mod demands;
+
 mod listeners;
 
 mod privileges;
@@ -44,7 +46,7 @@ mod signals;
 mod version;
 mod zenc;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
@@ -53,6 +55,8 @@ use console::Console;
 
 /// A configuration or a command line that cannot be used.
 pub(crate) const EXIT_INVALID: u8 = 1;
+/// A configuration without an error that listens nowhere.
+pub(crate) const EXIT_NO_LISTENER: u8 = 2;
 
 /// Requests allocate a few kilobytes and free them at once: the system's allocator spent a quarter of the CPU time of a
 /// small HTTP/2 answer on that.
@@ -64,6 +68,7 @@ fn main() -> ExitCode {
     let name = words.next().unwrap_or_default();
     let words: Vec<OsString> = words.collect();
     let base = base_name(&name);
+    take_name(base);
     if let Some(code) = load::run_as(base, &words) {
         return code;
     }
@@ -73,6 +78,15 @@ fn main() -> ExitCode {
         compatible(words)
     } else {
         subcommand::run(words)
+    }
+}
+
+/// Names the process as it was called.  The system names it after the file that is run, which is another one where the
+/// name is a link and this program starts itself: `killall -0 haproxy` and `pidof haproxy` are to find all processes.
+fn take_name(base: &[u8]) {
+    if let Ok(name) = CString::new(base) {
+        // A process with another name serves as well.
+        let _named = rustix::thread::set_name(&name);
     }
 }
 
@@ -93,6 +107,10 @@ fn compatible(words: Vec<OsString>) -> ExitCode {
     match command_line::parse(words) {
         Ok(Request::Version) => console::print(&version::short()),
         Ok(Request::LongVersion) => console::print(&version::long()),
+        Ok(Request::Help) => {
+            console::print(&version::short());
+            console::print(command_line::USAGE);
+        }
         Ok(Request::Condition(text)) => return condition::evaluate(&text),
         Ok(Request::Run(options)) => return start::start(*options),
         Err(refusal) => {

@@ -22,7 +22,7 @@ use weir_proxy::listeners::{address_of, options_of};
 
 use crate::channel::{self, LONGEST_LINE, Parent, Word};
 use crate::command_line::{Options, Role};
-use crate::configuration;
+use crate::configuration::{self, Loaded, Unusable};
 use crate::console::Console;
 use crate::fleet::{Action, Event, Fleet, Order, Pid, Stage, Stop};
 use crate::listeners::{self, Held};
@@ -45,7 +45,7 @@ pub(crate) struct Setup {
     pub options: Options,
     pub console: Console,
     /// The configuration of the first worker.
-    pub config: Config,
+    pub loaded: Loaded,
     pub pid_file: Option<PidFile>,
     /// Who waits for the master to be ready, when it was started in the background.
     pub parent: Option<Parent>,
@@ -129,7 +129,7 @@ async fn supervise(setup: Setup) -> Result<u8, String> {
         processes: Vec::new(),
         held: Vec::new(),
         fresh: Vec::new(),
-        first: Some((setup.config, inheritance)),
+        first: Some((setup.loaded.config, inheritance)),
         pid_file: setup.pid_file,
         parent: setup.parent,
         service_manager: setup.service_manager,
@@ -310,7 +310,8 @@ impl Master {
             Some(first) => first,
             None => {
                 let loaded = configuration::load(&self.options, Role::First, &self.console);
-                (loaded.map_err(|_| String::new())?, Inheritance::default())
+                let loaded = loaded.and_then(|loaded| configuration::demand(loaded, &self.console));
+                (loaded.map_err(|Unusable| String::new())?.config, Inheritance::default())
             }
         };
         self.fleet.set_policy(configuration::policy(&config));

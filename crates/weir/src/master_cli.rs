@@ -238,7 +238,7 @@ impl Session {
                 return Ok(Next::Continue);
             }
             _ => {
-                let text = format!("Unknown command: '{}'\n{HELP}", words.join(" "));
+                let text = format!("Unknown command: '{}'; 'help' lists all commands.\n\n", words.join(" "));
                 client.write_all(text.as_bytes()).await?;
                 return Ok(Next::Continue);
             }

@@ -86,13 +86,6 @@ pub(crate) fn use_small_pages() {
     let _refused = rustix::thread::disable_transparent_huge_pages(true);
 }
 
-/// Limits the memory for data, in MiB (`-m`).
-pub(crate) fn limit_memory(mib: u64) -> Result<(), String> {
-    let bytes = mib.saturating_mul(1024 * 1024);
-    setrlimit(Resource::Data, Rlimit { current: Some(bytes), maximum: Some(bytes) })
-        .map_err(|error| format!("cannot limit the memory to {mib} MB: {error}"))
-}
-
 /// Who the process becomes; read before the root folder changes, where the tables of names are out of reach.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity {

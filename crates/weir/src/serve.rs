@@ -16,24 +16,27 @@ use weir_config::model::{AdminLevel, Config};
 use weir_net::handover::Inheritance;
 use weir_net::stream::Stream;
 use weir_proxy::listeners::{Listening, bind_all};
+use weir_proxy::panics;
+use weir_proxy::problem::Problem;
 use weir_proxy::process::Prepared;
-use weir_proxy::{Process, Services};
+use weir_proxy::{Process, Services, StartError};
 
-use crate::EXIT_INVALID;
 use crate::administration::Administration;
 use crate::channel::{self, Parent, Received, Word};
-use crate::command_line::Options;
-use crate::console::{Console, Level};
+use crate::command_line::{Options, Verbosity};
+use crate::configuration::{self, Loaded};
+use crate::console::{self, Console, Level};
 use crate::daemon::{self, Silence};
 use crate::pid_file::PidFile;
 use crate::privileges::{self, Identity};
 use crate::signals::{self, Signals};
+use crate::{EXIT_INVALID, listeners};
 
 /// What a serving process starts with.
 pub(crate) struct Setup {
     pub options: Options,
     pub console: Console,
-    pub config: Config,
+    pub loaded: Loaded,
     pub inheritance: Inheritance,
     pub pid_file: Option<PidFile>,
     /// Who waits for the process to be ready.
@@ -42,6 +45,13 @@ pub(crate) struct Setup {
     pub worker: bool,
     /// The terminal is closed when the process is ready.
     pub background: bool,
+}
+
+impl Setup {
+    /// Whether the process says how it goes: somebody started it in the foreground and did not ask it to be quiet.
+    fn speaks(&self) -> bool {
+        !self.background && self.console.verbosity() != Verbosity::Quiet
+    }
 }
 
 /// Why a process ends.
@@ -67,6 +77,29 @@ impl End {
     }
 }
 
+/// Why a process does not get to serve.
+#[derive(Debug)]
+enum Failure {
+    Message(String),
+    /// What the configuration names and what cannot be used.
+    Configuration(Vec<Problem>),
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self::Message(message)
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Configuration(found) => Self::Configuration(found),
+            StartError::System(_) => Self::Message(error.to_string()),
+        }
+    }
+}
+
 /// Serves until it is told to end.
 pub(crate) fn run(setup: Setup) -> ExitCode {
     let console = Console::new(setup.console.verbosity());
@@ -79,6 +112,25 @@ pub(crate) fn run(setup: Setup) -> ExitCode {
     }
 }
 
+/// Says why the process does not get to serve, to its master too; returns the last word about it.
+fn explain(failure: Failure, setup: &mut Setup) -> String {
+    let console = Console::new(setup.console.verbosity());
+    let last = match failure {
+        Failure::Message(message) => message,
+        Failure::Configuration(found) => {
+            configuration::say_found(&found, &setup.loaded.sources, &console);
+            configuration::FATAL.to_owned()
+        }
+    };
+    if let Some(parent) = &mut setup.parent {
+        for line in console.startup_logs().lines().chain(Level::Alert.line(&last).lines()) {
+            // The master may be gone as well; all of it is printed in any case.
+            parent.say(&Word::Said(line.to_owned())).ok();
+        }
+    }
+    last
+}
+
 fn serve(mut setup: Setup) -> Result<u8, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -89,56 +141,50 @@ fn serve(mut setup: Setup) -> Result<u8, String> {
         let _guard = runtime.enter();
         Signals::new().map_err(|error| format!("cannot receive signals: {error}"))?
     };
+    panics::watch(|text| console::complain(&Level::Alert.line(text)));
     let silence = setup.background.then(Silence::open).transpose();
     let silence = silence.map_err(|error| format!("cannot detach: {error}"))?;
-    let plane = prepare(&mut setup).inspect_err(|message| {
-        if let Some(parent) = &mut setup.parent {
-            // The master may be gone as well; the message is printed in any case.
-            parent.say(&Word::Said(Level::Alert.line(message))).ok();
-        }
-    })?;
+    let plane = prepare(&mut setup).map_err(|failure| explain(failure, &mut setup))?;
     let worker = setup.worker;
     // Clients that come through the master are served on this thread.
     LocalSet::new().block_on(&runtime, follow(setup, signals, plane, silence)).map(|end| end.code(worker))
 }
 
 /// Everything that needs rights or may fail, in its order.
-fn prepare(setup: &mut Setup) -> Result<Plane, String> {
+fn prepare(setup: &mut Setup) -> Result<Plane, Failure> {
     let before = privileges::priority()?;
-    let global = &setup.config.global;
+    let global = &setup.loaded.config.global;
     privileges::set_priority(global.renice_startup)?;
     let renice = global.renice_runtime.or_else(|| global.renice_startup.map(|_| before));
     let identity = Identity::of(global)?;
-    let open = open(&setup.config, &mut setup.inheritance)?;
-    if let Some(warning) = privileges::limit_descriptors(&mut setup.config.global, open.len())? {
+    let open = bind_all(&setup.loaded.config, &mut setup.inheritance).map_err(Failure::Configuration)?;
+    if let Some(warning) = privileges::limit_descriptors(&mut setup.loaded.config.global, open.len())? {
         setup.console.warning(&warning);
     }
     privileges::use_small_pages();
-    if let Some(mib) = setup.options.max_memory_mib {
-        privileges::limit_memory(mib)?;
-    }
-    let config = Arc::new(std::mem::take(&mut setup.config));
-    let plane = Plane::load(Arc::clone(&config), open)?;
-    plane.prepared.remarks().iter().for_each(|remark| setup.console.warning(remark));
+    let config = Arc::new(std::mem::take(&mut setup.loaded.config));
+    let places = listeners::told(&config, &open);
+    let plane = Plane::load(Arc::clone(&config), open, setup.speaks())?;
+    configuration::say_found(plane.prepared.remarks(), &setup.loaded.sources, &setup.console);
     if let Some(pid_file) = setup.pid_file.take() {
         pid_file.write().map_err(|error| format!("cannot write the pid file: {error}"))?;
     }
     identity.assume(&config.global)?;
     privileges::set_priority(renice)?;
-    plane.start()
+    let plane = plane.start()?;
+    if setup.speaks() {
+        places.iter().for_each(|place| setup.console.notice(place));
+    }
+    Ok(plane)
 }
 
 /// A data plane inside a process that does other things too.
 pub(crate) fn start_plane(config: Config, inheritance: &mut Inheritance) -> Result<Plane, String> {
-    let open = open(&config, inheritance)?;
-    Plane::load(Arc::new(config), open)?.start()
-}
-
-fn open(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Listening>, String> {
-    bind_all(config, inheritance).map_err(|errors| {
-        let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
-        errors.join("\n")
-    })
+    let mut start = |config: Config| -> Result<Plane, StartError> {
+        let open = bind_all(&config, inheritance).map_err(StartError::Configuration)?;
+        Plane::load(Arc::new(config), open, false)?.start()
+    };
+    start(config).map_err(|error| error.to_string())
 }
 
 /// Says that it is ready, then follows signals and the master until the end.
@@ -218,7 +264,7 @@ async fn next_from(master: &mut Option<Master>) -> Received {
 const FINISH_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The data plane, loaded.
-struct Loaded {
+struct Ready {
     prepared: Prepared,
     services: Arc<Administration>,
 }
@@ -230,12 +276,11 @@ pub(crate) struct Plane {
 }
 
 impl Plane {
-    fn load(config: Arc<Config>, listening: Vec<Listening>) -> Result<Loaded, String> {
+    fn load(config: Arc<Config>, listening: Vec<Listening>, aloud: bool) -> Result<Ready, StartError> {
         let sockets = listening.iter().map(|one| Arc::clone(&one.listener)).collect();
-        let services = Arc::new(Administration::new(sockets));
+        let services = Arc::new(Administration::new(sockets, aloud));
         let shared: Arc<dyn Services> = Arc::<Administration>::clone(&services);
-        let prepared = Process::prepare(config, listening, shared);
-        Ok(Loaded { prepared: prepared.map_err(|error| error.to_string())?, services })
+        Ok(Ready { prepared: Process::prepare(config, listening, shared)?, services })
     }
 
     fn soft_stop(&self) {
@@ -274,10 +319,9 @@ impl Plane {
     }
 }
 
-impl Loaded {
-    fn start(self) -> Result<Plane, String> {
-        let process = self.prepared.start().map_err(|error| error.to_string())?;
-        Ok(Plane { process, services: self.services })
+impl Ready {
+    fn start(self) -> Result<Plane, StartError> {
+        Ok(Plane { process: self.prepared.start()?, services: self.services })
     }
 }
 

@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use weir_config::model::Config;
 use weir_net::handover::Inheritance;
-use weir_proxy::Process;
+use weir_proxy::problem::{Problem, are_harmless};
+use weir_rules::Level;
 
 use crate::channel::{Parent, Word};
 use crate::command_line::{Background, Options, Role, Supervision, Verbosity};
-use crate::configuration::{self, Unusable};
+use crate::configuration::{self, Loaded, Unusable};
 use crate::console::{self, Console};
 use crate::service_manager::ServiceManager;
-use crate::{EXIT_INVALID, daemon, listeners, master, pid_file, serve};
+use crate::{EXIT_INVALID, EXIT_NO_LISTENER, daemon, demands, listeners, master, pid_file, serve};
 
 /// Checks or serves a configuration.
 pub(crate) fn start(options: Options) -> ExitCode {
@@ -51,21 +52,45 @@ fn first(options: Options, console: Console) -> Result<ExitCode, Failed> {
             .map_err(|error| format!("cannot change to folder {}: {error}", directory.display()))
             .map_err(failed(&console))?;
     }
-    let config = configuration::load(&options, Role::First, &console)?;
+    let loaded = configuration::load(&options, Role::First, &console)?;
     if options.check {
-        let checked = Process::check(&Arc::new(config)).map_err(|error| error.to_string());
-        let remarks = checked.map_err(failed(&console))?;
-        remarks.iter().for_each(|remark| console.warning(remark));
-        if options.verbosity == Verbosity::Verbose {
-            console::print("Configuration file is valid\n");
-        }
-        return Ok(ExitCode::SUCCESS);
+        return check(&options, loaded, &console);
     }
-    let console = Console::new(configuration::verbosity(&options, &config));
-    if goes_to_background(&options, &config) {
+    let console = Console::new(configuration::verbosity(&options, &loaded.config));
+    let loaded = configuration::demand(loaded, &console)?;
+    let config = &loaded.config;
+    if goes_to_background(&options, config) {
         return Ok(daemon::launch(&console));
     }
-    become_server(options, console, config, None)
+    if config.global.daemon && options.background == Background::AsConfigured {
+        console.notice("config : 'daemon' is ignored under a service manager ('-Ws').");
+    }
+    become_server(options, console, loaded, None)
+}
+
+/// `-c`
+fn check(options: &Options, loaded: Loaded, console: &Console) -> Result<ExitCode, Failed> {
+    let Loaded { config, sources } = loaded;
+    let config = Arc::new(config);
+    let found = demands::check(&config);
+    configuration::say_found(&found, &sources, console);
+    if !are_harmless(&found) {
+        console.alert(configuration::FATAL);
+        return Err(Failed);
+    }
+    configuration::refuse_warnings(options, &config, found.iter().any(is_warning), console)?;
+    if !demands::has_listener(&config) {
+        console::print("Configuration file has no error but will not start (no listener) => exit(2).\n");
+        return Ok(ExitCode::from(EXIT_NO_LISTENER));
+    }
+    if options.verbosity == Verbosity::Verbose {
+        console::print("Configuration file is valid\n");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn is_warning(problem: &Problem) -> bool {
+    problem.level == Level::Warning
 }
 
 /// The detached process of `-D`.
@@ -73,20 +98,21 @@ fn background(options: Options, console: Console) -> Result<ExitCode, Failed> {
     let parent = daemon::become_daemon()
         .map_err(|error| format!("cannot start in the background: {error}"))
         .map_err(failed(&console))?;
-    let config = configuration::load(&options, Role::Daemon, &console)?;
-    let console = Console::new(configuration::verbosity(&options, &config));
-    become_server(options, console, config, Some(parent))
+    let loaded = configuration::load(&options, Role::Daemon, &console)?;
+    let console = Console::new(configuration::verbosity(&options, &loaded.config));
+    become_server(options, console, loaded, Some(parent))
 }
 
 /// A master, or a process that serves by itself.
 fn become_server(
     options: Options,
     console: Console,
-    config: Config,
+    loaded: Loaded,
     parent: Option<Parent>,
 ) -> Result<ExitCode, Failed> {
+    let config = &loaded.config;
     let background = parent.is_some();
-    let supervised = configuration::supervised(&options, &config);
+    let supervised = configuration::supervised(&options, config);
     // A process in the foreground is not to overwrite the file of the one that runs.
     let pid_file = if background || supervised {
         pid_file::open(options.pid_file.as_ref(), config.global.pidfile.as_ref()).map_err(failed(&console))?
@@ -94,13 +120,14 @@ fn become_server(
         None
     };
     if supervised {
-        let notify = options.supervision == Supervision::MasterWithNotify;
-        let service_manager =
-            if notify { ServiceManager::from_environment() } else { ServiceManager::default() };
+        let service_manager = match told_to_service_manager(&options) {
+            true => ServiceManager::from_environment(),
+            false => ServiceManager::default(),
+        };
         return Ok(master::run(master::Setup {
             options,
             console,
-            config,
+            loaded,
             pid_file,
             parent,
             service_manager,
@@ -111,7 +138,7 @@ fn become_server(
     Ok(serve::run(serve::Setup {
         options,
         console,
-        config,
+        loaded,
         inheritance,
         pid_file,
         parent,
@@ -127,8 +154,8 @@ fn worker(mut options: Options, console: Console) -> Result<ExitCode, Failed> {
     let no_channel = |error: std::io::Error| format!("cannot take over from the master: {error}");
     let mut parent = Parent::from_stdin().map_err(no_channel).map_err(failed(&console))?;
     let inheritance = Inheritance::receive(parent.socket()).map_err(no_channel).map_err(failed(&console))?;
-    let config = match configuration::load(&options, Role::Worker, &console) {
-        Ok(config) => config,
+    let loaded = match configuration::load(&options, Role::Worker, &console) {
+        Ok(loaded) => loaded,
         Err(unusable) => {
             for line in console.startup_logs().lines() {
                 // The master may be gone as well; the message was printed in any case.
@@ -137,12 +164,12 @@ fn worker(mut options: Options, console: Console) -> Result<ExitCode, Failed> {
             return Err(unusable.into());
         }
     };
-    let console = Console::new(configuration::verbosity(&options, &config));
-    let background = goes_to_background(&options, &config);
+    let console = Console::new(configuration::verbosity(&options, &loaded.config));
+    let background = goes_to_background(&options, &loaded.config);
     Ok(serve::run(serve::Setup {
         options,
         console,
-        config,
+        loaded,
         inheritance,
         pid_file: None,
         parent: Some(parent),
@@ -151,10 +178,16 @@ fn worker(mut options: Options, console: Console) -> Result<ExitCode, Failed> {
     }))
 }
 
+/// A service manager that waits to be told (`-Ws`) takes a process that goes to the background for one that ended: there
+/// `daemon` has no effect (manual, "daemon"); `-D` says it for this very start and counts.
 fn goes_to_background(options: &Options, config: &Config) -> bool {
     match options.background {
         Background::Daemon => true,
         Background::Never => false,
-        Background::AsConfigured => config.global.daemon,
+        Background::AsConfigured => config.global.daemon && !told_to_service_manager(options),
     }
+}
+
+fn told_to_service_manager(options: &Options) -> bool {
+    options.supervision == Supervision::MasterWithNotify
 }

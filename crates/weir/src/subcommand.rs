@@ -44,7 +44,7 @@ enum Command {
         #[arg(long)]
         print_config: bool,
     },
-    /// A test server whose answers are described by their URLs: /bytes/9000, /status/503?delay=50ms, /live.
+    /// A test server whose URLs describe the responses: /bytes/9000, /status/503?delay=50ms, /live.
     Origin(origin::Arguments),
     /// Compress a file, or the standard input, to the standard output.
     #[command(disable_help_flag = true)]
@@ -57,6 +57,8 @@ enum Command {
     ///
     /// Under the names `wrk`, `wrk2`, `h2load` and `ab` the program takes their command lines instead.
     Load(Box<load::Arguments>),
+    /// This program's version, and HAProxy's whose language it reads; -vv says what is built in.
+    Version,
     /// What a keyword of the configuration does; without one, all of them.
     Doc {
         /// How far each keyword is supported.
@@ -98,6 +100,10 @@ fn execute(command: Command) -> ExitCode {
         Command::Doc { status: true, .. } => manual::print_status(),
         Command::Doc { status: false, keyword } if keyword.is_empty() => manual::print(None),
         Command::Doc { status: false, keyword } => manual::print(Some(&keyword.join(" "))),
+        Command::Version => {
+            console::print(&version::short());
+            ExitCode::SUCCESS
+        }
         Command::Zenc { words } => zenc::run(&words),
         Command::Demo { print_config: true } => demo::print_config(),
         Command::Demo { print_config: false } => demo::run(),

@@ -2,6 +2,7 @@
 //!
 //! Owns finding the command that was meant, and the help made of the table.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use weir_config::model::AdminLevel::{self, Admin, Operator, User};
@@ -163,8 +164,8 @@ const HIDDEN: &[Command] = &[
     command(&["experimental-mode"], "[on|off]", Admin, session::experimental_mode, ""),
 ];
 
-/// Most commands proposed for one that does not exist.
-const MAX_PROPOSALS: usize = 5;
+/// Words of an unknown command that are repeated.
+const MAX_WORDS_SHOWN: usize = 4;
 
 /// Runs what was asked.
 pub(crate) fn run(session: &mut Session, request: &Request) -> Answer {
@@ -182,43 +183,39 @@ fn find(request: &Request) -> Option<&'static Command> {
     COMMANDS.iter().chain(HIDDEN).filter(fits).max_by_key(|command| command.words.len())
 }
 
+/// One line about what is no command: who mistypes a word is not to lose what was on the screen.
 fn unknown(session: &Session, request: &Request) -> Answer {
     if request.words.is_empty() && session.mode != Mode::Single {
         return Answer::Done;
     }
-    let proposals = proposals(session.level, request);
-    let mut text = match (request.words.is_empty(), proposals.is_empty()) {
-        (true, _) => "Unknown command. Please enter one of the following commands only:\n".to_owned(),
-        (false, true) => format!(
-            "Unknown command: '{}'. Please enter one of the following commands only:\n",
-            request.word(0)
-        ),
-        (false, false) => format!(
-            "Unknown command: '{}', but maybe one of the following ones is a better match:\n",
-            request.word(0)
-        ),
-    };
-    if proposals.is_empty() {
-        list(COMMANDS.iter().filter(|c| c.level <= session.level), &mut text);
+    let allowed = || COMMANDS.iter().filter(|command| command.level <= session.level);
+    let following: BTreeSet<&str> = allowed().filter_map(|command| next_word(command, request)).collect();
+    let asked = request.words.iter().take(MAX_WORDS_SHOWN).map(String::as_str).collect::<Vec<_>>().join(" ");
+    let advice = if !request.words.is_empty() && !following.is_empty() {
+        format!("one of these follows: {}.", following.into_iter().collect::<Vec<_>>().join(", "))
+    } else if let Some(near) = nearest(allowed(), request) {
+        format!("did you mean '{}'? 'help' lists all commands.", near.words.join(" "))
     } else {
-        list(proposals.into_iter().chain(always()), &mut text);
-    }
-    Answer::info(text)
+        "'help' lists all commands.".to_owned()
+    };
+    Answer::info(format!("Unknown command: '{asked}'; {advice}\n"))
 }
 
-/// Commands that are like the request: the same first word, or nearly.
-fn proposals(level: AdminLevel, request: &Request) -> Vec<&'static Command> {
-    let first = request.word(0);
-    let allowed = COMMANDS.iter().filter(|c| c.level <= level && c.words.len() + c.arguments.len() > 1);
-    let same: Vec<_> = allowed.clone().filter(|c| c.words[0] == first).collect();
-    let second = request.word(1);
-    let mut near: Vec<(usize, &Command)> = if same.is_empty() {
-        allowed.map(|c| (distance(c.words[0], first), c)).filter(|(d, _)| *d <= 2).collect()
-    } else {
-        same.into_iter().map(|c| (distance(c.words.get(1).unwrap_or(&""), second), c)).collect()
+/// The word that is missing of a command that begins as the request does.
+fn next_word(command: &Command, request: &Request) -> Option<&'static str> {
+    let begins = request.words.iter().zip(command.words).all(|(asked, word)| asked == word);
+    if begins { command.words.get(request.words.len()).copied() } else { None }
+}
+
+/// The command that is most like the request, when it is near enough to be meant.
+fn nearest(commands: impl Iterator<Item = &'static Command>, request: &Request) -> Option<&'static Command> {
+    let away = |command: &'static Command| {
+        let asked = request.words.iter().take(command.words.len()).map(String::as_str).collect::<Vec<_>>();
+        let asked = asked.join(" ");
+        let far = distance(&command.words.join(" "), &asked);
+        (far <= asked.len() / 3 + 1 && far < asked.len()).then_some((far, command))
     };
-    near.sort_by_key(|(distance, _)| *distance);
-    near.into_iter().map(|(_, command)| command).take(MAX_PROPOSALS).collect()
+    commands.filter_map(away).min_by_key(|(far, _)| *far).map(|(_, command)| command)
 }
 
 fn always() -> impl Iterator<Item = &'static Command> {

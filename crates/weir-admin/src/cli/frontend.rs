@@ -30,7 +30,15 @@ pub(crate) fn disable(session: &mut Session, request: &Request) -> Answer {
     if session.shared.proxies[index].disabled.swap(true, Relaxed) {
         return Answer::error("All sockets are already disabled.");
     }
+    tell(&session.shared, index, "Paused");
     Answer::Done
+}
+
+/// `Paused frontend www.`
+fn tell(shared: &Shared, index: usize, what: &str) {
+    let config = &shared.config.proxies[index];
+    let kind = if config.backend { "proxy" } else { "frontend" };
+    shared.warn(index, format!("{what} {kind} {}.", config.name));
 }
 
 /// `enable frontend <frontend>`
@@ -42,6 +50,7 @@ pub(crate) fn enable(session: &mut Session, request: &Request) -> Answer {
     if !session.shared.proxies[index].disabled.swap(false, Relaxed) {
         return Answer::error("All sockets are already enabled.");
     }
+    tell(&session.shared, index, "Resumed");
     Answer::Done
 }
 

@@ -195,17 +195,24 @@ pub(crate) fn activity(session: &mut Session, _: &Request) -> Answer {
     ))
 }
 
-/// `show pools`: memory comes from the system's allocator, there are no pools of its own.
-pub(crate) fn pools(_: &mut Session, _: &Request) -> Answer {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mut text = "No pools: memory comes from the system's allocator.\n".to_owned();
-    for line in
-        status.lines().filter(|l| l.starts_with("VmRSS") || l.starts_with("VmHWM") || l.starts_with("VmSize"))
-    {
-        text.push_str("  ");
-        text.push_str(line);
-        text.push('\n');
+/// `show pools`: what threads keep for the next user.  What is in use is the allocator's and belongs to no pool.
+pub(crate) fn pools(session: &mut Session, _: &Request) -> Answer {
+    let kept = session.shared.memory_pools.kept();
+    let mut text = "Dumping pools usage: what threads keep for the next user.\n".to_owned();
+    for pool in kept {
+        let size = pool.bytes.checked_div(pool.count).unwrap_or(0);
+        // Writing to memory cannot fail.
+        writeln!(
+            text,
+            "  - Pool {} ({size} bytes) : {} allocated ({} bytes), 0 used",
+            pool.name, pool.count, pool.bytes
+        )
+        .unwrap_or_default();
     }
+    let all = session.shared.scarcity.private_bytes();
+    let used = all.saturating_sub(session.shared.memory_pools.kept_bytes() as u64);
+    writeln!(text, "Total: {} pools, {all} bytes allocated by the process, {used} used.", kept.len())
+        .unwrap_or_default();
     Answer::Data(text)
 }
 

@@ -1,6 +1,6 @@
 //! Commands about a server: its state, weight, address, checks, sessions.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -93,7 +93,10 @@ fn try_set(session: &Session, request: &Request) -> Outcome {
             "'set server <srv> ssl' cannot be set.  default-server should define ssl settings",
         )),
         "ssl" => tls(shared, &server, value),
-        "fqdn" => Ok(resolve(shared, server, value.to_owned())),
+        "fqdn" if server.config.is_service() => {
+            Err(Answer::error("set server <b>/<s> fqdn failed because SRV resolution is configured."))
+        }
+        "fqdn" => rename(shared, &server, value),
         "name" => Err(Answer::missing(request.word(3))),
         _ => Err(Answer::error(SETTINGS)),
     }
@@ -226,28 +229,20 @@ fn tls(shared: &Shared, server: &ServerState, wanted: &str) -> Outcome {
     Ok(Answer::Message(Severity::Warning, "server ssl setting updated.".to_owned()))
 }
 
-/// `fqdn <name>`: the name is looked up once, now.
-fn resolve(shared: &Arc<Shared>, server: Arc<ServerState>, name: String) -> Answer {
-    let backend = Arc::clone(&shared.config.proxies[server.proxy].name);
-    Answer::later(async move {
-        let current = server.addr.load_full();
-        let port = current.ip().map_or(0, |ip| ip.port());
-        let wanted = name.clone();
-        let lookup = tokio::task::spawn_blocking(move || {
-            let found: Vec<SocketAddr> = (wanted.as_str(), port).to_socket_addrs().ok()?.collect();
-            found.iter().find(|addr| addr.is_ipv4()).or_else(|| found.first()).copied()
-        });
-        let Some(found) = lookup.await.ok().flatten() else {
-            return Answer::error(format!("could not resolve '{name}'."));
-        };
-        let old = current.name.as_deref().unwrap_or("(null)");
-        let text = format!(
-            "{backend}/{} changed its FQDN from {old} to {name} by 'stats socket command'",
-            server.config.name
-        );
-        server.set_target(ServerTarget { address: Some(Address::Ip(found)), name: Some(name) });
-        Answer::Message(Severity::Warning, text)
-    })
+/// `fqdn <name>`: the section's name servers are asked for it from now on; until they answer, the address stays.
+fn rename(shared: &Shared, server: &Arc<ServerState>, name: &str) -> Outcome {
+    let by =
+        |text: String| Ok(Answer::Message(Severity::Warning, format!("{text} by 'stats socket command'")));
+    let current = server.addr.load_full();
+    if current.name.as_deref().is_some_and(|old| old.eq_ignore_ascii_case(name)) {
+        return by("no need to change the FDQN".to_owned());
+    }
+    let old = current.name.as_deref().unwrap_or("(null)");
+    let backend = &shared.config.proxies[server.proxy].name;
+    let text = format!("{backend}/{} changed its FQDN from {old} to {name}", server.config.name);
+    server.set_target(ServerTarget { address: current.address.clone(), name: Some(name.to_owned()) });
+    shared.dns.follow(server);
+    by(text)
 }
 
 /// `get weight <b>/<s>`

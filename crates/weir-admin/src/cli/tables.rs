@@ -122,6 +122,10 @@ fn try_set(session: &Session, request: &Request) -> Outcome {
         return Err(Answer::error("Required arguments: <table> key <key> [data.<store_data_type> <value>]*"));
     }
     let table = named(&session.shared, request.word(2))?;
+    if request.word(3).starts_with("data.") {
+        let refused = "content-based lookup is only supported with the \"show\" and \"clear\" actions";
+        return Err(Answer::error(refused));
+    }
     let Chosen::Key(key) = chosen(table, &request.words[3..])? else {
         return Err(Answer::error("Required arguments: <table> key <key> [data.<store_data_type> <value>]*"));
     };

@@ -190,14 +190,25 @@ fn help_and_unknown_commands() {
         let said = say(&mut session(&shared, AdminLevel::Admin), line);
         said.lines().take(2).collect::<Vec<_>>().join("|")
     };
-    assert!(first("set foo").starts_with(
-        "Unknown command: 'set', but maybe one of the following ones is a better match:|  set "
-    ));
-    assert!(first("shwo stat").contains("better match:|  show "));
-    assert!(first("xyzzy").starts_with("Unknown command: 'xyzzy'. Please enter one of the following"));
-    assert!(first("\n").starts_with(
-        "Unknown command. Please enter one of the following commands only:|  abort ssl ca-file"
-    ));
+    let one_line = |line: &str, expected: &str| {
+        assert_eq!(say(&mut session(&shared, AdminLevel::Admin), line), format!("{expected}\n\n"), "{line}");
+    };
+    one_line(
+        "shwo info",
+        "Unknown command: 'shwo info'; did you mean 'show info'? 'help' lists all commands.",
+    );
+    one_line(
+        "show sevrers conn be",
+        "Unknown command: 'show sevrers conn be'; did you mean 'show servers conn'? 'help' lists all commands.",
+    );
+    one_line("xyzzy now", "Unknown command: 'xyzzy now'; 'help' lists all commands.");
+    one_line("publish", "Unknown command: 'publish'; one of these follows: backend.");
+    one_line("\n", "Unknown command: ''; 'help' lists all commands.");
+    let set = first("set");
+    assert!(
+        set.starts_with("Unknown command: 'set'; one of these follows: map, maxconn, rate-limit, "),
+        "{set}"
+    );
     assert!(first("help").starts_with("The following commands are valid at this level:|  abort ssl ca-file"));
     assert!(first("help show servers").contains("|  show servers conn [<backend>]"));
 }
@@ -409,4 +420,31 @@ fn ocsp_responses_are_refused_where_there_is_none() {
     check("update ssl ocsp-response x.pem", "Certificate not found");
     check("show ssl sni", "# Frontend/Bind\tSNI\t");
     check("show ssl sni -t x", "expects a time");
+}
+
+#[test]
+fn a_server_gets_another_name() {
+    let loaded = weir_config::load_str(
+        "test.cfg",
+        "resolvers dns\n nameserver one 127.0.0.1:9\ndefaults\n mode http\n timeout client 5s\n timeout server 5s\n \
+         timeout connect 1s\nbackend b\n server s 127.0.0.1:80 resolvers dns\n server n 127.0.0.1:80\n \
+         server-template u 1 _http._tcp.test resolvers dns init-addr none\n",
+    );
+    let loaded = loaded.unwrap_or_else(|e| panic!("{}", e.render(false)));
+    let shared = Shared::new(Arc::new(loaded.config), 1, "node".to_owned());
+    let mut session = session(&shared, AdminLevel::Admin);
+    let mut check = |line: &str, expected: &str| assert_eq!(say(&mut session, line), expected, "{line}");
+    // As HAProxy 3.0 answers.
+    let failed = "set server <b>/<s> fqdn failed because";
+    check("set server b/n fqdn b.test", &format!("{failed} no resolution is configured.\n\n"));
+    check("set server b/u1 fqdn b.test", &format!("{failed} SRV resolution is configured.\n\n"));
+    check(
+        "set server b/s fqdn b.test",
+        "b/s changed its FQDN from (null) to b.test by 'stats socket command'\n\n",
+    );
+    check("set server b/s fqdn B.test", "no need to change the FDQN by 'stats socket command'\n\n");
+    let server = Arc::clone(&shared.proxies[0].servers.load()[0]);
+    // Until a name server has said something else.
+    assert_eq!(server.addr.load().ip(), "127.0.0.1:80".parse().ok());
+    assert_eq!(server.addr.load().name.as_deref(), Some("b.test"));
 }

@@ -265,7 +265,9 @@ fn head(view: &View<'_>, title: &str, out: &mut String) {
         ("Threads", shared.threads.to_string()),
     ];
     if !view.stats.hide_version {
-        facts.push(("Version", view.version.to_owned()));
+        facts.push(("Program", concat!("Weir ", env!("CARGO_PKG_VERSION")).to_owned()));
+        // What the configuration and the commands may say.
+        facts.push(("Speaks as", format!("HAProxy {}", view.version.trim_end_matches("-weir"))));
     }
     if shared.config.proxies.iter().any(|proxy| proxy.compression.is_some()) {
         facts.push(("Compression", compression(shared)));
@@ -530,7 +532,8 @@ mod tests {
         let filter = crate::object::Filter::default();
         let page = render(&view, &crate::object::objects(&shared, &filter, false));
         for part in [
-            "<dd>&lt;1&gt;</dd>",
+            concat!("<dd>Weir ", env!("CARGO_PKG_VERSION"), "</dd>"),
+            "<dd>HAProxy &lt;1&gt;</dd>",
             "<section id=\"be\">",
             "name=\"s\" value=\"s1\"",
             "<input type=\"hidden\" name=\"b\" value=\"#3\">",

@@ -132,6 +132,9 @@ fn hash_type(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
             choice(method, "hash type", &known)?
         }
     };
+    if a.peek().is_none() && hash.method == HashMethod::Consistent {
+        hash = HashType::CONSISTENT;
+    }
     if let Some(function) = a.next() {
         let known = [
             ("sdbm", HashFunction::Sdbm),

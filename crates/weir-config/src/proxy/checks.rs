@@ -825,7 +825,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     step(
         "tcp-check expect",
         "[!] <match> <pattern> ...",
-        "A step: what the answer must be",
+        "A step: what the response must be",
         How::Proxy(expect),
     ),
     step("tcp-check send", "<data> [comment <text>]", "A step: sends a text", How::Proxy(tcp_send)),

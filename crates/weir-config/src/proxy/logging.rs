@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use weir_rules::txn::LogOrigin;
-use weir_rules::{Diagnostic, Place, Word};
+use weir_rules::{Diagnostic, LogFormat, Place, Word};
 
 use crate::address::{Address, Host, Port, Transport};
 use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
@@ -259,7 +259,8 @@ fn log_format(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
 }
 
 fn unique_id_format(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
-    let format = d.format(a.need("a log format")?, Place::FrontendRequest)?;
+    let word = a.need("a log format")?;
+    let format = d.at(Place::FrontendRequest, |d| LogFormat::parse_unique_id(word, &mut d.scope))?;
     d.proxy.unique_id_format = Some(format);
     a.end()
 }

@@ -16,6 +16,16 @@ fn set(d: &mut ProxyDraft<'_>, a: &Args<'_>, field: fn(&mut Options) -> &mut boo
     a.end()
 }
 
+/// Manual, `option abortonclose`: what says nothing of it is left to the mode of the proxy.
+fn abort_on_close(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
+    d.proxy.options.abortonclose = match a.prefix {
+        Prefix::None => Some(true),
+        Prefix::No => Some(false),
+        Prefix::Default => None,
+    };
+    a.end()
+}
+
 /// The three ways connections live exclude each other; `no` of the one that is set restores keep-alive.
 fn keep_alive(d: &mut ProxyDraft<'_>, a: &Args<'_>, mode: KeepAlive) -> Parsed {
     let current = &mut d.proxy.options.keep_alive;
@@ -184,8 +194,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "option abortonclose",
         ALL,
         "",
-        "Gives requests up whose client closed",
-        How::Proxy(|d, a| set(d, a, |o| &mut o.abortonclose)),
+        "Gives requests up whose client closed; on by default in HTTP backends",
+        How::Proxy(abort_on_close),
     ),
     entry(
         "option accept-invalid-http-request",

@@ -36,7 +36,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     entry(
         "timeout check",
         Places::BACK,
-        "Longest wait for a check's answer after its connection",
+        "Longest wait for a check's response after its connection",
         How::Proxy(|d, a| set(d, a, |t| &mut t.check)),
     ),
     entry(

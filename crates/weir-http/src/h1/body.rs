@@ -5,7 +5,8 @@ use std::ops::Range;
 use super::error::{Fault, ParseError, ParseErrorKind as Kind, Stop};
 use super::fields::parse_fields;
 use super::{Framing, ParseOptions};
-use crate::message::{FieldName, Fields};
+use crate::message::Fields;
+use crate::trailers::drop_forbidden;
 
 /// Largest chunk: 2^52 bytes, far beyond any real one and far from overflow.
 pub const MAX_CHUNK_SIZE: u64 = 1 << 52;
@@ -235,8 +236,7 @@ impl BodyDecoder {
         match parse_fields(bytes, 0, 0, &self.options, &mut fields) {
             Ok(section) => {
                 fields.fill_received(&bytes[..section.end], section.folded);
-                fields.retain_fields(|field| !forbidden(field.id));
-                fields.retain(|name, _| !forbidden_name(name));
+                drop_forbidden(&mut fields);
                 self.state = State::Done;
                 let trailers = (!fields.is_empty()).then(|| Box::new(fields));
                 Ok(Decoded { consumed: at + section.end - known, event: BodyEvent::End(trailers) })
@@ -251,35 +251,4 @@ impl BodyDecoder {
             }
         }
     }
-}
-
-/// RFC 9110 section 6.5.1: what frames, routes, authenticates or describes the content has no place in trailers.
-fn forbidden(id: FieldName) -> bool {
-    matches!(
-        id,
-        FieldName::Host
-            | FieldName::Connection
-            | FieldName::ContentLength
-            | FieldName::TransferEncoding
-            | FieldName::KeepAlive
-            | FieldName::ProxyConnection
-            | FieldName::Upgrade
-            | FieldName::Te
-            | FieldName::Trailer
-            | FieldName::Expect
-            | FieldName::Cookie
-            | FieldName::SetCookie
-            | FieldName::ContentType
-            | FieldName::ContentEncoding
-            | FieldName::CacheControl
-            | FieldName::Location
-            | FieldName::Authorization
-    )
-}
-
-/// The same, for names without an identifier of their own.
-fn forbidden_name(name: &[u8]) -> bool {
-    [&b"content-range"[..], b"max-forwards", b"range", b"www-authenticate", b"proxy-authenticate"]
-        .contains(&name)
-        || name == b"proxy-authorization"
 }

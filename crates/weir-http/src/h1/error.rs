@@ -42,12 +42,14 @@ pub enum ParseErrorKind {
     TransferEncoding,
     /// A transfer coding other than chunked.
     UnknownCoding,
-    /// Several Host fields, or one that is not the target's authority.
+    /// Several Host fields, or one that is not the target's authority, or no host.
     Host,
-    /// A payload with an HTTP/1.0 method that does not expect one.
+    /// A payload with CONNECT, or with an HTTP/1.0 method that does not expect one.
     UnexpectedPayload,
     /// A WebSocket handshake without its key (RFC 6455 section 4).
     WebSocketKey,
+    /// A 101 that no request asked for, or to a protocol that it did not name.
+    Upgrade,
     /// A malformed chunk.
     Chunk,
     /// A chunk size beyond the bound.
@@ -81,9 +83,10 @@ impl ParseErrorKind {
             Self::ContentLength => "invalid or contradictory Content-Length",
             Self::TransferEncoding => "invalid Transfer-Encoding",
             Self::UnknownCoding => "unknown transfer coding",
-            Self::Host => "Host contradicts the request target or another Host",
-            Self::UnexpectedPayload => "payload with an HTTP/1.0 method without one",
+            Self::Host => "Host is none, or contradicts the request target or another Host",
+            Self::UnexpectedPayload => "payload with a method without one",
             Self::WebSocketKey => "WebSocket handshake without its key",
+            Self::Upgrade => "switched to a protocol that was not asked for",
             Self::Chunk => "malformed chunk",
             Self::ChunkTooLarge => "chunk size too large",
             Self::ChunkExtensionTooLarge => "chunk extension too large",

@@ -5,6 +5,9 @@ use super::error::{ParseErrorKind as Kind, Stop};
 use super::scan;
 use crate::message::{Field, FieldName, Fields, Span};
 
+/// Longest name of a field: as HAProxy's, and far above what is in use.
+pub(crate) const MAX_NAME: usize = 255;
+
 /// What the lines were like, beyond what they said.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Section {
@@ -38,6 +41,9 @@ pub(super) fn parse_fields(
         }
         let name_start = at;
         let (colon, valid) = name_end(bytes, at, options.accept_unsafe)?;
+        if colon - name_start > MAX_NAME {
+            return Err(Stop::Refused(Kind::FieldName, name_start + MAX_NAME));
+        }
         if !valid {
             section.tolerated.get_or_insert((Kind::FieldName, at));
         }

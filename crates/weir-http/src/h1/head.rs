@@ -251,6 +251,10 @@ fn request_framing(signals: &Signals) -> Framing {
 /// HTTP/1.0 servers do not look for a payload with these methods: refused, it cannot be taken for a request.
 fn check_payload(request: &Request, signals: &Signals, options: &ParseOptions) -> Result<(), Kind> {
     let payload = signals.chunked || signals.content_length.is_some_and(|length| length > 0);
+    // RFC 9110 section 9.3.6: what follows a CONNECT is the tunnel's, which a length would cut in two.
+    if payload && request.method == Method::Connect {
+        return Err(Kind::UnexpectedPayload);
+    }
     let unexpected = matches!(request.method, Method::Get | Method::Head | Method::Delete);
     if payload && unexpected && request.version == Version::Http10 && !options.accept_payload_with_any_method
     {

@@ -18,6 +18,7 @@ mod write;
 pub use body::{BodyDecoder, BodyEvent, Decoded, MAX_CHUNK_EXTENSION, MAX_CHUNK_SIZE};
 pub use cgi::{CgiHead, parse_cgi_response};
 pub use error::{Fault, ParseError, ParseErrorKind};
+pub(crate) use fields::MAX_NAME;
 pub use framing::Framing;
 pub use head::{RequestHead, ResponseHead, parse_request, parse_response};
 pub use write::{

@@ -3,6 +3,7 @@
 use super::ParseOptions;
 use super::error::ParseErrorKind as Kind;
 use super::framing::Signals;
+use crate::authority::{is_host, is_userinfo};
 use crate::message::{FieldName, Method, Request};
 
 /// Checks the target's form, and normalises authority and Host (RFC 3986 section 6.2.3).
@@ -12,6 +13,10 @@ pub(super) fn check_target(
     options: &ParseOptions,
 ) -> Result<(), Kind> {
     let uri = request.uri_bytes();
+    // Not to be tolerated: a server could take another host out of it than the rules here.
+    if signals.host.is_some_and(|at| !is_host(request.fields.value(at))) {
+        return Err(Kind::Host);
+    }
     if request.method == Method::Connect {
         return connect(request, signals, options);
     }
@@ -38,9 +43,15 @@ fn split_port(authority: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// RFC 3986 section 3.2.2: only an address in brackets has colons; another would be a second port.
-fn has_stray_colon(host: &[u8]) -> bool {
-    !(host.starts_with(b"[") && host.ends_with(b"]")) && host.contains(&b':')
+/// Only an address in brackets has colons (RFC 3986 section 3.2.2); another would be a second port.
+fn is_bare_host(host: &[u8]) -> bool {
+    is_host(host) && (host.starts_with(b"[") || !host.contains(&b':'))
+}
+
+/// User information, host and port, each as it may be; nothing stands between host and port but the colon.
+fn is_authority(authority: &[u8], host: &[u8]) -> bool {
+    let user = memchr::memrchr(b'@', authority).map_or(&b""[..], |at| &authority[..at]);
+    is_userinfo(user) && is_bare_host(host) && is_host(&authority[authority.len() - split_len(authority)..])
 }
 
 /// Authority form: only CONNECT has it, and it needs a port (RFC 9110 section 9.3.6).
@@ -66,7 +77,8 @@ fn connect_host(request: &Request, signals: &Signals) -> Result<Option<(usize, V
     let port = port
         .filter(|port| !port.is_empty() && port.iter().all(u8::is_ascii_digit))
         .ok_or(Kind::TargetForm)?;
-    if host.is_empty() || host.contains(&b'/') || has_stray_colon(host) {
+    // RFC 9112 section 3.2.3: there is no user in this form.
+    if host.is_empty() || !is_bare_host(host) || uri.contains(&b'@') {
         return Err(Kind::TargetForm);
     }
     let Some(at) = signals.host else { return Ok(None) };
@@ -103,7 +115,7 @@ fn absolute(request: &mut Request, signals: &mut Signals, options: &ParseOptions
         port.is_none_or(|port| default.is_some() && (port.is_empty() || Some(port) == default))
     };
     let drop_port = port.is_some() && implied(port);
-    if has_stray_colon(host) {
+    if !is_authority(authority, host) {
         if !options.accept_unsafe {
             return Err(Kind::TargetForm);
         }

@@ -3,12 +3,14 @@
 //! Reading refuses what cannot be carried on safely; writing leaves out what only concerns one
 //! connection.  Framing (`content-length` against DATA) is checked with the streams.
 
-use super::hpack::{Decoded, Encoder, Fault, Kind};
+use super::hpack::{Decoded, Encoder, Fault, Kind, check_value};
 use super::settings::Settings;
+use crate::trailers::drop_forbidden;
 use crate::{Field, FieldName, Fields, Method, Request, Response, Span, Version};
 
-/// What a line costs besides its octets in the size of a section (RFC 9113 section 6.5.2).
-const LINE_OVERHEAD: usize = 32;
+/// What a line costs besides its octets, as on the wire of HTTP/1: a colon, a blank, CR LF.  RFC 9113 section 6.5.2 has
+/// 32 octets: a peer that keeps to what was announced is never refused.
+const LINE_OVERHEAD: usize = 4;
 
 /// Reads the lines that every section has: requests, responses, trailers.
 struct Lines {
@@ -16,7 +18,6 @@ struct Lines {
     fields_left: usize,
     fault: Fault,
     content_length: Option<u64>,
-    cookies: u32,
 }
 
 impl Lines {
@@ -26,7 +27,6 @@ impl Lines {
             fields_left: usize::from(settings.max_fields),
             fault: Fault::None,
             content_length: None,
-            cookies: 0,
         }
     }
 
@@ -47,16 +47,25 @@ impl Lines {
         true
     }
 
+    /// Counts a regular field line; false when it is not to be taken.
+    #[inline]
+    fn takes(&mut self, line: &Decoded<'_>) -> bool {
+        let fault =
+            if line.fault == Fault::None && self.fields_left == 0 { Fault::TooLarge } else { line.fault };
+        if fault != Fault::None {
+            self.blame(fault);
+            return false;
+        }
+        self.fields_left -= 1;
+        true
+    }
+
     /// Adds a regular field line.
     #[inline]
     fn push(&mut self, fields: &mut Fields, id: FieldName, line: &Decoded<'_>) {
-        if line.fault != Fault::None {
-            return self.blame(line.fault);
+        if !self.takes(line) {
+            return;
         }
-        if self.fields_left == 0 {
-            return self.blame(Fault::TooLarge);
-        }
-        self.fields_left -= 1;
         let mut value = trimmed(line.value);
         let mut digits = itoa::Buffer::new();
         match id {
@@ -65,7 +74,6 @@ impl Lines {
             FieldName::ContentLength if memchr::memchr(b',', value).is_some() => {
                 value = digits.format(self.content_length.unwrap_or(0)).as_bytes();
             }
-            FieldName::Cookie => self.cookies += 1,
             // RFC 9113 section 8.2.2: fields that concern one connection make a message malformed.
             FieldName::Connection
             | FieldName::KeepAlive
@@ -95,23 +103,6 @@ impl Lines {
         }
         is_first
     }
-
-    /// RFC 9113 section 8.2.3: cookie lines become one, where the first stood.
-    fn join_cookies(&self, fields: &mut Fields) {
-        if self.cookies < 2 {
-            return;
-        }
-        let mut joined = Vec::new();
-        for (at, crumb) in fields.all(FieldName::Cookie).enumerate() {
-            if at > 0 {
-                joined.extend_from_slice(b"; ");
-            }
-            joined.extend_from_slice(crumb);
-        }
-        let at = fields.list().iter().position(|f| f.id == FieldName::Cookie).unwrap_or(0);
-        fields.remove(FieldName::Cookie);
-        fields.insert(at, b"cookie", &joined);
-    }
 }
 
 /// What is known about a message besides its head.
@@ -133,12 +124,18 @@ pub(super) struct RequestReader<'a> {
     authority: Option<Span>,
     path: Option<Span>,
     protocol: Option<Span>,
+    /// The cookie lines so far, joined: a value is stored once, however many lines it came in.
+    crumbs: &'a mut Vec<u8>,
+    /// Which field they become, and whether compression contexts may not remember it.
+    cookie: Option<(usize, bool)>,
 }
 
 impl<'a> RequestReader<'a> {
-    /// `request` has to be empty.
-    pub(super) fn new(request: &'a mut Request, settings: &Settings) -> Self {
+    /// `request` and `crumbs` have to be empty.
+    pub(super) fn new(request: &'a mut Request, settings: &Settings, crumbs: &'a mut Vec<u8>) -> Self {
         Self {
+            crumbs,
+            cookie: None,
             request,
             lines: Lines::new(settings),
             extended_connect: settings.extended_connect,
@@ -161,10 +158,33 @@ impl<'a> RequestReader<'a> {
             self.in_fields = true;
             self.start_line();
         }
-        if id == FieldName::Host && !self.accepts_host(line.value) {
-            return;
+        match id {
+            FieldName::Host if !self.accepts_host(line.value) => return,
+            FieldName::Cookie => return self.crumb(line),
+            _ => {}
         }
         self.lines.push(&mut self.request.fields, id, line);
+    }
+
+    /// RFC 9113 section 8.2.3: cookie lines become one, where the first stood.
+    fn crumb(&mut self, line: &Decoded<'_>) {
+        if !self.lines.takes(line) {
+            return;
+        }
+        let (at, sensitive) = self.cookie.unwrap_or((self.request.fields.len(), false));
+        if self.cookie.is_some() {
+            self.crumbs.extend_from_slice(b"; ");
+        }
+        self.crumbs.extend_from_slice(trimmed(line.value));
+        self.cookie = Some((at, sensitive | line.sensitive));
+    }
+
+    fn join_crumbs(&mut self) {
+        let Some((at, sensitive)) = self.cookie else { return };
+        let fields = &mut self.request.fields;
+        let name = fields.store(b"cookie");
+        let value = fields.store(self.crumbs);
+        fields.insert_field(at, Field { name, value, id: FieldName::Cookie, sensitive });
     }
 
     /// RFC 9113 section 8.3: pseudo-fields come first, and once each.
@@ -190,6 +210,7 @@ impl<'a> RequestReader<'a> {
         if self.authority.is_some_and(|authority| !authority.is_empty()) {
             return false;
         }
+        self.lines.blame(check_value(Kind::Authority, trimmed(value)));
         match self.request.fields.first(FieldName::Host) {
             None => true,
             Some(first) => {
@@ -309,7 +330,7 @@ impl<'a> RequestReader<'a> {
         if !self.in_fields {
             self.start_line();
         }
-        self.lines.join_cookies(&mut self.request.fields);
+        self.join_crumbs();
         ReadHead { fault: self.lines.fault, content_length: self.lines.content_length }
     }
 }
@@ -379,6 +400,7 @@ impl<'a> TrailerReader<'a> {
     }
 
     pub(super) fn finish(self) -> Fault {
+        drop_forbidden(self.fields);
         self.lines.fault
     }
 }

@@ -42,7 +42,7 @@ pub struct Settings {
     pub max_frame_size: u32,
     /// Octets of the peer's dynamic table (tune.h2.header-table-size).
     pub header_table_size: u32,
-    /// Octets of names and values, plus 32 for each line, of a section that is accepted.
+    /// Octets of a section that is accepted, as it would be sent over HTTP/1.
     pub max_header_list: u32,
     /// Lines of a section that are accepted (tune.http.maxhdr).
     pub max_fields: u16,

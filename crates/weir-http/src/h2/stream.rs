@@ -104,6 +104,11 @@ pub(super) struct Stream {
     pub(super) head_request: bool,
     /// Began with an extended CONNECT (server): 101 is what HTTP/1 answers to that.
     pub(super) extended_connect: bool,
+    /// Its request is in the queue of events, at the place of this number.
+    pub(super) untold: bool,
+    pub(super) told_at: u32,
+    /// It is answered with an error of the client's, which makes up for nothing.
+    pub(super) refused: bool,
     /// A `Data` event is in the queue.
     pub(super) data_event: bool,
     /// `send_data` took less than it was offered.
@@ -220,6 +225,8 @@ impl Streams {
         stream.head_done = false;
         stream.head_request = false;
         stream.extended_connect = false;
+        stream.untold = false;
+        stream.refused = false;
         stream.data_event = false;
         stream.wants_write = false;
         stream.queued = false;

@@ -22,9 +22,9 @@ pub(crate) fn closed() -> RunResult {
         seconds: 1.0,
         answers: 1000 + u64::from(second % 3) * 10,
         received_bytes: 260_000,
-        p50_seconds: 0.001,
-        p99_seconds: 0.002,
-        max_seconds: 0.004,
+        p50_seconds: Some(0.001),
+        p99_seconds: Some(0.002),
+        max_seconds: Some(0.004),
         ..Interval::default()
     });
     RunResult {
@@ -73,8 +73,8 @@ pub(crate) fn closed() -> RunResult {
             user_seconds: 0.5,
             system_seconds: 1.5,
             threads: vec![
-                ThreadLoad { cpu_share: 0.1, requests: 4000, connections: 5 },
-                ThreadLoad { cpu_share: 0.25, requests: 6000, connections: 5 },
+                ThreadLoad { cpu_share: 0.1, requests: 4000, connections: 5, ..ThreadLoad::default() },
+                ThreadLoad { cpu_share: 0.25, requests: 6000, connections: 5, ..ThreadLoad::default() },
             ],
             ..Generator::default()
         },

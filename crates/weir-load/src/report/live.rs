@@ -82,8 +82,8 @@ impl Live {
             "  {}/s  errors {}  p50 {}  p99 {}",
             units::rate(interval.rate()),
             units::count(errors),
-            units::time(interval.p50_seconds),
-            units::time(interval.p99_seconds)
+            latency(interval.p50_seconds),
+            latency(interval.p99_seconds)
         ));
         line
     }
@@ -100,6 +100,11 @@ impl Live {
     }
 }
 
+/// A second without an answer has no latency, and above all not a short one.
+fn latency(seconds: Option<f64>) -> String {
+    seconds.map_or_else(|| "-".to_owned(), units::time)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,8 +115,8 @@ mod tests {
             at_seconds: second as f64,
             seconds: 1.0,
             answers,
-            p50_seconds: 0.001_2,
-            p99_seconds: 0.015,
+            p50_seconds: (answers > 0).then_some(0.001_2),
+            p99_seconds: (answers > 0).then_some(0.015),
             ..Interval::default()
         };
         let mut totals = Totals::default();
@@ -134,7 +139,7 @@ mod tests {
         );
         check(
             &progress(2, 0, Phase::Step { rate: 2000.0 }),
-            "    3 s  30 %  step 2,000/s  0/s  errors 7  p50 1.20 ms  p99 15.0 ms\n",
+            "    3 s  30 %  step 2,000/s  0/s  errors 7  p50 -  p99 -\n",
         );
         assert_eq!(live.finish(), "");
     }

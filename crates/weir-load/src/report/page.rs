@@ -134,8 +134,8 @@ fn errors_of(run: &RunResult) -> u64 {
 fn tiles(html: &mut String, run: &RunResult) {
     let latency = run.times.latency();
     let asked = match run.plan.load {
-        Load::Rate { per_second } => format!("answers/s of {} asked for", units::rate(per_second)),
-        Load::Closed | Load::Ramp { .. } | Load::Replay { .. } => "answers/s".to_owned(),
+        Load::Rate { per_second } => format!("responses/s of {} asked for", units::rate(per_second)),
+        Load::Closed | Load::Ramp { .. } | Load::Replay { .. } => "responses/s".to_owned(),
     };
     let mut tiles = vec![
         (units::rate(rate_of(run)), asked),
@@ -182,7 +182,7 @@ fn overview(html: &mut String, runs: &[RunResult], names: &[String]) {
     let row =
         |name: &str, cell: &dyn Fn(&RunResult) -> String| (name.to_owned(), runs.iter().map(cell).collect());
     let at = |percent: f64| move |run: &RunResult| units::time(seconds(run.times.latency(), percent));
-    let mut rows = vec![row("answers/s", &|run| units::rate(rate_of(run)))];
+    let mut rows = vec![row("responses/s", &|run| units::rate(rate_of(run)))];
     if runs.iter().any(|run| run.best_rate.is_some()) {
         rows.push(row("best rate", &|run| run.best_rate.map_or_else(|| "none".to_owned(), units::rate)));
     }
@@ -339,11 +339,10 @@ fn latency_over_time(runs: &[RunResult], names: &[String]) -> String {
     type Figure = fn(&Interval) -> Option<f64>;
     /// Side by side the medians are left out.
     const LONGEST: usize = 2;
-    // An interval without answers has no latency.
     let figures: [(&str, Figure); 3] = [
-        ("median", |interval| (interval.p50_seconds > 0.0).then_some(interval.p50_seconds)),
-        ("99 %", |interval| (interval.p99_seconds > 0.0).then_some(interval.p99_seconds)),
-        ("longest", |interval| (interval.max_seconds > 0.0).then_some(interval.max_seconds)),
+        ("median", |interval| above_zero(interval.p50_seconds)),
+        ("99 %", |interval| above_zero(interval.p99_seconds)),
+        ("longest", |interval| above_zero(interval.max_seconds)),
     ];
     let alone = runs.len() == 1;
     let mut lines = Vec::new();
@@ -368,6 +367,11 @@ fn latency_over_time(runs: &[RunResult], names: &[String]) -> String {
     let plot = Plot { description: "Latency over time".to_owned(), x: elapsed(runs), y, lines };
     let caption = "Of each interval of the run, on a logarithmic scale.";
     figure("Latency over time", caption, &plot)
+}
+
+/// A logarithmic axis has no zero; older files have it for intervals without an answer.
+fn above_zero(seconds: Option<f64>) -> Option<f64> {
+    seconds.filter(|seconds| *seconds > 0.0)
 }
 
 fn rate_over_time(runs: &[RunResult], names: &[String]) -> String {
@@ -405,7 +409,7 @@ fn errors_over_time(runs: &[RunResult], names: &[String]) -> String {
             let color = if alone && dashed { 1 } else { number };
             lines.extend(any.then_some(Line { name, color, dashed, off: false, marked: false, points }));
         };
-        add("without an answer", false, |interval| each_second(interval.failed, interval));
+        add("without a response", false, |interval| each_second(interval.failed, interval));
         add("bad status", true, |interval| each_second(interval.bad_status, interval));
     }
     if lines.is_empty() {
@@ -415,7 +419,7 @@ fn errors_over_time(runs: &[RunResult], names: &[String]) -> String {
     let plot = Plot { description: "Errors over time".to_owned(), x: elapsed(runs), y, lines };
     figure(
         "Errors over time",
-        "Requests and connections without an answer, and answers with a status of 400 and above.",
+        "Requests and connections without a response, and responses with a status of 400 and above.",
         &plot,
     )
 }
@@ -542,15 +546,15 @@ fn fact_rows(run: &RunResult) -> Vec<(String, String)> {
             server.tls.as_ref().map(|tls| format!(", {} {}", tls.version, tls.cipher)).unwrap_or_default();
         let software = if server.software.is_empty() { "unnamed" } else { &server.software };
         let body = units::bytes(server.body_bytes as f64);
-        add("server", format!("{software}{tls}, first answer {} with {body}", server.status));
+        add("server", format!("{software}{tls}, first response {} with {body}", server.status));
     }
-    add("answers", table::answers(&run.totals));
+    add("responses", table::answers(&run.totals));
     add("errors", table::counted(run.totals.errors.kinds().into_iter()));
     for example in &totals.errors.examples {
         add("", example.clone());
     }
     let (waiting, unsent) = (units::count(totals.waiting), units::count(totals.unsent));
-    add("at the end", format!("{waiting} waited for their answer, {unsent} were due and not sent"));
+    add("at the end", format!("{waiting} waited for their response, {unsent} were due and not sent"));
     let (received, sent) =
         (units::bytes(totals.received_bytes as f64), units::bytes(totals.sent_bytes as f64));
     add("bytes", format!("{received} received, {sent} sent"));
@@ -686,7 +690,7 @@ mod tests {
         run.intervals =
             vec![Interval { seconds: f64::INFINITY, at_seconds: f64::NAN, ..Interval::default() }];
         run.intervals.push(Interval {
-            p99_seconds: f64::INFINITY,
+            p99_seconds: Some(f64::INFINITY),
             answers: u64::MAX,
             seconds: 1e-9,
             ..Interval::default()

@@ -41,7 +41,7 @@ fn rates(text: &mut String, result: &RunResult) {
         Load::Closed | Load::Ramp { .. } | Load::Replay { .. } => String::new(),
     };
     let totals = &result.totals;
-    row(text, "rate", &format!("{} answers/s{asked}", units::rate(per_second(totals.answers))));
+    row(text, "rate", &format!("{} responses/s{asked}", units::rate(per_second(totals.answers))));
     let (received, sent) = (totals.received_bytes, totals.sent_bytes);
     let each = |bytes: u64| format!("{}/s", units::bytes(per_second(bytes)));
     row(
@@ -64,11 +64,10 @@ fn rates(text: &mut String, result: &RunResult) {
 }
 
 fn latencies(text: &mut String, result: &RunResult) {
+    // Shown all the same: who knows the reason can tell what the figures are worth.
     if let Some(warning) = warning(result) {
-        row(text, "latency", "not shown, for it would be the generator's own.");
+        row(text, "doubtful", "A part of these latencies is the generator's own.");
         row(text, "", &warning);
-        text.push('\n');
-        return;
     }
     let times = &result.times;
     // A closed loop has nothing to correct.
@@ -123,7 +122,7 @@ pub(super) fn answered(step: &Step) -> f64 {
 fn counts(text: &mut String, result: &RunResult) {
     let totals = &result.totals;
     row(text, "requests", &units::count(totals.requests));
-    row(text, "answers", &answers(totals));
+    row(text, "responses", &answers(totals));
 }
 
 /// All answers, and those of each class of statuses that came.
@@ -151,7 +150,7 @@ fn errors(text: &mut String, result: &RunResult) {
         row(
             text,
             "at the end",
-            &format!("{waiting} waited for their answer, {unsent} were due and not sent"),
+            &format!("{waiting} waited for their response, {unsent} were due and not sent"),
         );
     }
 }
@@ -193,7 +192,7 @@ fn generator(text: &mut String, result: &RunResult) {
     let used = generator.user_seconds + generator.system_seconds;
     let each = match result.totals.answers {
         0 => String::new(),
-        answers => format!(" ({} an answer)", units::time(used / answers as f64)),
+        answers => format!(" ({} a response)", units::time(used / answers as f64)),
     };
     let cpu = units::time(used);
     row(
@@ -215,6 +214,7 @@ pub(super) fn printable(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::fixture;
+    use crate::result::Bottleneck;
 
     fn check(result: &RunResult, there: &[&str], missing: &[&str]) {
         let text = table(result);
@@ -231,11 +231,11 @@ mod tests {
         check(
             &fixture::closed(),
             &[
-                "GET http://127.0.0.1:8000/bytes/60\n  HTTP/1.1, 2 threads, 10 connections, as fast as answers come, for 10 s\n\n",
-                "  rate         1,000 answers/s\n",
+                "GET http://127.0.0.1:8000/bytes/60\n  HTTP/1.1, 2 threads, 10 connections, as fast as responses come, for 10 s\n\n",
+                "  rate         1,000 responses/s\n",
                 "  bytes        2.48 MiB received (254 KiB/s), 879 KiB sent (87.9 KiB/s)\n",
                 "  latency        uncorrected   first byte\n        50 %         1.02 ms       918 \u{b5}s\n",
-                "  answers      10,000: 2xx 10,000\n  errors       none\n  connections  10 opened, connect p50",
+                "  responses    10,000: 2xx 10,000\n  errors       none\n  connections  10 opened, connect p50",
                 "  server       weir-origin\n",
                 "busiest thread 25 %\n               The generator was not the bottleneck",
             ],
@@ -249,12 +249,12 @@ mod tests {
             &fixture::paced(),
             &[
                 "HTTP/2, 2 threads, 10 connections with 10 requests at once on each, 1,000 requests/s, for 10 s after 2 s of warm-up\n",
-                "  rate         1,000 answers/s of 1,000 asked for\n",
+                "  rate         1,000 responses/s of 1,000 asked for\n",
                 "  latency          corrected  uncorrected   first byte\n",
                 "         max          121 ms       101 ms      91.0 ms\n",
-                "  answers      10,000: 2xx 9,900, 3xx 20, 4xx 30, 5xx 50\n",
+                "  responses    10,000: 2xx 9,900, 3xx 20, 4xx 30, 5xx 50\n",
                 "  errors       connect 1, TLS 2, timeout 3, reset 4, protocol 5, bad status 80\n               such as: connect: refused\n",
-                "  at the end   3 waited for their answer, 5 were due and not sent\n",
+                "  at the end   3 waited for their response, 5 were due and not sent\n",
                 "  TLS          10 handshakes, 4 resumed, time p50",
                 "  server       nginx/1.22, TLSv1.3, TLS_AES_128_GCM_SHA256\n",
                 ", p99 of its lag ",
@@ -273,13 +273,21 @@ mod tests {
         check(&result, &["  best rate    none held the goal\n"], &[]);
     }
 
-    /// A wrong latency is worse than none.
     #[test]
-    fn a_starved_generator_shows_no_latency() {
+    fn a_late_generator_marks_its_latencies_and_shows_them() {
+        let mut result = fixture::starved();
+        let doubtful = "  doubtful     A part of these latencies is the generator's own.\n";
+        let shown = [doubtful, "  latency          corrected", "      99.9 %"];
+        let missing = ["was not the bottleneck"];
+        check(&result, &[&shown[..], &["used 99 % of a core"]].concat(), &missing);
+        result.generator.bottleneck = Bottleneck::Starved { share: 0.3, mean_seconds: 0.002 };
+        let reason = "a thread of it waited for a core in 30 % of the time, 2.00 ms at a time";
+        check(&result, &[&shown[..], &[reason]].concat(), &missing);
+        result.generator.bottleneck = Bottleneck::Lag { p99_seconds: 0.004 };
         check(
-            &fixture::starved(),
-            &["  latency      not shown, for it would be the generator's own.\n", "99 % of a core"],
-            &["99.9 %", "was not the bottleneck"],
+            &result,
+            &[&shown[..], &["1 % of the requests left 4.00 ms or more behind"]].concat(),
+            &missing,
         );
     }
 

@@ -110,7 +110,7 @@ impl Suite {
     }
 }
 
-/// Groups by name and aliases. Hybrid and post-quantum ones have to be asked for.
+/// Groups by name and aliases. Post-quantum ones without a classical half have to be asked for.
 static GROUPS: &[(&[&str], &dyn SupportedKxGroup)] = &[
     (&["X25519"], kx_group::X25519),
     (&["P-256", "prime256v1", "secp256r1"], kx_group::SECP256R1),
@@ -122,9 +122,10 @@ static GROUPS: &[(&[&str], &dyn SupportedKxGroup)] = &[
     (&["MLKEM1024"], kx_group::MLKEM1024),
 ];
 
-/// The groups used when the configuration names none; a handshake with a hybrid one costs more.
+/// The groups used when the configuration names none. What is recorded today must not be readable once there are quantum
+/// computers: the hybrid group comes first, as in OpenSSL 3.5 and in browsers.
 static DEFAULT_GROUPS: &[&dyn SupportedKxGroup] =
-    &[kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1, p521::SECP521R1];
+    &[kx_group::X25519MLKEM768, kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1, p521::SECP521R1];
 
 /// Signatures of handshakes and their names: the standard's and OpenSSL's.
 static SCHEMES: &[(SignatureScheme, &[&str])] = &[
@@ -496,7 +497,7 @@ mod tests {
         check("*X25519MLKEM768/?x25519:X25519", &[NamedGroup::X25519MLKEM768, NamedGroup::X25519], 0);
         assert!(select_groups("P-111", &mut Vec::new()).unwrap_err().contains("X25519:P-256:P-384"));
         let defaults: Vec<_> = DEFAULT_GROUPS.iter().map(|group| group_name(group.name())).collect();
-        assert_eq!(defaults, ["X25519", "secp256r1", "secp384r1", "secp521r1"]);
+        assert_eq!(defaults, ["X25519MLKEM768", "X25519", "secp256r1", "secp384r1", "secp521r1"]);
     }
 
     #[test]

@@ -406,7 +406,7 @@ fn is_in_future(seconds: i64) -> bool {
 pub(crate) fn read_key(pem: &[u8]) -> Result<(Arc<dyn SigningKey>, Arc<PrivateKeyDer<'static>>), String> {
     let key = PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
         rustls::pki_types::pem::Error::NoItemsFound if is_encrypted(pem) => {
-            "the private key is encrypted: here it has to be in clear".to_owned()
+            "the private key is encrypted: here it has to be unencrypted".to_owned()
         }
         rustls::pki_types::pem::Error::NoItemsFound => NO_KEY.to_owned(),
         other => format!("the private key cannot be read: {other}"),

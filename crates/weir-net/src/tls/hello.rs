@@ -8,8 +8,9 @@ use std::ops::Range;
 
 use super::record::{HEADER_BYTES, MAX_PLAINTEXT_BYTES};
 
-/// The longest hello that is looked at; post-quantum key shares and padding make about 2 kB.
-const MAX_HELLO_BYTES: usize = MAX_PLAINTEXT_BYTES;
+/// The longest hello that is taken, in as many records as it needs: as long as peers and rustls take a handshake message.
+/// Post-quantum key shares and padding make about 2 kB; tickets and certificates' names make it longer.
+const MAX_HELLO_BYTES: usize = 0xffff;
 
 /// Most records that a hello is spread over: each is looked at again whenever more arrives.
 const MAX_HELLO_RECORDS: usize = 64;
@@ -237,6 +238,22 @@ mod tests {
         assert_eq!(random(&body), Some(&[5; 32][..]));
         assert!(!offers_only_other_protocols(&body, &[b"http/1.1".to_vec(), b"h2".to_vec()]));
         assert!(offers_only_other_protocols(&body, &[b"http/1.1".to_vec()]));
+    }
+
+    #[test]
+    fn a_hello_may_be_longer_than_a_record() {
+        let long = |length: usize| {
+            let mut message = vec![CLIENT_HELLO, 0];
+            message.extend((length as u16).to_be_bytes());
+            message.resize(4 + length, 7);
+            message.chunks(MAX_PLAINTEXT_BYTES).flat_map(record).collect::<Vec<u8>>()
+        };
+        for length in [MAX_PLAINTEXT_BYTES + 1, MAX_HELLO_BYTES] {
+            assert_eq!(read_hello(&long(length)), Start::Hello(vec![7; length].into()), "{length}");
+        }
+        let mut longer = long(MAX_HELLO_BYTES);
+        longer[HEADER_BYTES + 1] = 1;
+        assert_eq!(read_hello(&longer), Start::Other);
     }
 
     #[test]

@@ -365,3 +365,75 @@ impl rustls::KeyLog for KeepSecrets {
         NOTES.with_borrow_mut(|notes| notes.secrets.push((label.to_owned(), secret.to_vec())));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What callbacks may note in one step of a handshake.
+    #[derive(Clone, Debug)]
+    enum Note {
+        Name(String),
+        Error(u32),
+        Objection(u32, usize),
+        Refused(u8),
+        UnknownName,
+        Secret(u8),
+    }
+
+    impl Note {
+        fn leave(&self) {
+            match self {
+                Self::Name(name) => note_server_name(name),
+                Self::Error(number) => note_verify_error(*number),
+                Self::Objection(number, depth) => {
+                    note_objections(&[Objection { number: *number, depth: *depth }]);
+                }
+                Self::Refused(byte) => note_refused(&CertificateDer::from(vec![*byte]), &[]),
+                Self::UnknownName => note_unknown_name(),
+                Self::Secret(byte) => rustls::KeyLog::log(&KeepSecrets, "LABEL", &[], &[*byte]),
+            }
+        }
+    }
+
+    fn notes() -> impl Strategy<Value = Vec<Note>> {
+        let note = prop_oneof![
+            "[a-z]{1,3}".prop_map(Note::Name),
+            (1..30_u32).prop_map(Note::Error),
+            (1..30_u32, 0..3_usize).prop_map(|(number, depth)| Note::Objection(number, depth)),
+            any::<u8>().prop_map(Note::Refused),
+            Just(Note::UnknownName),
+            any::<u8>().prop_map(Note::Secret),
+        ];
+        prop::collection::vec(note, 0..5)
+    }
+
+    /// One step of a handshake; one that is given up does not come to collecting its notes.
+    fn step(info: &mut TlsInfo, notes: &[Note], is_given_up: bool) {
+        forget_notes();
+        notes.iter().for_each(Note::leave);
+        if !is_given_up {
+            info.collect_notes();
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_handshake_after_others_has_only_its_own_notes(
+            before in prop::collection::vec((notes(), any::<bool>()), 0..4),
+            own in prop::collection::vec(notes(), 1..3),
+        ) {
+            let all = |info: &mut TlsInfo| {
+                own.iter().for_each(|notes| step(info, notes, false));
+                format!("{info:?}")
+            };
+            step(&mut TlsInfo::default(), &[], false);
+            let alone = all(&mut TlsInfo::default());
+            for (notes, is_given_up) in &before {
+                step(&mut TlsInfo::default(), notes, *is_given_up);
+            }
+            prop_assert_eq!(all(&mut TlsInfo::default()), alone);
+        }
+    }
+}

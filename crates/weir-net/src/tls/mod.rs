@@ -45,3 +45,13 @@ pub mod info;
 mod path;
 
 pub mod failure;
+
+/// Draws the first random byte of this thread.
+///
+/// The library seeds a thread's generator with the jitter of the CPU when something random is wanted first, which takes
+/// some ten milliseconds without a pause, and the first thread of a process twice as long.  At its start a thread has
+/// that time; in its first handshake all of its connections would wait.
+pub fn seed_thread() {
+    // Without entropy the handshake fails, which has words for it.
+    aws_lc_rs::rand::fill(&mut [0]).ok();
+}

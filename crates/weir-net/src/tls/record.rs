@@ -391,6 +391,7 @@ impl Opener {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use rustls::crypto::cipher::{AeadKey, Iv};
 
     fn secrets(name: &str) -> ConnectionTrafficSecrets {
@@ -472,5 +473,34 @@ mod tests {
         assert_eq!(results.next(), Some(Err(RecordError::KeysUsedUp)));
         drop(results);
         assert!(sealer.is_worn());
+    }
+
+    proptest! {
+        #[test]
+        fn a_record_is_the_same_in_memory_that_held_another(
+            parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 0..4),
+            before in any::<u8>(),
+            room in 0..40_usize,
+            skip in 0..20_usize,
+        ) {
+            let all = parts.concat().len();
+            let skip = skip.min(all);
+            let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+            for (version, cipher) in both() {
+                let sealer = || Sealer::new(version, 3, &secrets(cipher)).unwrap();
+                let fresh = seal(&mut sealer(), &parts, skip, all - skip);
+                let slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
+                let mut used = vec![before; fresh.len() + room];
+                let written = sealer()
+                    .seal(ContentType::ApplicationData, &slices, skip, all - skip, &mut used)
+                    .unwrap();
+                prop_assert_eq!(&used[..written], &fresh[..]);
+                prop_assert!(used[written..].iter().all(|byte| *byte == before));
+                // And it opens to the same, whatever follows it.
+                let mut opener = Opener::new(version, 3, &secrets(cipher)).unwrap();
+                let (_, range) = opener.open(&mut used[..written]).unwrap();
+                prop_assert_eq!(&used[range], &parts.concat()[skip..]);
+            }
+        }
     }
 }

@@ -137,8 +137,6 @@ pub(crate) fn leaks_cookie(method: Method, response: &Response) -> bool {
         return false;
     }
     let public = has(fields, "public");
-    let stored_by_status =
-        matches!(response.status, 200 | 203 | 204 | 206 | 300 | 301 | 404 | 405 | 410 | 414 | 501);
     let zero = |name| seconds(fields, name) == Some(0);
     let of_cookie = directives(fields).any(|(name, argument)| {
         let names = argument.unwrap_or_default().split(|b| *b == b',').next().unwrap_or_default();
@@ -151,7 +149,30 @@ pub(crate) fn leaks_cookie(method: Method, response: &Response) -> bool {
         || zero("max-age")
         || zero("s-maxage")
         || fields.get_all(b"pragma").any(|value| value.eq_ignore_ascii_case(b"no-cache"));
-    !kept_out && (public || (stored_by_status && method != Method::Post))
+    !kept_out && (public || (is_stored_by_status(response.status) && method != Method::Post))
+}
+
+/// RFC 9110 section 15.1: statuses that a cache stores without being told.
+fn is_stored_by_status(status: u16) -> bool {
+    matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 404 | 405 | 410 | 414 | 501)
+}
+
+/// `cookie ... nocache`: whether a cache in between could store the response that gets a cookie.  As HAProxy, one that
+/// says neither how long it is fresh nor how to ask again is left alone.
+pub(crate) fn is_cacheable(method: Method, response: &Response) -> bool {
+    let fields = &response.fields;
+    let is_safe = matches!(method, Method::Get | Method::Head | Method::Options | Method::Trace);
+    let stored = has(fields, "public") || (is_safe && is_stored_by_status(response.status));
+    let kept_out = directives(fields).any(|(name, argument)| {
+        let of_all =
+            ["private", "no-store", "no-cache"].iter().any(|out| name.eq_ignore_ascii_case(out.as_bytes()));
+        of_all && argument.is_none()
+    });
+    let fresh_s = ["s-maxage", "max-age"].iter().find_map(|name| seconds(fields, name));
+    let can_be_asked =
+        ["expires", "etag", "last-modified"].iter().any(|name| fields.get(name.as_bytes()).is_some());
+    let refreshed = fields.get_all(b"pragma").any(|value| value.eq_ignore_ascii_case(b"no-cache"));
+    stored && !kept_out && !refreshed && fresh_s != Some(0) && (fresh_s.is_some() || can_be_asked)
 }
 
 /// Whether a stored response is what the client has already (RFC 9110 section 13.2.2): 304 is enough then.
@@ -305,5 +326,55 @@ pub(super) mod tests {
         check(Method::Get, 200, "cache-control: no-cache=\"other\"", true);
         check(Method::Get, 200, "cache-control: max-age=0", false);
         assert!(!leaks_cookie(Method::Get, &response(200, "")));
+    }
+
+    #[test]
+    fn responses_that_are_kept_private_with_a_cookie() {
+        // As HAProxy 3.0 answers.
+        let check = |method, status, lines: &str, expected: bool| {
+            assert_eq!(
+                is_cacheable(method, &response(status, lines)),
+                expected,
+                "{method:?} {status} {lines}"
+            );
+        };
+        let get = Method::Get;
+        for lines in [
+            "cache-control: max-age=5",
+            "cache-control: max-age=0, s-maxage=5",
+            "cache-control: max-age=5, no-cache=\"set-cookie\"",
+            "cache-control: private=\"x\", max-age=5",
+            "expires: 0",
+            "etag: \"a\"",
+            "last-modified: Thu, 01 Dec 1994 16:00:00 GMT",
+            "cache-control: public\netag: \"a\"",
+        ] {
+            check(get, 200, lines, true);
+        }
+        for lines in [
+            "",
+            "cache-control: public",
+            "cache-control: max-age=0",
+            "cache-control: s-maxage=0",
+            "cache-control: max-age=5, no-cache",
+            "cache-control: max-age=5, private",
+            "cache-control: max-age=5, no-store",
+            "cache-control: max-age=5\npragma: no-cache",
+        ] {
+            check(get, 200, lines, false);
+        }
+        for status in [203, 204, 206, 300, 301, 404, 405, 410, 414, 501] {
+            check(get, status, "cache-control: max-age=5", true);
+        }
+        for status in [201, 302, 307, 308, 401, 403, 500, 503] {
+            check(get, status, "cache-control: max-age=5", false);
+            check(get, status, "cache-control: public, max-age=5", true);
+        }
+        for (method, expected) in
+            [(Method::Head, true), (Method::Options, true), (Method::Post, false), (Method::Put, false)]
+        {
+            check(method, 200, "cache-control: max-age=5", expected);
+            check(method, 200, "cache-control: public, max-age=5", true);
+        }
     }
 }

@@ -164,9 +164,6 @@ enum Failure {
     Error(io::Error),
 }
 
-/// The clock of deadlines may be behind by this much: a short time must not be over before it began.
-const CLOCK_LAG_MS: u64 = 4;
-
 /// The time a check has.
 struct Time {
     deadline: Deadline,
@@ -177,7 +174,8 @@ struct Time {
 
 /// When so much time has passed for certain.
 fn after(time: Duration) -> u64 {
-    now_ms().saturating_add(ms(time)).saturating_add(CLOCK_LAG_MS)
+    // The millisecond that has begun does not count.
+    now_ms().saturating_add(ms(time)).saturating_add(1)
 }
 
 impl Time {

@@ -10,6 +10,9 @@ use super::expect::{rendered, text};
 use super::fcgi::Fcgi;
 use crate::h2_settings;
 
+/// Most interim responses before the one that is judged: real servers send one or two.
+const MAX_INTERIM: u8 = 16;
+
 /// A `http-check send` line, completed.
 #[derive(Clone, Copy)]
 pub(crate) struct HttpSend<'a> {
@@ -94,6 +97,7 @@ pub(crate) enum Codec<'a> {
 pub(crate) struct H1 {
     pending: Vec<u8>,
     method: Method,
+    interim: u8,
     body: Option<BodyDecoder>,
 }
 
@@ -105,6 +109,7 @@ pub(crate) struct H2 {
     stream: Option<StreamId>,
     /// Body of the request that the windows have not let out.
     upload: Vec<u8>,
+    interim: u8,
 }
 
 /// A response as far as it is there.
@@ -126,6 +131,7 @@ impl<'a> Codec<'a> {
                 pending: Vec::new(),
                 stream: None,
                 upload: Vec::new(),
+                interim: 0,
             })),
         }
     }
@@ -212,7 +218,9 @@ impl H1 {
         };
         self.pending.drain(..head.len);
         if (100..200).contains(&response.status) && !head.upgrade && response.status != 101 {
-            return true;
+            self.interim += 1;
+            reply.broken = self.interim > MAX_INTERIM;
+            return !reply.broken;
         }
         let body = BodyDecoder::with_options(head.framing, weir_http::h1::Fault::Server, &options);
         reply.head = true;
@@ -310,7 +318,11 @@ impl H2 {
                 Event::End { .. } => reply.complete = true,
                 Event::Reset { .. } | Event::GoAway { .. } => reply.broken |= !reply.complete,
                 Event::Writable { .. } => self.push_upload(),
-                Event::Informational { .. } | Event::Trailers { .. } => {}
+                Event::Informational { .. } => {
+                    self.interim = self.interim.saturating_add(1);
+                    reply.broken |= self.interim > MAX_INTERIM;
+                }
+                Event::Trailers { .. } => {}
                 // A server does not ask.
                 Event::Request { .. } | Event::Invalid { .. } => reply.broken = true,
             }

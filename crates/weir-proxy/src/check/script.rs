@@ -679,6 +679,18 @@ mod tests {
     }
 
     #[test]
+    fn interim_responses_are_bounded() {
+        let after = |interim: usize, expected: &str| {
+            let said = format!("{}HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 103 E\r\n\r\n".repeat(interim));
+            let told = play("mode http\noption httpchk", &[&said]);
+            assert!(told.contains(expected), "{interim}: {told}");
+        };
+        after(16, " L7OK 200 ");
+        after(17, " L7RSP 0 ");
+        after(10_000, " L7RSP 0 ");
+    }
+
+    #[test]
     fn http_expectations() {
         let http = |lines: &str, says: &[&str], expected: &str| {
             let lines = format!("mode http\noption httpchk\n{lines}");

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use weir_balance::{Admin, CheckSettings, InitState, OpState, Server as Machine};
 use weir_config::model;
 
+use super::Notice;
 use super::sentence::{Cause, Step, full_name, push_what_is_left};
 use crate::counters::Counter;
 use crate::log::level;
@@ -103,6 +104,7 @@ impl Standing {
             machine.set_admin(flags, true, 0);
             server.publish(machine);
         });
+        server.recount();
     }
 
     /// Starts out as a predecessor left it that somebody had enabled although its line says `disabled`.
@@ -111,6 +113,7 @@ impl Standing {
             machine.set_admin(Admin::FORCED_MAINT, false, 0);
             server.publish(machine);
         });
+        server.recount();
     }
 
     /// Starts out down, as a predecessor left it.
@@ -119,6 +122,7 @@ impl Standing {
             machine.force_health(Some(false), 0);
             server.publish(machine);
         });
+        server.recount();
     }
 
     /// Where checks go (`set server ... check-addr`).
@@ -427,8 +431,12 @@ impl Shared {
                 state.down_transitions.fetch_add(1, Relaxed);
                 state.last_change_ms.store(self.now_ms(), Relaxed);
                 let kind = if config.frontend { "proxy" } else { "backend" };
-                let text = format!("{kind} {} has no server available!", config.name);
-                self.checks.log(server.proxy, level::EMERG, text);
+                self.checks.notify(Notice {
+                    proxy: server.proxy,
+                    level: level::EMERG,
+                    text: format!("{kind} {} has no server available!", config.name),
+                    aloud: Some(format!("{kind} '{}' has no server available!", config.name)),
+                });
             }
             (0, 1..) => {
                 state.up.store(true, Relaxed);

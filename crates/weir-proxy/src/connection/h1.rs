@@ -1,20 +1,21 @@
 //! HTTP/1 from a client: the wait for a request, its head, and what becomes of the connection after it.
 
 use std::future::poll_fn;
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use weir_config::model::Proto;
 use weir_http::Request;
 use weir_http::h1::ParseError;
 use weir_http::h2::Opening;
-use weir_net::timers::{ClockHeld, Deadline, now_ms};
+use weir_net::timers::{ClockHeld, Deadline, now_us};
 
 use super::glitches::{self, Glitches};
 use super::{Client, LINGER, STOP_GRACE, refused};
 use crate::counters::Counter;
-use crate::edge::{Edge, H1Edge};
+use crate::edge::{Edge, EdgeError, H1Edge};
 use crate::exchange::{self, Exchange};
+use crate::scarcity::Newcomer;
 
 /// Most bytes that are read of what a client still sends while it is being closed.
 const LINGER_MAX_BYTES: usize = 1024 * 1024;
@@ -69,14 +70,18 @@ impl Client<'_> {
             match self.idle(&mut edge).await {
                 Idle::Arrived => {}
                 Idle::Closed if self.is_new() && self.logs_null() => {
-                    Box::pin(self.refuse(edge, b'C', 400, now_ms())).await;
+                    Box::pin(self.refuse(edge, b'C', 400, now_us())).await;
                     return None;
                 }
                 Idle::Closed => return None,
                 Idle::Timeout => {
-                    Box::pin(self.refuse(edge, b'c', 408, now_ms())).await;
+                    Box::pin(self.refuse(edge, b'c', 408, now_us())).await;
                     return None;
                 }
+            }
+            if self.worker.shared.lacks_memory(self.entry.front, Newcomer::Request) {
+                Box::pin(self.refuse(edge, b'R', 503, now_us())).await;
+                return None;
             }
             match ClockHeld(Box::pin(self.next(edge))).await {
                 Next::Kept(kept) => edge = kept,
@@ -116,8 +121,8 @@ impl Client<'_> {
         self.arm(keep_alive.filter(|_| !is_new).or_else(|| self.head_time()));
         let mut stop_seen = false;
         poll_fn(|cx| {
-            if let Poll::Ready(ready) = edge.poll_idle(cx) {
-                return Poll::Ready(if ready.is_ok() { Idle::Arrived } else { Idle::Closed });
+            if let Poll::Ready(arrived) = poll_arrival(edge, cx) {
+                return Poll::Ready(if arrived.is_ok() { Idle::Arrived } else { Idle::Closed });
             }
             if self.worker.is_closing(self.client_id) && !is_new {
                 if !stop_seen {
@@ -138,22 +143,22 @@ impl Client<'_> {
 
     /// Receives a request that has begun and serves it.
     async fn next(&mut self, mut edge: Box<H1Edge>) -> Next {
-        let started_ms = now_ms();
+        let started_us = now_us();
         let fields = self.worker.fields.borrow_mut().take();
         let mut request = Request { fields, ..Request::default() };
         let head = self.head(&mut edge, &mut request).await;
         match head {
             Head::Request => {
-                let x = self.exchange(Edge::H1(edge), request, started_ms);
+                let x = self.exchange(Edge::H1(edge), request, started_us);
                 let finished = exchange::run(x).await;
                 return self.after(finished).await;
             }
             Head::H2 => return Next::H2(edge),
             Head::Closed if self.is_new() && self.logs_null() => {
-                self.refuse(edge, b'C', 400, started_ms).await;
+                self.refuse(edge, b'C', 400, started_us).await;
             }
             Head::Closed => {}
-            Head::Wrong { cause, status } => self.refuse(edge, cause, status, started_ms).await,
+            Head::Wrong { cause, status } => self.refuse(edge, cause, status, started_us).await,
         }
         Next::Ended
     }
@@ -214,7 +219,10 @@ impl Client<'_> {
                                 if head.tolerated.is_some() && self.glitch(edge) {
                                     return Poll::Ready(Head::Closed);
                                 }
-                                return Poll::Ready(Head::Request);
+                                let body = edge.check_first_chunks();
+                                return Poll::Ready(
+                                    body.map_or_else(|e| Head::malformed(&e), |()| Head::Request),
+                                );
                             }
                             Ok(None) => {}
                             Err(error) => return Poll::Ready(Head::malformed(&error)),
@@ -245,8 +253,8 @@ impl Client<'_> {
     }
 
     /// Answers what is not a request.  What was read of it is nothing that may be logged or looked at.
-    async fn refuse(&mut self, edge: Box<H1Edge>, cause: u8, status: u16, started_ms: u64) {
-        let x = self.exchange(Edge::H1(edge), Request::default(), started_ms);
+    async fn refuse(&mut self, edge: Box<H1Edge>, cause: u8, status: u16, started_us: u64) {
+        let x = self.exchange(Edge::H1(edge), Request::default(), started_us);
         let finished = refused(x, cause, status).await;
         self.after(finished).await;
     }
@@ -255,6 +263,7 @@ impl Client<'_> {
     async fn after(&mut self, finished: exchange::Finished) -> Next {
         self.worker.fields.borrow_mut().give(finished.request.fields);
         let Edge::H1(edge) = finished.client else { return Next::Ended };
+        self.session.idle_since_us.set(now_us());
         if finished.keep {
             return Next::Kept(edge);
         }
@@ -265,9 +274,22 @@ impl Client<'_> {
     }
 }
 
+/// Waits for the first byte or the end. A new socket counts as readable before anything has come, so it is read: the
+/// request's time begins with its first byte.
+fn poll_arrival(edge: &mut H1Edge, cx: &mut Context<'_>) -> Poll<Result<(), EdgeError>> {
+    ready!(edge.poll_idle(cx))?;
+    if !edge.input.is_empty() {
+        return Poll::Ready(Ok(()));
+    }
+    match edge.poll_fill(cx) {
+        Poll::Ready(read) => Poll::Ready(read.map(|_| ())),
+        Poll::Pending => edge.poll_idle(cx),
+    }
+}
+
 /// Closes a client's connection so that the last answer is not lost: says that nothing follows and reads
 /// what the client still sends, for a while.
-async fn close(mut edge: Box<H1Edge>, deadline: &mut Deadline, silent: Option<u8>, quick: bool) {
+async fn close(mut edge: Box<H1Edge>, deadline: &mut Deadline, silent: Option<Option<u8>>, quick: bool) {
     if let Some(reset_ttl) = silent {
         // `silent-drop`: the client is left waiting.
         edge.stream.vanish(reset_ttl);

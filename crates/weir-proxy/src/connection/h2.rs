@@ -4,18 +4,26 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 
+use weir_config::model::Timeouts;
 use weir_http::Method;
 use weir_net::Stream;
-use weir_net::timers::{ClockHeld, now_ms};
+use weir_net::timers::{ClockHeld, now_us};
 
 use super::glitches::{self, Glitches};
-use super::{Client, LINGER, refused, upgraded, with_deadline};
+use super::{Client, LINGER, STOP_GRACE, refused, upgraded, with_deadline};
 use crate::buffer::Buffer;
 use crate::counters::Counter;
-use crate::edge::h2::{H2Shared, Incoming};
+use crate::edge::backlog::Backlog;
+use crate::edge::h2::{EndOfAll, H2Shared, Incoming};
 use crate::edge::{Edge, EdgeError, H1Edge};
+use crate::scarcity::Newcomer;
 use crate::{exchange, h2_settings};
+
+/// Longest time that a client may take nothing of its answers in a soft stop, when the frontend has no `timeout client`:
+/// the process waits for it.
+const STOP_OUTPUT: Duration = Duration::from_secs(60);
 
 /// Serves a connection that speaks HTTP/2 from its first byte, or from one that followed HTTP/1's handshakes.
 pub(super) async fn serve(client: &mut Client<'_>, edge: Box<H1Edge>) {
@@ -30,13 +38,16 @@ pub(super) async fn serve(client: &mut Client<'_>, edge: Box<H1Edge>) {
 pub(super) async fn streams(client: &mut Client<'_>, shared: Rc<H2Shared>, socket: (Stream, Buffer)) {
     let (worker, entry) = (client.worker, client.entry);
     entry.count(worker, Counter::H2Sessions);
+    let _end = EndOfAll(Rc::clone(&shared));
     shared.ping_when_idle(entry.bind.idle_ping);
+    let most_running = shared.core.borrow().max_concurrent_streams();
+    let head_limit = h2_settings::request_limit(worker.config());
+    shared.set_backlog(Backlog::new(most_running, head_limit, Rc::clone(&worker.heads)));
     let (mut stream, mut input) = socket;
     let timeouts = &worker.proxy(entry.front).timeouts;
-    let idle_time = timeouts.http_keep_alive.or(timeouts.client);
     // Armed for the wait for a request until now.
     client.deadline.clear();
-    let mut armed = false;
+    let mut waiting = Waiting::Answers;
     let mut told_stop = false;
     let tune = &worker.config().global.tune;
     // How busy the thread is is nothing that the core knows.
@@ -72,26 +83,25 @@ pub(super) async fn streams(client: &mut Client<'_>, shared: Rc<H2Shared>, socke
         if !told_stop {
             worker.on_stop(client.client_id, cx.waker());
         }
-        let idle = shared.core.borrow().is_idle();
-        match (idle, armed, idle_time) {
-            (true, false, Some(time)) => client.deadline.set_after(time),
-            // Manual, bind keyword `idle-ping`: an answer is a sign of life for `timeout client` and no other.
-            (true, true, Some(time)) if shared.take_answered() && timeouts.http_keep_alive.is_none() => {
-                client.deadline.set_after(time);
-            }
-            (false, true, _) => client.deadline.clear(),
-            _ => {}
+        let before = std::mem::replace(&mut waiting, Waiting::of(&shared, told_stop));
+        // Manual, bind keyword `idle-ping`: an answer is a sign of life for `timeout client` and no other.
+        let answered = shared.take_answered() && timeouts.http_keep_alive.is_none();
+        if waiting != before || answered && waiting == (Waiting::Request { stopping: false }) {
+            client.deadline.arm(waiting.time(timeouts));
         }
-        armed = idle;
-        if idle && client.deadline.poll_expired(cx).is_ready() {
-            if !shared.core.borrow().is_closing() {
-                shared.core.borrow_mut().go_away(false);
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            return Poll::Ready(Ok(()));
+        if client.deadline.poll_expired(cx).is_pending() {
+            return Poll::Pending;
         }
-        Poll::Pending
+        if let Waiting::Reader { .. } = waiting {
+            shared.is_late();
+            return Poll::Ready(Err(EdgeError::Closed));
+        }
+        if !shared.core.borrow().is_closing() {
+            shared.core.borrow_mut().go_away(false);
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
     })
     .await;
     shared.die();
@@ -104,6 +114,38 @@ pub(super) async fn streams(client: &mut Client<'_>, shared: Rc<H2Shared>, socke
     }
 }
 
+/// What a connection waits for, which decides for how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Waiting {
+    /// The next request; in a soft stop only one that was on its way.
+    Request { stopping: bool },
+    /// The client, which has taken so many bytes, to take some of those that wait.
+    Reader { taken: u64, stopping: bool },
+    /// The answers to requests, which have times of their own.
+    Answers,
+}
+
+impl Waiting {
+    fn of(shared: &H2Shared, stopping: bool) -> Self {
+        match shared.blocked_after() {
+            Some(taken) => Self::Reader { taken, stopping },
+            None if shared.core.borrow().is_idle() => Self::Request { stopping },
+            None => Self::Answers,
+        }
+    }
+
+    fn time(self, timeouts: &Timeouts) -> Option<Duration> {
+        let idle = timeouts.http_keep_alive.or(timeouts.client);
+        match self {
+            Self::Request { stopping: false } => idle,
+            Self::Request { stopping: true } => Some(idle.map_or(STOP_GRACE, |idle| idle.min(STOP_GRACE))),
+            Self::Reader { stopping: false, .. } => timeouts.client,
+            Self::Reader { stopping: true, .. } => Some(timeouts.client.unwrap_or(STOP_OUTPUT)),
+            Self::Answers => None,
+        }
+    }
+}
+
 /// Runs an exchange as far as it goes at once; the rest becomes a task.
 fn start_stream(
     client: &Client<'_>,
@@ -112,17 +154,20 @@ fn start_stream(
     cx: &mut std::task::Context<'_>,
 ) {
     let Incoming { stream, request, end, refuse } = incoming;
-    let mut edge = shared.open(Some(stream), end);
+    let lacks_memory = || client.worker.shared.lacks_memory(client.entry.front, Newcomer::Request);
+    let refuse = refuse.map(|status| (b'P', status)).or_else(|| lacks_memory().then_some((b'R', 503)));
+    let mut edge = shared.accept(stream, end, request.fields.memory_bytes());
     edge.answers_head(request.method == Method::Head);
-    edge.asks_for_upgrade(!request.protocol.is_empty());
+    // What follows a CONNECT is no body either (RFC 9113 section 8.5).
+    edge.asks_for_upgrade(!request.protocol.is_empty() || request.method == Method::Connect);
     if !end {
         edge.set_body_length(&request.fields);
     }
-    let x = client.exchange(Edge::H2(edge), request, now_ms());
+    let x = client.exchange(Edge::H2(edge), request, now_us());
     let mut running = ClockHeld(Box::pin(async move {
         match refuse {
             None => exchange::run(x).await,
-            Some(status) => refused(x, b'P', status).await,
+            Some((cause, status)) => refused(x, cause, status).await,
         }
     }));
     if let Poll::Ready(finished) = Pin::new(&mut running).poll(cx) {

@@ -22,6 +22,7 @@ use super::slots::{self, Slot};
 use super::{Count, Section};
 use crate::log::level;
 use crate::state::{ServerState, ServerTarget, Shared};
+use crate::task::spawn_vital;
 use crate::worker::Worker;
 
 /// Shortest time between two resolutions of a name, whatever the configuration says.
@@ -51,18 +52,15 @@ struct Group {
 struct Groups(HashMap<(String, String, bool), Rc<Group>>);
 
 impl Groups {
-    /// Puts a server beside those of the same name; the group, when that is a new one.
-    fn add(&mut self, shared: &Shared, server: Arc<ServerState>) -> Option<Rc<Group>> {
-        let (Some(section), ServerAddr::Name(name, _)) = (&server.config.resolvers, &server.config.addr)
-        else {
-            return None;
-        };
+    /// Puts a server beside those of the same name; its group, and whether that is a new one.
+    fn add(&mut self, shared: &Shared, server: Arc<ServerState>) -> Option<(Rc<Group>, bool)> {
+        let section = server.config.resolvers.as_ref()?;
+        let name = followed_name(&server)?;
         // A section that is not there is the one of a system without name servers.
         let section = shared.dns.section(section)?;
         let ipv6 = prefers_ipv6(&server);
-        let name = name.trim_end_matches('.').to_ascii_lowercase();
         self.0.retain(|_, group| !group.over.get());
-        let mut new = None;
+        let mut new = false;
         let group = self.0.entry((section.name().to_owned(), name.clone(), ipv6)).or_insert_with(|| {
             let group = Rc::new(Group {
                 section: Arc::clone(section),
@@ -72,17 +70,30 @@ impl Groups {
                 hurry: Arc::default(),
                 over: Cell::new(false),
             });
-            new = Some(Rc::clone(&group));
+            new = true;
             group
         });
-        // Set once, here.
+        let group = Rc::clone(group);
+        // Set once, here: one whose name is changed later does not hurry.
         let _set = server.resolve_soon.set(Arc::clone(&group.hurry));
         let mut backends = group.backends.borrow_mut();
         let members = backends.entry(server.proxy).or_default();
-        members.retain(|member| !member.standing.removed.load(Relaxed));
+        members.retain(|member| !member.standing.removed.load(Relaxed) && !Arc::ptr_eq(member, &server));
         members.push(server);
-        new
+        drop(backends);
+        Some((group, new))
     }
+}
+
+/// The name that is asked for: an SRV label, or the host that was said last (`set server fqdn`).
+fn followed_name(server: &ServerState) -> Option<String> {
+    let of_line = match &server.config.addr {
+        ServerAddr::Name(name, _) => Some(name.clone()),
+        _ => None,
+    };
+    let said = server.addr.load().name.clone().filter(|_| !server.config.is_service());
+    let name = said.or(of_line)?;
+    Some(name.trim_end_matches('.').to_ascii_lowercase())
 }
 
 /// Starts a task for each name, and one for servers that are added later; only the first thread does.
@@ -90,25 +101,21 @@ pub(crate) fn start(worker: &Rc<Worker>) {
     let shared = &worker.shared;
     let mut groups = Groups::default();
     let servers = shared.proxies.iter().flat_map(|state| state.servers.load().to_vec());
-    let new: Vec<Rc<Group>> = servers.filter_map(|server| groups.add(shared, server)).collect();
-    for group in new {
-        tokio::task::spawn_local(watch(Arc::clone(shared), group));
+    let added: Vec<_> = servers.filter_map(|server| groups.add(shared, server)).collect();
+    for (group, _) in added.into_iter().filter(|(_, new)| *new) {
+        spawn_vital(watch(Arc::clone(shared), group));
     }
-    tokio::task::spawn_local(admit(Arc::clone(shared), groups));
+    spawn_vital(admit(Arc::clone(shared), groups));
 }
 
-/// Takes in servers that are added at run time.
+/// Takes in servers that are added at run time, or get another name.
 async fn admit(shared: Arc<Shared>, mut groups: Groups) {
     let Some(mut added) = shared.dns.take_added() else { return };
     while let Some(server) = added.recv().await {
-        let hurry = Arc::clone(&server);
         match groups.add(&shared, server) {
-            Some(group) => drop(tokio::task::spawn_local(watch(Arc::clone(&shared), group))),
-            None => {
-                if let Some(hurry) = hurry.resolve_soon.get() {
-                    hurry.notify_one();
-                }
-            }
+            Some((group, true)) => spawn_vital(watch(Arc::clone(&shared), group)),
+            Some((group, false)) => group.hurry.notify_one(),
+            None => {}
         }
     }
 }
@@ -135,10 +142,9 @@ impl Group {
         self.name.starts_with('_')
     }
 
-    /// All its servers were removed.
+    /// All its servers were removed, or have another name.
     fn is_deserted(&self) -> bool {
-        let backends = self.backends.borrow();
-        backends.values().flatten().all(|server| server.standing.removed.load(Relaxed))
+        self.backends.borrow().values().all(|servers| self.members(servers).is_empty())
     }
 
     /// Its servers that were not removed, and whose name was not changed at run time.

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use weir_http::h1::{
     self, BodyDecoder, BodyEvent, Connection, Framing, ParseOptions, RequestHead, WriteOptions,
 };
-use weir_http::{Fields, Method, Request, Response, Version};
+use weir_http::{FieldName, Fields, Method, Request, Response, Version};
 use weir_net::Stream;
 
 use super::output_limit::OutputLimit;
@@ -57,7 +57,7 @@ pub(crate) struct H1Edge {
     half_close: bool,
     /// What was sent of the message in progress, for the log and for errors in the middle of it.
     pub(crate) head_sent: bool,
-    /// The response was framed in a way a smuggler would: nothing may follow it on either side.
+    /// The message received was framed in a way a smuggler would: nothing may follow it on either side.
     pub(crate) insecure_framing: bool,
     /// Field names to send in another letter case (`h1-case-adjust`).
     pub(crate) adjust_case: bool,
@@ -171,6 +171,7 @@ impl H1Edge {
         self.input.consume(head.len);
         self.input.release(&mut self.worker.buffers.borrow_mut());
         self.start_body(head.framing);
+        self.insecure_framing = head.insecure_framing && !options.keep_insecure_transfer_encoding;
         self.keep_alive = head.keep_alive;
         self.expect_continue = head.expect_continue;
         self.peer_version = request.version;
@@ -179,6 +180,21 @@ impl H1Edge {
         self.head_sent = false;
         self.sending = Sending::Nothing;
         Ok(Some(head))
+    }
+
+    /// Looks through what came of a chunked body with its head: what is wrong there is known before anybody is asked.
+    pub(crate) fn check_first_chunks(&self) -> Result<(), h1::ParseError> {
+        if self.framing != Framing::Chunked {
+            return Ok(());
+        }
+        let (mut decoder, mut input) = (self.decoder.clone(), self.input.unread());
+        loop {
+            let decoded = decoder.decode(input)?;
+            match decoded.event {
+                BodyEvent::Data(_) => input = &input[decoded.consumed..],
+                BodyEvent::NeedMore | BodyEvent::End(_) => return Ok(()),
+            }
+        }
     }
 
     fn start_body(&mut self, framing: Framing) {
@@ -332,8 +348,12 @@ impl H1Edge {
     pub(super) fn send_response(&mut self, response: &Response, body: BodyLength) -> Result<(), EdgeError> {
         let bodyless =
             self.method == Method::Head || matches!(response.status, 204 | 304) || response.status < 200;
+        // Rules may answer with it too, without a tunnel behind it: it says to what it switches all the same.
+        let switching = response.status == 101 && response.fields.has(FieldName::Upgrade);
         let framing = match body {
-            BodyLength::Tunnel => Framing::None,
+            BodyLength::Tunnel if response.status == 101 => Framing::None,
+            // RFC 9110 section 9.3.6: the answer to CONNECT has no length; what follows is the tunnel's.
+            BodyLength::Tunnel => Framing::UntilClose,
             BodyLength::None => Framing::Length(0),
             BodyLength::Exact(n) => Framing::Length(n),
             BodyLength::Unknown if self.peer_version >= Version::Http11 && !self.close_delimited => {
@@ -341,7 +361,7 @@ impl H1Edge {
             }
             BodyLength::Unknown => Framing::UntilClose,
         };
-        if framing == Framing::UntilClose && !bodyless {
+        if framing == Framing::UntilClose && !bodyless && body != BodyLength::Tunnel {
             self.keep_alive = false;
         }
         self.sending = match (body, framing) {
@@ -358,11 +378,12 @@ impl H1Edge {
             framing => framing,
         };
         let connection = match (self.keep_alive, self.peer_version >= Version::Http11) {
+            _ if body == BodyLength::Tunnel => Connection::Implied,
             (true, true) => Connection::Implied,
             (true, false) => Connection::KeepAlive,
             (false, _) => Connection::Close,
         };
-        self.write_response(response, framing, connection, body == BodyLength::Tunnel);
+        self.write_response(response, framing, connection, switching);
         self.head_sent = true;
         Ok(())
     }
@@ -410,7 +431,8 @@ impl H1Edge {
             (true, true) => Connection::KeepAlive,
             (false, _) => Connection::Close,
         };
-        let upgrade = !request.protocol.is_empty();
+        // Rules may have taken the field away since the request was read.
+        let upgrade = !request.protocol.is_empty() && request.fields.has(FieldName::Upgrade);
         let case = self.adjust_case.then_some(&self.worker.case_map);
         let options = WriteOptions { framing, connection, proxied: self.proxied, upgrade, case };
         self.output.claim(&mut self.worker.buffers.borrow_mut());
@@ -564,12 +586,24 @@ impl H1Edge {
             if self.input.len() >= self.worker.buffers.borrow().size() {
                 return Poll::Pending;
             }
+            // Whoever waits for an answer looks here each time: a buffer is for what is there.
+            let _failed_too = ready!(self.stream.poll_read_ready(cx));
             match ready!(self.poll_fill(cx)) {
                 Ok(_) => {}
                 Err(_) => self.read_closed = true,
             }
         }
         Poll::Ready(())
+    }
+
+    /// The same for a peer whose connection failed.
+    pub(super) fn poll_failed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while !self.read_closed && self.input.len() < self.worker.buffers.borrow().size() {
+            if ready!(self.poll_fill(cx)).is_err() {
+                return Poll::Ready(());
+            }
+        }
+        Poll::Pending
     }
 }
 

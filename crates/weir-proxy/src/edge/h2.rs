@@ -4,7 +4,7 @@
 //! `slots`, the driver wakes them by the core's events; streams that queue output wake the driver, so
 //! that the answers of one batch of input leave in one write.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -15,14 +15,19 @@ use weir_http::{FieldName, Fields, Request, Response};
 use weir_net::Stream;
 use weir_net::timers::Deadline;
 
+use super::backlog::{Backlog, Running};
 use super::idle_ping::{Due, IdlePing};
 use super::{Body, BodyLength, EdgeError};
 use crate::buffer::Buffer;
 use crate::number_hash::NumberMap;
+use crate::sessions::End;
 use crate::worker::Worker;
 
 /// How long a connection is idle before it gives its memory back.
 const REST_AFTER: Duration = Duration::from_secs(1);
+
+/// Interim responses of one stream that may wait for their reader; a server that says more before its answer is broken.
+const MAX_WAITING_HEADS: usize = 16;
 
 /// An HTTP/2 connection shared by its driver and its streams.
 pub(crate) struct H2Shared {
@@ -35,6 +40,16 @@ pub(crate) struct H2Shared {
     driving: Cell<bool>,
     /// The connection is over: every stream on it fails.
     pub(crate) dead: Cell<bool>,
+    /// Because its peer did not take what was sent to it in time.
+    late: Cell<bool>,
+    /// The socket took only a part of the output.
+    blocked: Cell<bool>,
+    /// Bytes of output that it took.
+    taken: Cell<u64>,
+    /// Streams wait for the output to get shorter.
+    room_wanted: Cell<bool>,
+    /// What the peer's requests hold, on connections of clients.
+    backlog: OnceCell<Rc<Backlog>>,
     /// When the memory of an idle connection is given back.
     rest: RefCell<Deadline>,
     /// Nothing happened since that was done.
@@ -62,6 +77,8 @@ pub(crate) type OnRequest<'a> = dyn FnMut(&mut Context<'_>, Incoming) + 'a;
 #[derive(Default)]
 struct Slot {
     waker: Option<Waker>,
+    /// It waits for the output to get shorter.
+    wants_room: bool,
     /// Heads in the order they came: interim ones, then the final one.
     heads: VecDeque<Response>,
     trailers: Option<Fields>,
@@ -79,11 +96,37 @@ impl H2Shared {
             waiting: RefCell::default(),
             driving: Cell::new(false),
             dead: Cell::new(false),
+            late: Cell::new(false),
+            blocked: Cell::new(false),
+            taken: Cell::new(0),
+            room_wanted: Cell::new(false),
+            backlog: OnceCell::new(),
             rest: RefCell::default(),
             resting: Cell::new(false),
             socket: RefCell::default(),
             idle_ping: RefCell::default(),
         })
+    }
+
+    /// Bounds what the requests of a client hold; before its first one.
+    pub(crate) fn set_backlog(&self, backlog: Rc<Backlog>) {
+        // Nobody sets it twice: a connection is served by one driver.
+        let _set = self.backlog.set(backlog);
+    }
+
+    /// The client's requests hold all they may: it is not read from.
+    fn is_full(&self) -> bool {
+        self.backlog.get().is_some_and(|backlog| backlog.is_full())
+    }
+
+    /// Bytes of output that the peer took so far, when it lets some wait now.
+    pub(crate) fn blocked_after(&self) -> Option<u64> {
+        self.blocked.get().then(|| self.taken.get())
+    }
+
+    /// The peer took nothing of the output for too long.
+    pub(crate) fn is_late(&self) {
+        self.late.set(true);
     }
 
     /// Probes the peer whenever the connection was idle for so long.
@@ -175,7 +218,11 @@ impl H2Shared {
             }
             Event::Informational { stream, response } => {
                 let mut response = Some(response);
-                wake(stream, &mut |slot| slot.heads.extend(response.take()));
+                wake(stream, &mut |slot| match slot.heads.len() {
+                    ..MAX_WAITING_HEADS => slot.heads.extend(response.take()),
+                    // The stream ends with its exchange, which finds this.
+                    _ => slot.reset = Some(false),
+                });
             }
             Event::Request { .. } | Event::Invalid { .. } | Event::GoAway { .. } => {}
         }
@@ -210,9 +257,30 @@ impl H2Shared {
         });
     }
 
+    /// Wakes who has more to say than the output had room for.
+    fn wake_for_room(&self) {
+        if !self.room_wanted.get() || self.core.borrow().is_output_high() {
+            return;
+        }
+        self.room_wanted.set(false);
+        self.slots.borrow_mut().values_mut().filter(|slot| slot.wants_room).for_each(|slot| {
+            slot.wants_room = false;
+            if let Some(waker) = slot.waker.take() {
+                waker.wake();
+            }
+        });
+    }
+
     fn expect(&self, stream: StreamId) -> bool {
         self.slots.borrow_mut().insert(stream, Slot::default());
         true
+    }
+
+    /// A stream with a request of the client's, whose head takes so many bytes of memory.
+    pub(crate) fn accept(self: &Rc<Self>, stream: StreamId, received_end: bool, head: usize) -> H2Edge {
+        let mut edge = self.open(Some(stream), received_end);
+        edge.running = self.backlog.get().map(|backlog| backlog.enter(head));
+        edge
     }
 
     /// A stream opened by the peer, or by us in the client's role.
@@ -225,6 +293,7 @@ impl H2Shared {
             received_end,
             sent_end: false,
             in_slots,
+            running: None,
             length: None,
             head: false,
             upgrade: false,
@@ -253,6 +322,7 @@ impl H2Shared {
         }
         self.driving.set(false);
         self.wake_waiting();
+        self.wake_for_room();
         if result.is_pending() {
             self.driver.set(Some(cx.waker().clone()));
         }
@@ -278,8 +348,8 @@ impl H2Shared {
             if !blocked && self.core.borrow().is_finished() {
                 return Poll::Ready(Ok(()));
             }
-            // A peer that does not take its answers is not read from either.
-            if !self.core.borrow().is_receiving() {
+            // A peer that does not take its answers, or gives requests up faster than they end, is not read from.
+            if !self.core.borrow().is_receiving() || self.is_full() {
                 return Poll::Pending;
             }
             if input.is_empty() {
@@ -335,8 +405,14 @@ impl H2Shared {
         cx: &mut Context<'_>,
         on_request: &mut OnRequest<'_>,
     ) -> Result<(), EdgeError> {
-        while !input.is_empty() {
-            let taken = self.core.borrow_mut().receive(input.unread());
+        while !input.is_empty() && !self.is_full() {
+            let taken = {
+                let mut core = self.core.borrow_mut();
+                if let Some(backlog) = self.backlog.get() {
+                    core.allow_heads(backlog.room());
+                }
+                core.receive(input.unread())
+            };
             self.handle_events(cx, on_request);
             match taken {
                 Ok(0) => break,
@@ -351,7 +427,7 @@ impl H2Shared {
     }
 
     fn handle_events(&self, cx: &mut Context<'_>, on_request: &mut OnRequest<'_>) {
-        loop {
+        while !self.is_full() {
             let event = self.core.borrow_mut().poll_event();
             match event {
                 None => break,
@@ -369,16 +445,22 @@ impl H2Shared {
     /// Writes the core's output to the socket; true when the socket took only part of it.
     fn send(&self, cx: &mut Context<'_>, stream: &mut Stream) -> Result<bool, EdgeError> {
         let mut core = self.core.borrow_mut();
+        self.blocked.set(true);
         while !core.output().is_empty() {
             match stream.poll_write(cx, core.output()) {
                 Poll::Ready(n) => {
-                    core.advance_output(n?);
+                    let n = n?;
+                    core.advance_output(n);
+                    self.taken.set(self.taken.get() + n as u64);
                 }
                 Poll::Pending => return Ok(true),
             }
         }
         match stream.poll_flush(cx) {
-            Poll::Ready(done) => done.map(|()| false).map_err(Into::into),
+            Poll::Ready(done) => {
+                self.blocked.set(false);
+                done.map(|()| false).map_err(Into::into)
+            }
             Poll::Pending => Ok(true),
         }
     }
@@ -391,6 +473,8 @@ pub(crate) struct H2Edge {
     received_end: bool,
     sent_end: bool,
     in_slots: bool,
+    /// The request of a client counts as long as this is here.
+    running: Option<Running>,
     length: Option<u64>,
     /// The request was HEAD: its response has no body, whatever the server sent.
     head: bool,
@@ -409,6 +493,12 @@ impl H2Edge {
             slot.waker = Some(cx.waker().clone());
         }
         look(slot)
+    }
+
+    /// What tells that the client gave this request up.
+    pub(super) fn abandonment(&self) -> Option<Abandonment> {
+        let stream = self.stream.filter(|_| self.running.is_some())?;
+        Some(Abandonment { shared: Rc::clone(&self.shared), stream })
     }
 
     fn has_data(&self) -> bool {
@@ -574,16 +664,63 @@ impl H2Edge {
         }
     }
 
+    pub(super) fn poll_takes_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), EdgeError>> {
+        if !self.shared.core.borrow().is_output_high() {
+            return Poll::Ready(Ok(()));
+        }
+        self.slot(Some(cx), |slot| slot.wants_room = true);
+        self.shared.room_wanted.set(true);
+        match self.failure() {
+            Some(error) => Poll::Ready(Err(error)),
+            None => Poll::Pending,
+        }
+    }
+
     pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.slot(Some(cx), |_| {});
         if self.failure().is_some() { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
+/// Whether a client has given a request up: its stream was reset, or its connection is gone.
+pub(crate) struct Abandonment {
+    shared: Rc<H2Shared>,
+    stream: StreamId,
+}
+
+impl Abandonment {
+    /// How the request ended, if it has.
+    pub(crate) fn found(&self) -> Option<End> {
+        if self.shared.dead.get() {
+            return Some(if self.shared.late.get() { End::ClientLate } else { End::ClientGone });
+        }
+        let reset = self.shared.slots.borrow().get(&self.stream).is_some_and(|slot| slot.reset.is_some());
+        reset.then_some(End::ClientGone)
+    }
+
+    /// Wakes the request when it has.
+    pub(crate) fn register(&self, cx: &Context<'_>) {
+        let mut slots = self.shared.slots.borrow_mut();
+        let slot = slots.entry(self.stream).or_default();
+        if !slot.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            slot.waker = Some(cx.waker().clone());
+        }
+    }
+}
+
+/// A connection whose driver ends, in whatever way: its streams learn that it is gone.
+pub(crate) struct EndOfAll(pub(crate) Rc<H2Shared>);
+
+impl Drop for EndOfAll {
+    fn drop(&mut self) {
+        self.0.die();
+    }
+}
+
 impl Drop for H2Edge {
     fn drop(&mut self) {
         let Some(stream) = self.stream else { return };
-        if self.in_slots {
+        if self.in_slots || self.running.is_some() {
             self.shared.slots.borrow_mut().remove(&stream);
         }
         if self.shared.dead.get() {

@@ -141,12 +141,12 @@ pub(super) fn request(x: &mut Exchange, settings: &Settings) {
 /// The encoder of the request's body, when it is to be compressed.
 pub(super) fn request_body(x: &Exchange) -> Option<Body> {
     let (algorithm, content) = x.compression.as_ref()?.request?;
-    Some(encoder(&x.worker, algorithm, content))
+    Some(Body(encoder(&x.worker, algorithm, content)))
 }
 
-fn encoder(worker: &Worker, algorithm: Algorithm, content: Content) -> Body {
+fn encoder(worker: &Worker, algorithm: Algorithm, content: Content) -> BodyEncoder {
     let level = worker.throttle.borrow().during();
-    Body(BodyEncoder::new(algorithm, level, content, &worker.compression_scratch.borrow()))
+    BodyEncoder::new(algorithm, level, content, &worker.compression_scratch.borrow())
 }
 
 /// What the limits leave of a decision.
@@ -183,6 +183,11 @@ pub(super) fn response(
     let fields = &response.fields;
     let decision = settings.decide(offer.response, facts, |name| fields.get_all(name.as_bytes()));
     let edits = decision.and_then(|edits| under_throttle(&x.worker, edits, offer.response.fallback));
+    let may_be_kept = x.worker.compression_scratch.borrow().has_reuse_memory()
+        && weir_compress::may_be_kept(
+            |name| x.txn.request.fields.get_all(name.as_bytes()),
+            |name| fields.get_all(name.as_bytes()),
+        );
     let edits = match edits {
         Ok(edits) => edits,
         Err(refusal) => {
@@ -195,7 +200,8 @@ pub(super) fn response(
     *body = BodyLength::Unknown;
     x.count_front(Counter::CompressedResponses, 1);
     x.count_back(Counter::CompressedResponses, 1);
-    Some(encoder(&x.worker, edits.algorithm, edits.content))
+    let encoder = encoder(&x.worker, edits.algorithm, edits.content);
+    Some(Body(if may_be_kept { encoder.with_reuse() } else { encoder }))
 }
 
 /// Counts the bytes of a response that the limits kept from being compressed.

@@ -16,6 +16,7 @@ use weir_net::namespace::Namespace;
 
 use super::message::{Frame, MAX_MESSAGE_BYTES, Message, frame};
 use crate::listeners::kernel_buffers;
+use crate::problem::Problem;
 use crate::server_tls::Acceptor;
 use crate::worker::Worker;
 
@@ -32,14 +33,17 @@ pub(crate) struct Datagram {
 ///
 /// # Errors
 /// A sentence for each address that cannot be had.
-pub(crate) fn bind_all(config: &Config) -> Result<Vec<Datagram>, Vec<String>> {
+pub(crate) fn bind_all(config: &Config) -> Result<Vec<Datagram>, Vec<Problem>> {
     let (mut bound, mut errors) = (Vec::new(), Vec::new());
     let buffers = kernel_buffers(config.global.tune.frontend_datagrams);
     for (section, forward) in config.log_forwards.iter().enumerate() {
         for bind in forward.dgram_binds.iter().filter(|bind| bind.datagram) {
             match open(bind, &buffers) {
                 Ok(socket) => bound.push(Datagram { section, socket }),
-                Err(error) => errors.push(format!("log-forward '{}': cannot bind: {error}", forward.name)),
+                Err(error) => {
+                    let message = format!("log-forward '{}': cannot bind: {error}", forward.name);
+                    errors.push(Problem::error(bind.pos, message));
+                }
             }
         }
     }

@@ -21,7 +21,9 @@ use super::backing_file::BackingFile;
 use super::{Datagrams, MAX_QUEUED_LINES};
 use crate::counters::Counter;
 use crate::farm::Farm;
+use crate::problem::Problem;
 use crate::state::{ProxyState, ServerState, Shared};
+use crate::task::spawn_vital;
 use crate::worker::Worker;
 use crate::{balance_key, connect, pick, server_tls};
 
@@ -101,14 +103,15 @@ impl LogHub {
     }
 
     /// Opens the files of rings that have one, before the first line.
-    pub(crate) fn open_files(&self, config: &Config) -> Result<(), Vec<String>> {
+    pub(crate) fn open_files(&self, config: &Config) -> Result<(), Vec<Problem>> {
         let mut errors = Vec::new();
         for (name, section) in &config.rings {
             let (Some(path), Some(ring)) = (&section.backing_file, self.rings.get(name)) else { continue };
             match BackingFile::create(path, ring.size) {
                 Ok(file) => ring.lines().file = Some(file),
                 Err(error) => {
-                    errors.push(format!("ring '{name}': cannot use '{}': {error}", path.display()));
+                    let message = format!("ring '{name}': cannot use '{}': {error}", path.display());
+                    errors.push(Problem::error(section.pos, message).about_file(path));
                 }
             }
         }
@@ -209,11 +212,11 @@ pub(crate) fn start(worker: &Rc<Worker>) {
     let hub = &worker.shared.logs;
     for ring in hub.rings.values() {
         for server in &ring.servers {
-            tokio::task::spawn_local(follow(Arc::clone(ring), Arc::clone(server)));
+            spawn_vital(follow(Arc::clone(ring), Arc::clone(server)));
         }
     }
     if !hub.backends.is_empty() {
-        tokio::task::spawn_local(distribute(Rc::clone(worker)));
+        spawn_vital(distribute(Rc::clone(worker)));
     }
 }
 
@@ -321,7 +324,7 @@ async fn distribute(worker: Rc<Worker>) {
         }
         let stream = streams.entry((server.proxy, server.index)).or_insert_with(|| {
             let (sender, receiver) = mpsc::channel(MAX_QUEUED_LINES);
-            tokio::task::spawn_local(write(Rc::clone(&worker), Arc::clone(&server), receiver));
+            spawn_vital(write(Rc::clone(&worker), Arc::clone(&server), receiver));
             sender
         });
         // A full queue drops the line, as with datagrams.

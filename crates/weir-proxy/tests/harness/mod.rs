@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod h2_client;
 pub(crate) mod tls_client;
 
 use std::net::SocketAddr;
@@ -45,6 +46,11 @@ pub(crate) struct Running {
 
 /// Runs a configuration whose bind lines say `127.0.0.1:0`.
 pub(crate) fn start(text: &str) -> Running {
+    start_with(text, Arc::new(NoServices))
+}
+
+/// The same with something administrative.
+pub(crate) fn start_with(text: &str, services: Arc<dyn Services>) -> Running {
     let loaded =
         weir_config::load_str("test", text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
     let config = Arc::new(loaded.config);
@@ -52,7 +58,7 @@ pub(crate) fn start(text: &str) -> Running {
     let addresses: Vec<SocketAddr> =
         listening.iter().map(|one| one.listener.address().socket_addr().unwrap()).collect();
     let queues = Arc::clone(&listening[0].queues);
-    let process = Process::start(config, listening, Arc::new(NoServices)).unwrap();
+    let process = Process::start(config, listening, services).unwrap();
     let shared = Arc::clone(&process.shared);
     Running { process: Some(process), shared, address: addresses[0], addresses, queues }
 }

@@ -18,7 +18,7 @@ pub(super) static ACTIONS: &[ActionEntry] = &[
         "deny",
         REQUEST | RESPONSE,
         SYNTAX,
-        "Refuses with 403 (502 for responses) or another answer.",
+        "Refuses with 403 (502 for responses) or another response.",
         parse_reply,
     ),
     action(
@@ -28,12 +28,12 @@ pub(super) static ACTIONS: &[ActionEntry] = &[
         "Sends a field in a 103 response before the real one.",
         parse_hint,
     ),
-    action("return", REQUEST | RESPONSE, SYNTAX, "Answers with 200 or another answer.", parse_reply),
+    action("return", REQUEST | RESPONSE, SYNTAX, "Responds with 200 or another response.", parse_reply),
     action(
         "tarpit",
         REQUEST,
         SYNTAX,
-        "Keeps the client waiting, then refuses with 500 or another answer.",
+        "Keeps the client waiting, then refuses with 500 or another response.",
         parse_reply,
     ),
 ];

@@ -427,12 +427,14 @@ impl Action for Cache {
     }
 }
 
-/// The target URI (RFC 9111 section 2), with the scheme that the client used.
+/// The target URI (RFC 9111 section 2), with the scheme that the client used. Its user belongs to it: Host does not
+/// say him, but a server may look at him.
 fn cache_key(txn: &Txn) -> Box<[u8]> {
     let scheme: &[u8] = if txn.session.tls.is_some() { b"https://" } else { b"http://" };
-    let host = txn.request.fields.first(FieldName::Host).or_else(|| txn.request.uri_authority());
-    let host = host.unwrap_or_default().to_ascii_lowercase();
-    [scheme, &host, txn.request.path_and_query()].concat().into()
+    let authority = txn.request.uri_authority().unwrap_or_default();
+    let user = memchr::memrchr(b'@', authority).map_or(&b""[..], |at| &authority[..=at]);
+    let host = txn.request.fields.first(FieldName::Host).unwrap_or_else(|| &authority[user.len()..]);
+    [scheme, user, &host.to_ascii_lowercase(), txn.request.path_and_query()].concat().into()
 }
 
 fn parse_cache(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {

@@ -26,7 +26,7 @@ pub(super) static ACTIONS: &[ActionEntry] = &[
         "reject",
         CONNECTION | SESSION | CONTENT | RES_CONTENT | REQUEST,
         "reject",
-        "Closes the connection without an answer.",
+        "Closes the connection without a response.",
         parse_end,
     ),
     action(
@@ -50,7 +50,7 @@ pub(super) static ACTIONS: &[ActionEntry] = &[
         "Goes on in HTTP with a connection in TCP mode.",
         parse_switch,
     ),
-    action("use-service", CONTENT | REQUEST, "use-service NAME", "Lets a service answer.", parse_service),
+    action("use-service", CONTENT | REQUEST, "use-service NAME", "Lets a service respond.", parse_service),
     action(
         "wait-for-body",
         REQUEST | RESPONSE,
@@ -95,15 +95,13 @@ fn parse_end(words: &mut Words<'_>, _: &mut Scope<'_>) -> Parsed {
     }))
 }
 
-/// `silent-drop`, and how far the reset goes if not only to the next router.
+/// `silent-drop`, and how far its reset goes if there is to be one.
 #[derive(Debug)]
 struct SilentDrop(Option<u8>);
 
 impl Action for SilentDrop {
     fn run(&self, txn: &mut Txn, _: Phase) -> Step {
-        if let Some(ttl) = self.0 {
-            txn.session.reset_ttl.set(ttl);
-        }
+        txn.session.reset_ttl.set(self.0);
         Step::End(Flow::Drop { silent: true })
     }
 }

@@ -85,7 +85,7 @@ impl Action for Track {
             return Step::Wait(super::WaitFor::MoreData);
         }
         let Some(key) = value.and_then(|v| table.key_type().key(v)) else { return Step::Next };
-        if !table.track(&key, phase == Phase::HttpRequest) {
+        if !table.track(&key, matches!(phase, Phase::HttpRequest | Phase::HttpResponse)) {
             return Step::Next;
         }
         let entry = Some(Tracked { table: index, key });

@@ -75,5 +75,5 @@ fn figure<'a>(value: Value<'a>, args: &'a Args, txn: &'a Txn) -> Option<Value<'a
         return table.read(&key, data).or(default).map(Value::Int);
     }
     let index = if let Some(Arg::Int(n)) = args.list.first() { Some(*n) } else { None };
-    Some(Value::Int(run(&*table, &key, data, index)))
+    run(&*table, &key, data, index).map(Value::Int)
 }

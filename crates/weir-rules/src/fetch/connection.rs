@@ -500,7 +500,7 @@ fn backend_setting<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<V
 }
 
 fn frontend_setting<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
-    txn.env.proxy_figure(&txn.session.frontend.name, timeout_figure(args.variant)).map(Value::Int)
+    txn.env.frontend_figure(&txn.session.frontend.name, timeout_figure(args.variant)).map(Value::Int)
 }
 
 fn current_timeout<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
@@ -517,15 +517,19 @@ fn current_timeout<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<V
         return Some(Value::Int(i64::from(ms)));
     }
     let frontend = figure == Figure::ClientTimeout;
-    let proxy =
-        if frontend { &txn.session.frontend } else { txn.backend.as_ref().unwrap_or(&txn.session.frontend) };
-    txn.env.proxy_figure(&proxy.name, figure).map(Value::Int)
+    let found = match &txn.backend {
+        Some(backend) if !frontend => txn.env.proxy_figure(&backend.name, figure),
+        _ => txn.env.frontend_figure(&txn.session.frontend.name, figure),
+    };
+    found.map(Value::Int)
 }
 
 fn current_retries<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
-    let proxy = txn.backend.as_ref().unwrap_or(&txn.session.frontend);
-    let set = txn.set_retries.map(i64::from);
-    set.or_else(|| txn.env.proxy_figure(&proxy.name, Figure::Retries)).map(Value::Int)
+    let configured = || match &txn.backend {
+        Some(backend) => txn.env.proxy_figure(&backend.name, Figure::Retries),
+        None => txn.env.frontend_figure(&txn.session.frontend.name, Figure::Retries),
+    };
+    txn.set_retries.map(i64::from).or_else(configured).map(Value::Int)
 }
 
 fn be_id<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
@@ -545,7 +549,7 @@ fn bytes_out<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>>
 }
 
 fn dst_conn<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
-    txn.env.proxy_figure(&txn.session.frontend.name, Figure::Connections).map(Value::Int)
+    txn.env.frontend_figure(&txn.session.frontend.name, Figure::Connections).map(Value::Int)
 }
 
 fn glitches<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {

@@ -1049,7 +1049,7 @@ fn txn_status<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>
 }
 
 fn unique_id<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
-    txn.unique_id.as_deref().map(Value::text)
+    txn.unique_id().map(Value::text)
 }
 
 fn http_first_req<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {

@@ -487,7 +487,7 @@ fn backend_figure<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Va
 
 fn frontend_figure<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
     let name = args.name(0).unwrap_or(&txn.session.frontend.name);
-    txn.env.proxy_figure(name, figure(args.variant)).map(Value::Int)
+    txn.env.frontend_figure(name, figure(args.variant)).map(Value::Int)
 }
 
 fn server_figure<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {

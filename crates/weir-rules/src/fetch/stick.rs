@@ -114,20 +114,21 @@ fn access(keyword: &str, index: Option<i64>) -> (Access, String) {
     (how, data)
 }
 
-/// Reads or changes one figure of an entry; an entry or figure that is not there counts 0.
-pub(crate) fn run(table: &dyn StickTable, key: &[u8], keyword: &str, index: Option<i64>) -> i64 {
+/// Reads or changes one figure of an entry, which is made for a change; an entry that is not there counts 0, a figure that
+/// the table does not store is none.
+pub(crate) fn run(table: &dyn StickTable, key: &[u8], keyword: &str, index: Option<i64>) -> Option<i64> {
     let (how, data) = access(keyword, index);
+    let read = || table.read(key, &data).or_else(|| (!table.contains(key)).then_some(0));
     let n = match how {
-        Access::Read => table.read(key, &data),
-        Access::Increment => table.add(key, &data, 1),
+        Access::Read => read()?,
+        Access::Increment => table.add(key, &data, 1).unwrap_or(0),
         Access::Clear => {
-            let old = table.read(key, &data);
+            let old = read();
             table.set(key, &data, 0);
-            old
+            old?
         }
     };
-    let n = n.unwrap_or(0);
-    if keyword.starts_with("kbytes") { n >> 10 } else { n }
+    Some(if keyword.starts_with("kbytes") { n >> 10 } else { n })
 }
 
 /// Slot, index and table of a call: `sc0_x(table)`, `sc_x(slot,table)`, `sc_x(index,slot,table)`.
@@ -167,7 +168,11 @@ fn data_word(keyword: &str) -> &str {
 
 fn tracked<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
     let (table, entry, index) = entry(txn, args)?;
-    Some(Value::Int(run(&*table, &entry.key, data_word(args.variant), index)))
+    // In another table than the tracked one nothing is made for the key.
+    if !table.contains(&entry.key) {
+        return Some(Value::Int(0));
+    }
+    run(&*table, &entry.key, data_word(args.variant), index).map(Value::Int)
 }
 
 fn is_tracked<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
@@ -183,5 +188,5 @@ fn by_src<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>>
     let name = args.name(0).or_else(|| args.name(1)).unwrap_or(&args.proxy);
     let (_, table) = table(txn, name)?;
     let key = table.key_type().key(Value::Ip(txn.src()?.ip().to_canonical()))?;
-    Some(Value::Int(run(&*table, &key, data_word(args.variant), args.int(0))))
+    run(&*table, &key, data_word(args.variant), args.int(0)).map(Value::Int)
 }

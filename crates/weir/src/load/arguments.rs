@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// How many requests to send.
     #[arg(short = 'n', long, value_name = "N", value_parser = count)]
     requests: Option<u64>,
-    /// Requests a second, whatever the answers do; `1000..50000` rises step by step.
+    /// Requests a second, however late responses come; `1000..50000` rises step by step.
     #[arg(short = 'R', long, value_name = "RATE", value_parser = rate)]
     rate: Option<Rate>,
     /// How long each step of a rising rate lasts.
@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     /// Requests at once on one connection: streams of HTTP/2, pipelined ones of HTTP/1.1.
     #[arg(short = 'm', long, value_name = "N", default_value_t = 1)]
     streams: u32,
-    /// HTTP/2: over TLS by agreement, in clear by prior knowledge.
+    /// HTTP/2: over TLS by ALPN, in plaintext by prior knowledge.
     #[arg(long)]
     h2: bool,
     /// The method [default: GET, POST with a body].
@@ -93,7 +93,7 @@ pub(crate) struct Arguments {
     /// Authorities for certificates, instead of the system's.
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     cacert: Option<PathBuf>,
-    /// How long an answer, and opening a connection, may take.
+    /// How long a response, and opening a connection, may take.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     timeout: Duration,
     /// How long the load runs before the measuring begins.

@@ -30,7 +30,7 @@ pub enum Event {
         end: bool,
     },
     /// A request that can only be refused: answer with `status`, which is 400 or 431, and
-    /// [`release`](Connection::release) the stream (server).
+    /// [`release`](Connection::release) the stream (server).  431 is the connection's last answer.
     Invalid {
         /// Where to answer.
         stream: StreamId,
@@ -72,7 +72,8 @@ pub enum Event {
         /// On which stream.
         stream: StreamId,
     },
-    /// The stream is gone before its end, and so is what was not consumed.
+    /// The stream is gone before its end, and so is what was not consumed.  A request that was reset before it was
+    /// told is never told, and nor is its reset.
     Reset {
         /// Which stream.
         stream: StreamId,
@@ -129,6 +130,13 @@ const CONTROL_OUTPUT: usize = 64 * 1024;
 /// Empty messages that are kept for the next ones.
 const POOLED_FIELDS: usize = 128;
 
+/// Octets of memory of a message that is kept for the next one: what usual heads need.  Without this a client could
+/// leave a hundred large ones behind on each connection.
+const POOLED_FIELDS_OCTETS: usize = 4096;
+
+/// Octets of memory that are kept for the next request's cookies.
+const KEPT_CRUMBS: usize = 4096;
+
 /// Output buffers are given back above this size when they are empty.
 const KEPT_OUTPUT: usize = 256 * 1024;
 
@@ -168,7 +176,8 @@ pub struct Connection {
     expect: Expect,
     decoder: Decoder,
     encoder: Encoder,
-    /// The block of a HEADERS frame that CONTINUATION frames go on with.
+    /// The block of a HEADERS frame that CONTINUATION frames go on with.  While a block is read it is empty, and a
+    /// request's cookie lines are joined in it.
     block: Vec<u8>,
     repeat: Repeat,
     streams: Streams,
@@ -187,10 +196,15 @@ pub struct Connection {
     output: Vec<u8>,
     written: usize,
     last_data: LastData,
-    events: VecDeque<Event>,
+    /// What was not told yet; `None` for a request that was reset meanwhile.
+    events: VecDeque<Option<Event>>,
+    /// Places of `events` that were told, wrapping.
+    told: u32,
     /// Streams that wait for the connection's window or for output to leave.
     blocked: VecDeque<StreamId>,
     pool: Vec<Fields>,
+    /// Octets of memory that requests may have which are not told yet (server).
+    head_allowance: usize,
     /// Protocols asked for with extended CONNECT and not answered yet (client).
     upgrades: Vec<(u32, Box<[u8]>)>,
     glitches: u32,
@@ -248,8 +262,10 @@ impl Connection {
             written: 0,
             last_data: LastData::default(),
             events: VecDeque::new(),
+            told: 0,
             blocked: VecDeque::new(),
             pool: Vec::new(),
+            head_allowance: usize::MAX,
             upgrades: Vec::new(),
             glitches: 0,
             control_debt: 0,
@@ -274,16 +290,30 @@ impl Connection {
     /// The next thing that happened.  Call it until it has nothing, after every [`receive`](Self::receive)
     /// and [`advance_output`](Self::advance_output).
     pub fn poll_event(&mut self) -> Option<Event> {
-        match self.events.pop_front() {
-            Some(event) => {
-                if let Event::Data { stream } = event
-                    && let Some(stream) = self.streams.get_mut(stream)
-                {
+        while let Some(event) = self.events.pop_front() {
+            self.told = self.told.wrapping_add(1);
+            if let Some(event) = event {
+                self.note_told(&event);
+                return Some(event);
+            }
+        }
+        self.next_writable()
+    }
+
+    #[inline]
+    fn note_told(&mut self, event: &Event) {
+        match event {
+            Event::Data { stream } => {
+                if let Some(stream) = self.streams.get_mut(*stream) {
                     stream.data_event = false;
                 }
-                Some(event)
             }
-            None => self.next_writable(),
+            Event::Request { stream, .. } | Event::Invalid { stream, .. } => {
+                if let Some(stream) = self.streams.get_mut(*stream) {
+                    stream.untold = false;
+                }
+            }
+            _ => {}
         }
     }
 
@@ -414,7 +444,7 @@ impl Connection {
     /// A section's memory for the next one.
     #[inline]
     pub fn recycle_fields(&mut self, mut fields: Fields) {
-        if self.pool.len() < POOLED_FIELDS {
+        if self.pool.len() < POOLED_FIELDS && fields.memory_bytes() <= POOLED_FIELDS_OCTETS {
             fields.clear();
             self.pool.push(fields);
         }
@@ -423,6 +453,24 @@ impl Connection {
     #[inline]
     fn empty_fields(&mut self) -> Fields {
         self.pool.pop().unwrap_or_default()
+    }
+
+    /// Octets of memory that the heads of requests may have which come before this is called again; requests beyond are
+    /// refused, safely to be sent again (server).
+    pub fn allow_heads(&mut self, octets: usize) {
+        self.head_allowance = octets;
+    }
+
+    /// Streams that the peer may have open at once (server).
+    #[must_use]
+    pub fn max_concurrent_streams(&self) -> usize {
+        self.settings.max_concurrent_streams as usize
+    }
+
+    /// Octets of output above half of the mark wait: whoever has more had better wait, too.
+    #[must_use]
+    pub fn is_output_high(&self) -> bool {
+        self.output().len() > self.settings.output_high_water as usize / 2
     }
 
     /// Streams that are not finished.

@@ -1,6 +1,6 @@
 //! Frames from the peer: one handler for each type of RFC 9113 section 6.
 
-use super::{Closing, Connection, Event, Expect, Role};
+use super::{Closing, Connection, Event, Expect, KEPT_CRUMBS, Role};
 use crate::h2::error::{ConnectionError, ErrorCode};
 use crate::h2::frame::{self, FrameHeader, HEADER_LEN, Opening, PREFACE, flag, kind};
 use crate::h2::head::{ReadHead, RequestReader, ResponseReader, TrailerReader};
@@ -20,8 +20,9 @@ const MAX_CONTROL_DEBT: u32 = 10_000;
 /// What each call of `receive` forgives of it: a peer that sends a few now and then is no flood.
 const CONTROL_FORGIVEN: u32 = 16;
 
-/// Requests that a client may have reset before their answer, beyond as many as were answered: the
-/// "rapid reset" makes work that nobody waits for.
+/// Requests that a client may have reset before their answer, beyond as many as were answered: the "rapid reset" makes
+/// work that nobody waits for.  Those that it makes this end reset by breaking the protocol count as its own
+/// ("MadeYouReset").
 const MAX_RESET_DEBT: u32 = 200;
 
 /// Part of the glitches threshold at which a graceful close is tried first, as HAProxy does.
@@ -177,10 +178,47 @@ impl Connection {
         frame::write_rst_stream(&mut self.output, number, code);
         self.remember_reset(number);
         if let Some(stream) = self.streams.find(number) {
-            self.forget(stream);
-            self.events.push_back(Event::Reset { stream, code, by_peer: false });
+            self.lose(stream, code, false);
         }
+        self.count_reset()?;
         self.glitch()
+    }
+
+    /// Forgets a stream that was reset.
+    fn lose(&mut self, stream: StreamId, code: ErrorCode, by_peer: bool) {
+        let told = !self.take_back(stream);
+        self.forget(stream);
+        if told {
+            self.tell(Event::Reset { stream, code, by_peer });
+        }
+    }
+
+    /// A request that was reset before anybody has heard of it leaves no trace; false when it was told.
+    fn take_back(&mut self, stream: StreamId) -> bool {
+        let Some(state) = self.streams.get(stream).filter(|state| state.untold) else { return false };
+        let at = state.told_at.wrapping_sub(self.told) as usize;
+        let event = self.events.get_mut(at).and_then(Option::take);
+        if let Some(Event::Request { request, .. } | Event::Invalid { request, .. }) = event {
+            self.head_allowance = self.head_allowance.saturating_add(request.fields.memory_bytes());
+            self.recycle_request(request);
+        }
+        true
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.events.push_back(Some(event));
+    }
+
+    /// Counts a request that nobody waits for any more (server).
+    fn count_reset(&mut self) -> Result<(), ConnectionError> {
+        if self.role == Role::Client {
+            return Ok(());
+        }
+        self.reset_debt += 1;
+        if self.reset_debt > MAX_RESET_DEBT {
+            return Err(ConnectionError::calm("too many requests reset"));
+        }
+        Ok(())
     }
 
     /// The stream was never opened (RFC 9113 section 5.1: idle).
@@ -318,7 +356,7 @@ impl Connection {
         state.received.extend_from_slice(octets);
         if !state.data_event {
             state.data_event = true;
-            self.events.push_back(Event::Data { stream });
+            self.tell(Event::Data { stream });
         }
         self.control_debt = self.control_debt.saturating_sub(1);
     }
@@ -327,7 +365,7 @@ impl Connection {
         let Some(state) = self.streams.get_mut(stream) else { return };
         state.state = state.state.end_received();
         let finished = state.state == State::Closed && state.unread().is_empty();
-        self.events.push_back(Event::End { stream });
+        self.tell(Event::End { stream });
         if finished {
             self.streams.close(stream);
         }
@@ -444,9 +482,7 @@ impl Connection {
             || self.streams.len() >= self.settings.max_concurrent_streams as usize
         {
             self.discard(block)?;
-            frame::write_rst_stream(&mut self.output, number, ErrorCode::REFUSED_STREAM);
-            self.remember_reset(number);
-            return self.control(1);
+            return self.refuse(number);
         }
         self.check_total_streams()?;
         self.control_debt = self.control_debt.saturating_sub(1);
@@ -460,6 +496,10 @@ impl Connection {
             self.recycle_request(request);
             return self.stream_error(number, ErrorCode::PROTOCOL_ERROR);
         }
+        let Some(allowance) = self.head_allowance.checked_sub(request.fields.memory_bytes()) else {
+            self.recycle_request(request);
+            return self.refuse(number);
+        };
         let Some(stream) =
             self.streams.open(number, self.peer.initial_window as i32, self.settings.initial_window as i32)
         else {
@@ -468,18 +508,32 @@ impl Connection {
         };
         if let Some(state) = self.streams.get_mut(stream) {
             state.extended_connect = !request.protocol.is_empty();
+            state.untold = true;
+            state.told_at = self.told.wrapping_add(self.events.len() as u32);
             if end {
                 state.state = State::RemoteClosed;
             } else {
                 state.length_left = head.content_length.unwrap_or(UNKNOWN_LENGTH);
             }
         }
-        self.events.push_back(match head.fault {
+        self.head_allowance = allowance;
+        self.tell(match head.fault {
             Fault::BadRequest => Event::Invalid { stream, request, status: 400 },
             Fault::TooLarge => Event::Invalid { stream, request, status: 431 },
             Fault::None | Fault::Malformed => Event::Request { stream, request, end },
         });
+        if head.fault == Fault::TooLarge {
+            // One answer says what was wrong; a hundred streams of such heads get no hundred answers.
+            self.take_no_more(ErrorCode::ENHANCE_YOUR_CALM, "header list too large");
+        }
         Ok(())
+    }
+
+    /// RFC 9113 section 8.7: nothing was done for it, the client may send it again.
+    fn refuse(&mut self, number: u32) -> Result<(), ConnectionError> {
+        frame::write_rst_stream(&mut self.output, number, ErrorCode::REFUSED_STREAM);
+        self.remember_reset(number);
+        self.control(1)
     }
 
     #[inline]
@@ -488,9 +542,12 @@ impl Connection {
         if let Some(head) = self.repeat.read(block, generation, request) {
             return Ok(head);
         }
-        let mut reader = RequestReader::new(request, &self.settings);
+        self.block.clear();
+        let mut reader = RequestReader::new(request, &self.settings, &mut self.block);
         self.decoder.decode(block, |line| reader.line(&line)).map_err(compression)?;
         let head = reader.finish();
+        self.block.clear();
+        self.block.shrink_to(KEPT_CRUMBS);
         if self.decoder.generation() == generation {
             self.repeat.note(block, generation, request, head);
         }
@@ -536,7 +593,7 @@ impl Connection {
             return self.stream_error(stream.number, code);
         }
         if interim {
-            self.events.push_back(Event::Informational { stream, response });
+            self.tell(Event::Informational { stream, response });
             return self.control(1);
         }
         self.control_debt = self.control_debt.saturating_sub(1);
@@ -548,7 +605,7 @@ impl Connection {
             finished = state.state == State::Closed;
         }
         self.switch_protocol(stream, &mut response);
-        self.events.push_back(Event::Response { stream, response, end });
+        self.tell(Event::Response { stream, response, end });
         if finished {
             self.streams.close(stream);
         }
@@ -583,9 +640,16 @@ impl Connection {
         // RFC 9113 section 8.1: trailers end the message.
         if !header.has(flag::END_STREAM) || fault != Fault::None || incomplete {
             self.recycle_fields(fields);
+            if fault == Fault::TooLarge && self.role == Role::Server {
+                return Err(ConnectionError::calm("trailers too large"));
+            }
             return self.stream_error(stream.number, ErrorCode::PROTOCOL_ERROR);
         }
-        self.events.push_back(Event::Trailers { stream, fields });
+        if fields.is_empty() {
+            self.recycle_fields(fields);
+        } else {
+            self.tell(Event::Trailers { stream, fields });
+        }
         self.end_received(stream);
         Ok(())
     }
@@ -623,22 +687,21 @@ impl Connection {
         let server = self.role == Role::Server;
         let Some(stream) = self.streams.find(header.stream) else { return self.control(1) };
         let Some(state) = self.streams.get_mut(stream) else { return Ok(()) };
-        if server && !state.head_done {
-            self.reset_debt += 1;
-            if self.reset_debt > MAX_RESET_DEBT {
-                return Err(ConnectionError::calm("too many requests reset"));
-            }
-        }
+        // A client that has waited for the head may have seen enough.
+        let waited = state.head_done;
         // RFC 9113 section 8.1: a complete response stays, only the rest of the request is not wanted.
         if !server && code == ErrorCode::NO_ERROR && !state.state.can_receive() {
             state.state = State::Closed;
             if state.unread().is_empty() {
                 self.streams.close(stream);
             }
+            self.tell(Event::Reset { stream, code, by_peer: true });
         } else {
-            self.forget(stream);
+            self.lose(stream, code, true);
         }
-        self.events.push_back(Event::Reset { stream, code, by_peer: true });
+        if !waited {
+            self.count_reset()?;
+        }
         self.control(1)
     }
 
@@ -730,10 +793,10 @@ impl Connection {
                 self.forget(stream);
                 // Not processed: safe to send again (RFC 9113 section 8.7).
                 let code = ErrorCode::REFUSED_STREAM;
-                self.events.push_back(Event::Reset { stream, code, by_peer: true });
+                self.tell(Event::Reset { stream, code, by_peer: true });
             }
         }
-        self.events.push_back(Event::GoAway { last, code: ErrorCode(code) });
+        self.tell(Event::GoAway { last, code: ErrorCode(code) });
         self.control(1)
     }
 

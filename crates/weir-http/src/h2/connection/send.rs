@@ -21,7 +21,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// The stream is gone or has got its final head.  It is reset for a 101 that was not asked for.
+    /// The stream is gone or has got its final head.  It is reset for a 101 that was not asked for, and for success
+    /// that is none: 101 alone opens what an extended CONNECT asks for.
     pub fn send_response(&mut self, stream: StreamId, response: &Response, end: bool) -> Result<(), Gone> {
         let state = self.streams.get_mut(stream).ok_or(Gone)?;
         if state.head_done || !state.state.can_send() {
@@ -32,9 +33,15 @@ impl Connection {
             self.reset(stream, ErrorCode::INTERNAL_ERROR);
             return Err(Gone);
         }
+        // RFC 8441 section 5: success would open what nobody serves.
+        if (200..300).contains(&response.status) && state.extended_connect {
+            self.reset(stream, ErrorCode::CONNECT_ERROR);
+            return Err(Gone);
+        }
         let interim = matches!(response.status, 100 | 102..=199);
         let end = end && !interim;
         state.head_done = !interim;
+        state.refused = matches!(response.status, 400 | 431);
         let start = self.start_headers();
         head::write_response(&mut self.encoder, &mut self.output, response);
         self.finish_headers(start, stream.number, end);
@@ -258,10 +265,17 @@ impl Connection {
                     frame::write_ping(&mut self.output, false, GOAWAY_PING);
                 }
             }
-        } else if self.closing != Closing::Final {
+        } else {
+            self.take_no_more(ErrorCode::NO_ERROR, "");
+        }
+    }
+
+    /// Streams beyond those of now are refused; these still get their answers.
+    pub(super) fn take_no_more(&mut self, code: ErrorCode, reason: &str) {
+        if self.closing != Closing::Final {
             self.closing = Closing::Final;
             self.goaway_last = self.peer_last_stream();
-            frame::write_goaway(&mut self.output, self.goaway_last, ErrorCode::NO_ERROR, "");
+            frame::write_goaway(&mut self.output, self.goaway_last, code, reason);
         }
     }
 
@@ -295,7 +309,7 @@ impl Connection {
         let Some(state) = self.streams.get_mut(stream) else { return };
         state.state = state.state.end_sent();
         state.wants_write = false;
-        if self.role == Role::Server {
+        if self.role == Role::Server && !state.refused {
             self.reset_debt = self.reset_debt.saturating_sub(1);
         }
         if state.state == State::Closed && state.unread().is_empty() {

@@ -257,7 +257,11 @@ fn requests_become_messages() {
     for path in ["", "hello-world", "*", "/a b", "/a#b", "/a\r\nb", "//\0"] {
         full("GET", "http", path, "h", REFUSED);
     }
-    for authority in ["h/", "u@h", "h h", "h#", "h?"] {
+    for authority in ["h/", "u@h", "h#", "h?", "h,i", "h\\i", "[::1", "[::1]x"] {
+        full("GET", "http", "/", authority, "1 invalid 400");
+        check(&[&GET[..3], &[("host", authority)]].concat(), "1 invalid 400");
+    }
+    for authority in ["h h", "h\t", "h\u{e9}"] {
         full("GET", "http", "/", authority, REFUSED);
     }
     for (at, _) in GET.iter().enumerate().take(3) {
@@ -291,11 +295,21 @@ fn huffman_and_indexed_requests() {
 
 #[test]
 fn too_large_sections_are_answered() {
-    let settings = Settings { max_header_list: 400, max_fields: 3, ..Settings::default() };
+    let settings = Settings { max_header_list: 250, max_fields: 3, ..Settings::default() };
     let check = |more: Lines<'_>, expected: &str| {
         let mut server = established(Connection::server(settings), &[]);
         give(&mut server, &headers(1, &[GET, more].concat(), true));
-        assert_eq!(events(&mut server), expected);
+        give(&mut server, &headers(3, &[GET, more].concat(), true));
+        let happened = events(&mut server);
+        match happened.starts_with("1 invalid") {
+            false => assert!(happened.starts_with(expected), "{happened}"),
+            // The first of them is answered, and the connection closes.
+            true => {
+                assert_eq!(happened, expected);
+                let sent = output(&mut server);
+                assert_eq!(sent, "GOAWAY 1 ENHANCE_YOUR_CALM\nRST_STREAM 3 REFUSED_STREAM\n");
+            }
+        }
     };
     check(
         &[("a", "1"), ("b", "1"), ("c", "1")],
@@ -405,6 +419,23 @@ fn an_exchange_with_bodies_and_trailers() {
 }
 
 #[test]
+fn trailers_carry_nothing_that_belongs_to_the_head() {
+    let check = |lines: Lines<'_>, expected: &str| {
+        let mut server = server();
+        give(&mut server, &headers(1, POST, false));
+        events(&mut server);
+        give(&mut server, &headers(1, lines, true));
+        assert_eq!(events(&mut server), expected, "{lines:?}");
+    };
+    check(&[("x-a", "1"), ("grpc-status", "0")], "1 trailers [x-a: 1] [grpc-status: 0]\n1 end\n");
+    for name in ["host", "authorization", "content-type", "cookie", "proxy-authorization", "content-range"] {
+        check(&[(name, "z"), ("x-a", "1")], "1 trailers [x-a: 1]\n1 end\n");
+        check(&[(name, "z")], "1 end\n");
+    }
+    check(&[("content-length", "3")], "1 end\n");
+}
+
+#[test]
 fn the_last_data_frame_ends_the_stream_while_it_waits() {
     let check = |between: &dyn Fn(&mut Connection), expected: &str| {
         let mut client = client();
@@ -481,6 +512,8 @@ fn any_split_of_the_octets_gives_the_same_events() {
             for line in events(&mut server).lines() {
                 match line.strip_prefix("3 data ") {
                     Some(data) => body += data,
+                    // Reset before it was told, where both came at once.
+                    None if line.starts_with("7 ") => {}
                     None => happened += &format!("{line}\n"),
                 }
             }
@@ -688,6 +721,7 @@ fn content_length_is_held_against_data() {
 
     let mut server = server();
     give(&mut server, &headers(1, &[POST, &[("content-length", "4")]].concat(), false));
+    assert!(server.poll_event().is_some());
     give(&mut server, &headers(1, &[("trailer", "1")], true));
     assert!(events(&mut server).ends_with("1 reset PROTOCOL_ERROR by_peer=false\n"));
 }
@@ -854,6 +888,135 @@ fn floods_end_the_connection() {
         let kind = if std::mem::take(&mut first) { kind::HEADERS } else { kind::CONTINUATION };
         frame(kind, 0, 3, &[])
     }));
+}
+
+#[test]
+fn streams_that_a_client_makes_the_server_reset_count_as_its_own_resets() {
+    type Break = fn(u32) -> Vec<u8>;
+    // Each begins a stream, has it told, and makes the server reset it.
+    let check = |break_it: Break, answered: bool| {
+        let mut server = server();
+        for round in 0..1000 {
+            let number = 2 * round + 1;
+            give(&mut server, &headers(number, &[POST, &[("content-length", "1")]].concat(), false));
+            let stream = stream_of(server.poll_event());
+            if answered {
+                // An error of the client's is no useful answer, and makes up for no reset.
+                server.send_response(stream, &Response::new(400, ""), false).unwrap();
+            }
+            let broken = server.receive(&break_it(number));
+            while server.poll_event().is_some() {}
+            if let Err(error) = broken {
+                assert_eq!((error.code, round), (ErrorCode::ENHANCE_YOUR_CALM, 200));
+                assert!(output(&mut server).contains("GOAWAY 401 ENHANCE_YOUR_CALM\n"));
+                return;
+            }
+            output(&mut server);
+        }
+        panic!("no end");
+    };
+    let ways: [Break; 7] = [
+        |n| window_update(n, 0),
+        |n| [window_update(n, MAX_WINDOW), window_update(n, MAX_WINDOW)].concat(),
+        |n| [data(n, b"x", true), data(n, b"x", false)].concat(),
+        |n| [data(n, b"x", true), headers(n, &[("a", "b")], true)].concat(),
+        |n| frame(kind::PRIORITY, 0, n, &[&n.to_be_bytes()[..], &[1]].concat()),
+        |n| data(n, b"more than was announced", true),
+        |n| headers(n, &[(":path", "/")], true),
+    ];
+    for way in ways {
+        check(way, false);
+        check(way, true);
+    }
+    check(rst, false);
+}
+
+#[test]
+fn answers_that_refuse_do_not_make_up_for_resets() {
+    let rounds = |status: u16| {
+        let mut server = server();
+        for round in 0..1000 {
+            let number = 4 * round + 1;
+            give(&mut server, &headers(number, GET, true));
+            let stream = stream_of(server.poll_event());
+            server.send_response(stream, &Response::new(status, ""), true).unwrap();
+            give(&mut server, &headers(number + 2, GET, true));
+            stream_of(server.poll_event());
+            if server.receive(&rst(number + 2)).is_err() {
+                return round;
+            }
+            events(&mut server);
+            output(&mut server);
+        }
+        1000
+    };
+    assert_eq!([200, 404, 400, 431].map(rounds), [1000, 1000, 200, 200]);
+}
+
+#[test]
+fn what_is_opened_and_reset_at_once_is_never_told() {
+    let mut server = server();
+    let opened_and_reset = |n| [headers(n, POST, false), data(n, b"x", false), rst(n)].concat();
+    give(&mut server, &[opened_and_reset(1), headers(3, GET, true), opened_and_reset(5)].concat());
+    let broken = [headers(7, POST, false), window_update(7, 0)].concat();
+    give(&mut server, &broken);
+    let told: String = events(&mut server)
+        .lines()
+        .filter(|line| !line.contains("data"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_eq!(told, "3 request GET http://h/ [host: h] end\n");
+    assert_eq!(server.active_streams(), 1);
+    assert!(server.events.is_empty());
+}
+
+#[test]
+fn heads_beyond_the_allowance_are_refused() {
+    let mut server = server();
+    let long = "x".repeat(120);
+    let large = |n| headers(n, &[GET, &[("a", &long), ("b", &long), ("c", &long)]].concat(), true);
+    server.allow_heads(1500);
+    give(&mut server, &[large(1), large(3), large(5), large(7)].concat());
+    let refused = output(&mut server);
+    assert_eq!(refused, "RST_STREAM 5 REFUSED_STREAM\nRST_STREAM 7 REFUSED_STREAM\n");
+    assert!(events(&mut server).starts_with("1 request"));
+    // What is taken back makes room again, and so does who is asked.
+    server.allow_heads(800);
+    give(&mut server, &[large(9), rst(9), large(11), rst(11), large(13)].concat());
+    assert!(events(&mut server).starts_with("13 request"));
+}
+
+#[test]
+fn cookies_are_stored_once() {
+    let crumbs: Vec<(String, String)> = (0..90).map(|_| ("cookie".to_owned(), "y".repeat(100))).collect();
+    let lines: Vec<(&str, &str)> = crumbs.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+    let mut server = server();
+    give(&mut server, &headers(1, &[GET, &[("x", "y")], &lines].concat(), true));
+    let Some(Event::Request { request, .. }) = server.poll_event() else { panic!("no request") };
+    assert_eq!(request.fields.first(FieldName::Cookie).unwrap().len(), 90 * 102 - 2);
+    assert!(request.fields.memory_bytes() < 90 * 102 * 5 / 4 + 1000, "{}", request.fields.memory_bytes());
+    // What compression contexts may not remember stays so.
+    let mut block = block(GET);
+    block.extend_from_slice(b"\x00\x06cookie\x01a\x10\x06cookie\x01b");
+    give(&mut server, &frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 3, &block));
+    let Some(Event::Request { request, .. }) = server.poll_event() else { panic!("no request") };
+    let cookie = request.fields.list().iter().find(|field| field.id == FieldName::Cookie).unwrap();
+    assert!(cookie.sensitive && request.fields.bytes(cookie.value) == b"a; b");
+}
+
+#[test]
+fn large_heads_leave_no_memory_behind() {
+    let mut server = server();
+    let long = "x".repeat(120);
+    let lines: Vec<(&str, &str)> = (0..90).map(|_| ("a", long.as_str())).collect();
+    for n in 0..100 {
+        give(&mut server, &headers(2 * n + 1, &[GET, &lines].concat(), true));
+        let Some(Event::Request { stream, request, .. }) = server.poll_event() else { panic!("no request") };
+        server.recycle_request(request);
+        server.release(stream);
+        output(&mut server);
+    }
+    assert!(server.pool.iter().all(|fields| fields.memory_bytes() <= POOLED_FIELDS_OCTETS));
 }
 
 #[test]

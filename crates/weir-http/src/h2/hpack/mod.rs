@@ -18,6 +18,8 @@ pub(super) use encoder::Encoder;
 pub(super) use huffman::encode_for_tests;
 
 use crate::FieldName;
+use crate::authority::is_host;
+use crate::h1::MAX_NAME;
 use crate::token::is_token_byte;
 
 /// The block cannot be decoded; the tables of both ends differ from here on (RFC 9113 section 4.3).
@@ -81,7 +83,10 @@ pub(super) fn classify(name: &[u8]) -> Kind {
     }
     match FieldName::from_lower(name) {
         // RFC 9113 section 8.2.1
-        FieldName::Other if name.is_empty() || !name.iter().all(|&b| LOWER_TOKEN[usize::from(b)]) => {
+        FieldName::Other
+            if !(1..=MAX_NAME).contains(&name.len())
+                || !name.iter().all(|&b| LOWER_TOKEN[usize::from(b)]) =>
+        {
             Kind::Invalid
         }
         id => Kind::Field(id),
@@ -111,10 +116,8 @@ pub(super) fn check_value(kind: Kind, value: &[u8]) -> Fault {
             value[0].is_ascii_alphabetic()
                 && value.iter().all(|&b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.')),
         ),
-        // RFC 9113 section 8.3.1: no user information; RFC 3986 section 3.2 ends it at these signs.
-        Kind::Authority => malformed_unless(
-            value.iter().all(|&b| b > b' ' && !matches!(b, b'/' | b'?' | b'#' | b'@' | b'\\' | 0x7f)),
-        ),
+        // RFC 9113 section 8.3.1: no user information either.
+        Kind::Authority => bad_request_unless(is_host(value)),
         Kind::Path => malformed_unless(
             (value[0] == b'/' || value == b"*")
                 && value.iter().all(|&b| b > b' ' && !matches!(b, b'#' | 0x7f)),
@@ -122,5 +125,17 @@ pub(super) fn check_value(kind: Kind, value: &[u8]) -> Fault {
         Kind::Status => malformed_unless(
             value.len() == 3 && value.iter().all(u8::is_ascii_digit) && matches!(value[0], b'1'..=b'9'),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_bounded() {
+        let name = vec![b'a'; MAX_NAME + 1];
+        assert_eq!(classify(&name[1..]), Kind::Field(FieldName::Other));
+        assert_eq!(classify(&name), Kind::Invalid);
     }
 }
