@@ -6,17 +6,18 @@
 mod rows;
 
 mod compression;
+mod deflate;
 mod latency;
 
 mod client;
 mod generator;
-mod machine;
+pub(crate) mod machine;
 mod memory;
 mod pump;
 mod startup;
-mod subject;
-mod table;
-mod usage;
+pub(crate) mod subject;
+pub(crate) mod table;
+pub(crate) mod usage;
 
 use crate::arguments::Arguments;
 use crate::{debian, place, program, python, suite};
@@ -45,6 +46,7 @@ pub(crate) fn run(given: &[String]) -> Result<ExitCode, String> {
         match word.as_str() {
             "latency" => return latency::run(rest),
             "compression" => return compression::run(rest),
+            deflate::NAME => return deflate::run(rest),
             pump::NAME => return pump::run(rest),
             _ => {}
         }
@@ -53,7 +55,7 @@ pub(crate) fn run(given: &[String]) -> Result<ExitCode, String> {
         Arguments::read(given, &["row", "rounds", "subjects", "seconds", "program", "profile"], &[])?;
     if let Some(word) = arguments.words.first() {
         return Err(format!(
-            "'{word}': the benchmark has `latency` and `compression`; a row is named by --row"
+            "'{word}': the benchmark has `latency`, `compression` and `deflate`; a row is named by --row"
         ));
     }
     let bench = Bench {
@@ -77,7 +79,7 @@ pub(crate) fn run(given: &[String]) -> Result<ExitCode, String> {
 }
 
 /// The programs to measure; one that is missing is left out, with the reason printed.
-fn subjects(arguments: &Arguments, default: &str) -> Result<Vec<Subject>, String> {
+pub(crate) fn subjects(arguments: &Arguments, default: &str) -> Result<Vec<Subject>, String> {
     let mut found = Vec::new();
     for name in arguments.text("subjects").unwrap_or(default).split(',') {
         let program = match name {

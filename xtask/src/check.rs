@@ -2,7 +2,8 @@
 //!
 //! Every step runs even when one before it failed; the last line counts all of them.
 
-use crate::{guards, h2spec, place, program, regtests};
+use crate::{guards, h2spec, peers, place, program, regtests};
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{ExitCode, Stdio};
@@ -70,10 +71,12 @@ pub(crate) fn run(given: &[String]) -> Result<ExitCode, String> {
     report.step("deflate without std", || {
         cargo(&["check", "--quiet", "--package", "weir-deflate", "--no-default-features"])
     });
-    report.step("tests", || tests(&["test", "--workspace", "--no-fail-fast", "--quiet"]));
+    report.step("tests", || {
+        tests(&["test", "--workspace", "--no-fail-fast", "--quiet"], &peers::environment())
+    });
     report
         .step("fuzz format", || cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--", "--check", "-l"]));
-    report.step("fuzz corpus", || tests(&["test", "--manifest-path", "fuzz/Cargo.toml", "--quiet"]));
+    report.step("fuzz corpus", || tests(&["test", "--manifest-path", "fuzz/Cargo.toml", "--quiet"], &[]));
     let mut weir = None;
     report.step("build", || {
         weir = Some(program::build_weir("dev")?);
@@ -102,9 +105,10 @@ fn cargo(arguments: &[&str]) -> Result<Count, String> {
 }
 
 /// Runs cargo's tests, their output on this terminal, and adds up what the test programs report.
-fn tests(arguments: &[&str]) -> Result<Count, String> {
+fn tests(arguments: &[&str], environment: &[(&str, OsString)]) -> Result<Count, String> {
     let mut child = program::cargo(arguments)
         .env("CARGO_TARGET_DIR", place::target()?)
+        .envs(environment.iter().map(|(name, value)| (*name, value.as_os_str())))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()

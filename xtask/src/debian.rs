@@ -28,14 +28,19 @@ fn install(package: &str) -> Result<(), String> {
         return Err("no apt-get on this machine".to_owned());
     }
     println!("installing {package}");
-    // An outdated list names packages that are gone; a failing update may still leave a usable list.
-    if program::output(administrator()?.args(["apt-get", "-qq", "update"])).is_err() {
+    // A failing update may still leave a usable list.
+    if update().is_err() {
         println!("apt-get update failed; trying with the lists that are here");
     }
     let mut command = administrator()?;
     // RUNLEVEL=1 keeps the package from starting its service on ports that nobody asked for.
     command.args(["RUNLEVEL=1", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "install", "-y"]);
     program::output(command.args(["--no-install-recommends", package])).map(drop)
+}
+
+/// Brings the lists of packages up to date: an outdated list names some that are gone.
+pub(crate) fn update() -> Result<(), String> {
+    program::output(administrator()?.args(["apt-get", "-qq", "update"])).map(drop)
 }
 
 /// `env`, run as root.

@@ -2,6 +2,7 @@
 //! what no file may say.
 
 use crate::model_fields::ModelFields;
+use crate::reused_memory::{self, ReusedMemory};
 use crate::{place, program};
 use std::path::Path;
 use std::process::Command;
@@ -79,15 +80,22 @@ pub(crate) fn run() -> Result<Vec<String>, String> {
     )?;
     let mut wrong = Vec::new();
     let mut model = ModelFields::default();
+    let mut reused = ReusedMemory::default();
     for name in listed.split('\0').filter(|name| !name.is_empty()) {
         // A file that is deleted but not yet committed is listed too; one that is not text is skipped.
         let Ok(text) = std::fs::read_to_string(root.join(name)) else { continue };
         check(name, &text, &mut wrong);
-        if name.ends_with(".rs") && !is_test_file(name) {
-            model.see(name, &without_tests(&text));
+        if name == reused_memory::LIST {
+            reused.see_list(&text);
+        }
+        if name.ends_with(".rs") {
+            let code = if is_test_file(name) { String::new() } else { without_tests(&text) };
+            reused.see(name, &text, &code);
+            model.see(name, &code);
         }
     }
     model.finish(&mut wrong);
+    reused.finish(&mut wrong);
     Ok(wrong)
 }
 

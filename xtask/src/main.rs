@@ -6,10 +6,12 @@
 mod arguments;
 
 mod debian;
+mod peers;
 mod place;
 mod program;
 mod python;
 
+mod attack;
 mod bench;
 mod check;
 mod fuzz;
@@ -17,6 +19,7 @@ mod guards;
 mod h2spec;
 mod model_fields;
 mod regtests;
+mod reused_memory;
 mod suite;
 
 use std::process::ExitCode;
@@ -37,6 +40,13 @@ usage: cargo xtask COMMAND [options]
   bench compression
               requests/s, CPU time and size of every algorithm and level; writes a page with plots
               [--seconds S] [--rounds N] [--subjects weir,haproxy,nginx] [--program PATH] [--profile PROFILE]
+  bench deflate
+              the encoder's size and speed beside zlib-ng, igzip, libdeflate and slz, over bodies out of packages
+              [--part test|tune] [--rounds N] [--piece-kb N] [--gather]
+  attack      send what hostile clients and origins send, to weir, haproxy and nginx: CPU time, memory,
+              and whether a well-behaved client is still served
+              [--list] [--row NAME] [--seconds S] [--subjects weir,haproxy,haproxy-3.0,nginx]
+              [--program PATH] [--profile PROFILE]
   fuzz        feed mutated input to the parsers; one target, or all in turn
               [--seconds N] [TARGET]
   h2spec      run the HTTP/2 conformance cases on weir, in clear and over TLS
@@ -48,6 +58,7 @@ fn main() -> ExitCode {
     let command = words.next().unwrap_or_default();
     let rest: Vec<String> = words.collect();
     let outcome = match command.as_str() {
+        "attack" => attack::run(&rest),
         "check" => check::run(&rest),
         "bench" => bench::run(&rest),
         "fuzz" => fuzz::run(&rest),

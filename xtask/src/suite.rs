@@ -32,7 +32,7 @@ pub(crate) fn folder() -> Result<PathBuf, String> {
     Ok(unpacked)
 }
 
-/// The program, built as its makefile does by itself, with TLS; built when it is not there yet.
+/// The program, built as its makefile does by itself, with TLS and metrics; built when it is not there yet.
 pub(crate) fn program() -> Result<PathBuf, String> {
     let unpacked = place::target()?.join("bench").join(PROGRAM);
     let program = unpacked.join("haproxy");
@@ -47,9 +47,18 @@ pub(crate) fn program() -> Result<PathBuf, String> {
     unpack(&archive()?, "*", &unpacked, |source| {
         let mut command = Command::new(&make);
         command.arg("-C").arg(source).arg(format!("-j{jobs}"));
-        program::output(command.args(["TARGET=linux-glibc", "USE_OPENSSL=1"])).map(drop)
+        program::output(command.args(["TARGET=linux-glibc", "USE_OPENSSL=1", "USE_PROMEX=1"])).map(drop)
     })?;
     Ok(program)
+}
+
+/// The folder of the sources, unpacked for the encoder that is in them.
+pub(crate) fn encoder() -> Result<PathBuf, String> {
+    let unpacked = place::target()?.join("bench/slz");
+    if !unpacked.join("src/slz.c").is_file() {
+        unpack(&archive()?, "*/slz*", &unpacked, |_| Ok(()))?;
+    }
+    Ok(unpacked)
 }
 
 /// The source's archive, fetched when it is not there yet.

@@ -10,6 +10,30 @@ pub enum Anchor {
     ZlibRs(rs::Stream, i32),
     Igzip(Igzip, u32),
     Libdeflate(Compressor, i32),
+    #[cfg(slz)]
+    Slz,
+}
+
+/// Where a stream ends a piece.
+#[derive(Clone, Copy)]
+pub enum Cut {
+    /// Nowhere: the body comes as a whole.
+    Never,
+    /// After so many bytes, with a flush.
+    Flush(usize),
+    /// After so many bytes, without one: more follows at once.
+    Open(usize),
+}
+
+impl Cut {
+    /// The length of pieces, and whether each is flushed.
+    pub fn parts(self) -> (usize, bool) {
+        match self {
+            Self::Never => (usize::MAX, false),
+            Self::Flush(bytes) => (bytes, true),
+            Self::Open(bytes) => (bytes, false),
+        }
+    }
 }
 
 /// The two zlibs have the same interface with types of their own.
@@ -36,7 +60,7 @@ macro_rules! zlib {
                     Self(stream)
                 }
 
-                pub fn encode(&mut self, body: &[u8], piece: Option<usize>, out: &mut Vec<u8>) {
+                pub fn encode(&mut self, body: &[u8], cut: super::Cut, out: &mut Vec<u8>) {
                     out.resize(body.len() + body.len() / 8 + 4096, 0);
                     // SAFETY: the stream is initialised; input and output are slices that outlive the calls.
                     let written = unsafe {
@@ -44,11 +68,16 @@ macro_rules! zlib {
                         assert_eq!(z::deflateReset(stream), z::Z_OK);
                         (*stream).next_out = out.as_mut_ptr();
                         (*stream).avail_out = out.len() as u32;
-                        for part in body.chunks(piece.unwrap_or(usize::MAX)) {
+                        let (bytes, flush) = cut.parts();
+                        for (i, part) in body.chunks(bytes).enumerate() {
                             (*stream).next_in = part.as_ptr().cast_mut();
                             (*stream).avail_in = part.len() as u32;
-                            if piece.is_some() {
+                            // The last is taken by the end below.
+                            let more = part.len() == bytes && (i + 1) * bytes < body.len();
+                            if flush {
                                 assert_eq!(z::deflate(stream, z::Z_SYNC_FLUSH), z::Z_OK);
+                            } else if more {
+                                assert_eq!(z::deflate(stream, z::Z_NO_FLUSH), z::Z_OK);
                             }
                         }
                         assert_eq!(z::deflate(stream, z::Z_FINISH), z::Z_STREAM_END);
@@ -87,20 +116,24 @@ impl Anchor {
             Self::ZlibRs(_, level) => format!("zlib-rs -{level}"),
             Self::Igzip(_, level) => format!("igzip -{level}"),
             Self::Libdeflate(_, level) => format!("libdeflate -{level}"),
+            #[cfg(slz)]
+            Self::Slz => "slz".to_owned(),
         }
     }
 
-    /// A whole gzip stream; in pieces with a sync flush after each where a size is given.
-    pub fn encode(&mut self, body: &[u8], piece: Option<usize>, out: &mut Vec<u8>) {
+    /// A whole gzip stream.
+    pub fn encode(&mut self, body: &[u8], cut: Cut, out: &mut Vec<u8>) {
         match self {
-            Self::ZlibNg(stream, _) => stream.encode(body, piece, out),
-            Self::ZlibRs(stream, _) => stream.encode(body, piece, out),
-            Self::Igzip(stream, _) => stream.encode(body, piece, out),
+            Self::ZlibNg(stream, _) => stream.encode(body, cut, out),
+            Self::ZlibRs(stream, _) => stream.encode(body, cut, out),
+            Self::Igzip(stream, _) => stream.encode(body, cut, out),
             Self::Libdeflate(compressor, _) => {
                 out.resize(compressor.gzip_compress_bound(body.len()), 0);
                 let written = compressor.gzip_compress(body, out).expect("room");
                 out.truncate(written);
             }
+            #[cfg(slz)]
+            Self::Slz => crate::slz::encode(body, cut.parts().0, out),
         }
     }
 }

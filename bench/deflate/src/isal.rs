@@ -4,6 +4,8 @@ use std::mem::MaybeUninit;
 
 use isal_sys::igzip_lib as z;
 
+use crate::anchors::Cut;
+
 /// One stream with its level buffer, reset for each body.
 pub struct Igzip {
     stream: Box<MaybeUninit<z::isal_zstream>>,
@@ -32,10 +34,11 @@ impl Igzip {
         Self { stream, _level: buffer }
     }
 
-    pub fn encode(&mut self, body: &[u8], piece: Option<usize>, out: &mut Vec<u8>) {
+    pub fn encode(&mut self, body: &[u8], cut: Cut, out: &mut Vec<u8>) {
         // The code of level 0 is the same for all: what is not text grows by a third.
         out.resize(2 * body.len() + 4096, 0);
-        let parts = body.len().div_ceil(piece.unwrap_or(usize::MAX)).max(1);
+        let (bytes, flush) = cut.parts();
+        let parts = body.len().div_ceil(bytes).max(1);
         // SAFETY: the stream is initialised; input and output are slices that outlive the calls.
         let written = unsafe {
             let stream = self.stream.as_mut_ptr();
@@ -44,8 +47,8 @@ impl Igzip {
             (*stream).gzip_flag = z::IGZIP_GZIP as u16;
             (*stream).next_out = out.as_mut_ptr();
             (*stream).avail_out = out.len() as u32;
-            (*stream).flush = if piece.is_some() { z::SYNC_FLUSH } else { z::NO_FLUSH } as u16;
-            for (i, part) in body.chunks(piece.unwrap_or(usize::MAX)).enumerate() {
+            (*stream).flush = if flush { z::SYNC_FLUSH } else { z::NO_FLUSH } as u16;
+            for (i, part) in body.chunks(bytes).enumerate() {
                 (*stream).next_in = part.as_ptr().cast_mut();
                 (*stream).avail_in = part.len() as u32;
                 (*stream).end_of_stream = u16::from(i + 1 == parts);

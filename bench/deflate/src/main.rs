@@ -7,12 +7,15 @@
 
 mod anchors;
 mod isal;
+mod proxy;
+#[cfg(slz)]
+mod slz;
 mod train;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anchors::Anchor;
+use anchors::{Anchor, Cut};
 use weir_deflate::{Content, Encoder, Format, Level, Scratch};
 
 /// The classes that the goals are about; the geometric mean is over these.
@@ -50,6 +53,10 @@ impl Mode {
     fn in_pieces(self) -> bool {
         matches!(self, Self::Pieces | Self::Windowed)
     }
+
+    fn cut(self) -> Cut {
+        if self.in_pieces() { Cut::Flush(PIECE) } else { Cut::Never }
+    }
 }
 
 /// What is compared, the first being the measure.
@@ -75,7 +82,7 @@ impl Subject {
         scratch: &mut Scratch,
     ) {
         match self {
-            Self::Anchor(anchor) => anchor.encode(body, mode.in_pieces().then_some(PIECE), out),
+            Self::Anchor(anchor) => anchor.encode(body, mode.cut(), out),
             Self::Weir(level) => {
                 let mut encoder = Encoder::new(Format::Gzip, *level).with_content(content);
                 if mode.in_pieces() {
@@ -227,6 +234,11 @@ fn main() {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["train", corpus] => train::run(Path::new(corpus)),
+        ["proxy", corpus, ref rest @ ..] => {
+            let number =
+                |i: usize, default| rest.get(i).and_then(|word| word.parse().ok()).unwrap_or(default);
+            proxy::run(Path::new(corpus), number(0, 7), number(1, 64) * 1024);
+        }
         [corpus, ref rest @ ..] => {
             let rounds = rest.get(1).and_then(|rounds| rounds.parse().ok()).unwrap_or(7);
             let all = [
@@ -247,7 +259,8 @@ fn main() {
             modes.iter().for_each(|&mode| run(Path::new(corpus), mode, rounds));
         }
         [] => eprintln!(
-            "usage: deflate-bench CORPUS [whole|pieces|small|all] [ROUNDS], deflate-bench train CORPUS"
+            "usage: deflate-bench CORPUS [whole|pieces|small|all] [ROUNDS], deflate-bench train CORPUS, \
+             deflate-bench proxy CORPUS [ROUNDS] [PIECE_KB]"
         ),
     }
 }

@@ -22,16 +22,24 @@ pub fn run(corpus: &Path) {
     );
     println!("//! `train`: of the literals and lengths, then of the distances, a hexadecimal digit each.\n");
     println!("use crate::symbols::{{DISTANCES, LITERALS_AND_LENGTHS}};\n");
-    println!("/// In the order of `preset_for`: HTML, scripts and styles, JSON, XML, text.");
+    println!(
+        "/// In the order of `preset_for`: HTML, scripts and styles, JSON, XML, text; then text in Chinese and Japanese, which no"
+    );
+    println!("/// type tells from other text.");
     println!("#[rustfmt::skip]");
-    println!("pub(crate) const PRESETS: [&[u8; LITERALS_AND_LENGTHS + DISTANCES]; 5] = [");
+    println!("pub(crate) const PRESETS: [&[u8; LITERALS_AND_LENGTHS + DISTANCES]; 6] = [");
     for (kind, content) in [
         ("html", Content::Html),
         ("script", Content::Script),
         ("json", Content::Json),
         ("xml", Content::Xml),
         ("text", Content::Text),
+        ("cjk", Content::Text),
     ] {
+        if !corpus.join("train").join(kind).is_dir() {
+            eprintln!("there is nothing to train {kind} on");
+            continue;
+        }
         let counts = count(&crate::files(&corpus.join("train").join(kind)), content);
         let digits =
             |lengths: Vec<usize>| lengths.iter().map(|length| format!("{length:x}")).collect::<String>();

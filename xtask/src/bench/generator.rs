@@ -63,6 +63,9 @@ pub(super) fn verdict(bottleneck: &Bottleneck) -> Option<String> {
     match bottleneck {
         Bottleneck::None => None,
         Bottleneck::Cpu { share } => Some(format!("generator at {:.0} % of a core", share * 100.0)),
+        Bottleneck::Starved { share, .. } => {
+            Some(format!("generator waited for a core in {:.0} % of the time", share * 100.0))
+        }
         Bottleneck::Lag { p99_seconds } => {
             Some(format!("generator late by {} (99 %)", report::units::time(*p99_seconds)))
         }
@@ -80,6 +83,10 @@ mod tests {
         };
         check(&Bottleneck::None, None);
         check(&Bottleneck::Cpu { share: 0.987 }, Some("generator at 99 % of a core"));
+        check(
+            &Bottleneck::Starved { share: 0.3, mean_seconds: 0.001 },
+            Some("generator waited for a core in 30 % of the time"),
+        );
         check(&Bottleneck::Lag { p99_seconds: 0.0021 }, Some("generator late by 2.10 ms (99 %)"));
     }
 }

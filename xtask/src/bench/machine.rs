@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Command;
 
 /// Processor, cores, kernel and the subjects' versions, a sentence each.
-pub(super) fn describe(subjects: &[Subject]) -> Vec<String> {
+pub(crate) fn describe(subjects: &[Subject]) -> Vec<String> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let processor = processor(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default());
     let kernel = program::output(Command::new("uname").arg("-r")).unwrap_or_default();

@@ -153,7 +153,7 @@ impl Place {
     }
 
     /// A command that runs on the proxy's core.
-    fn on_proxy_core(&self, program: &Path) -> Command {
+    pub(crate) fn on_proxy_core(&self, program: &Path) -> Command {
         let mut command = Command::new("taskset");
         command.args(["-c", &self.proxy_core.to_string()]).arg(program);
         command
@@ -192,7 +192,7 @@ impl Place {
         command
     }
 
-    fn configure(
+    pub(crate) fn configure(
         &self,
         template: &Path,
         name: &str,
@@ -262,7 +262,7 @@ pub(super) const NAMES: [&str; 8] =
 /// A program that is measured.
 #[derive(Debug)]
 pub(crate) struct Subject {
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     program: PathBuf,
 }
 
@@ -278,7 +278,7 @@ impl Subject {
     }
 
     /// Whether it reads HAProxy's configuration language.
-    pub(super) fn reads_haproxy(&self) -> bool {
+    pub(crate) fn reads_haproxy(&self) -> bool {
         matches!(self.name, "weir" | "haproxy" | suite::PROGRAM)
     }
 
@@ -293,7 +293,7 @@ impl Subject {
         said.map_or_else(|error| error.to_string(), |said| version_in(self.name, &said.stdout, &said.stderr))
     }
 
-    fn template(&self, setup: &str) -> PathBuf {
+    pub(crate) fn template(&self, setup: &str) -> PathBuf {
         let (folder, end) = match self.name {
             "nginx" => ("nginx", "conf"),
             "h2o" => ("h2o", "conf"),
@@ -360,7 +360,7 @@ impl Subject {
     }
 
     /// The program's path; weir is called by the name whose command line it then understands.
-    fn called(&self, place: &Place) -> Result<PathBuf, String> {
+    pub(crate) fn called(&self, place: &Place) -> Result<PathBuf, String> {
         if self.name != "weir" {
             return Ok(self.program.clone());
         }
@@ -376,13 +376,13 @@ impl Subject {
 /// A started program; dropping it stops it.
 pub(crate) struct Running {
     child: Child,
-    pub(super) port: u16,
+    pub(crate) port: u16,
     /// From the start of the program to its first accepted connection.
     pub(super) ready_after: Duration,
 }
 
 impl Running {
-    fn start(mut command: Command, name: &str, port: u16, folder: &Path) -> Result<Self, String> {
+    pub(crate) fn start(mut command: Command, name: &str, port: u16, folder: &Path) -> Result<Self, String> {
         let log = folder.join(format!("{name}.log"));
         let written = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         let copy = written.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;
@@ -407,15 +407,20 @@ impl Running {
         }
     }
 
-    pub(super) fn cpu_time(&self) -> usage::CpuTime {
+    pub(crate) fn cpu_time(&self) -> usage::CpuTime {
         usage::cpu_time(self.child.id())
     }
 
-    pub(super) fn resident_bytes(&self) -> u64 {
+    /// The process that was started.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn resident_bytes(&self) -> u64 {
         usage::resident_bytes(self.child.id())
     }
 
-    pub(super) fn open_files(&self) -> usize {
+    pub(crate) fn open_files(&self) -> usize {
         usage::open_files(self.child.id())
     }
 }

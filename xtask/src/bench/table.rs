@@ -3,22 +3,22 @@
 use weir_load::report;
 
 /// Rows of as many cells as there are columns.
-pub(super) struct Table {
+pub(crate) struct Table {
     columns: Vec<String>,
     rows: Vec<(String, Vec<String>)>,
 }
 
 impl Table {
     /// The first column is that of the rows' names.
-    pub(super) fn new(columns: &[&str]) -> Self {
+    pub(crate) fn new(columns: &[&str]) -> Self {
         Self { columns: columns.iter().map(|name| (*name).to_owned()).collect(), rows: Vec::new() }
     }
 
-    pub(super) fn row(&mut self, name: &str, cells: Vec<String>) {
+    pub(crate) fn row(&mut self, name: &str, cells: Vec<String>) {
         self.rows.push((name.to_owned(), cells));
     }
 
-    pub(super) fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
         let mut text = format!("| {} |\n|---|", self.columns.join(" | "));
         text.push_str(&"--:|".repeat(self.columns.len().saturating_sub(1)));
         text.push('\n');
@@ -29,7 +29,7 @@ impl Table {
         text
     }
 
-    pub(super) fn html(&self, html: &mut String) {
+    pub(crate) fn html(&self, html: &mut String) {
         report::figures(html, self.columns.get(1..).unwrap_or_default(), &self.rows);
     }
 }

@@ -5,27 +5,27 @@ use std::time::Duration;
 
 /// CPU time, split as the kernel splits it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct CpuTime {
-    pub(super) user: Duration,
-    pub(super) system: Duration,
+pub(crate) struct CpuTime {
+    pub(crate) user: Duration,
+    pub(crate) system: Duration,
 }
 
 impl CpuTime {
     /// What was used after `earlier`.
-    pub(super) fn since(self, earlier: Self) -> Self {
+    pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             user: self.user.saturating_sub(earlier.user),
             system: self.system.saturating_sub(earlier.system),
         }
     }
 
-    pub(super) fn total(self) -> Duration {
+    pub(crate) fn total(self) -> Duration {
         self.user + self.system
     }
 }
 
 /// CPU time of a process, its ended children and its living descendants.
-pub(super) fn cpu_time(process: u32) -> CpuTime {
+pub(crate) fn cpu_time(process: u32) -> CpuTime {
     let mut sum = CpuTime::default();
     for process in tree(process) {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
@@ -37,7 +37,7 @@ pub(super) fn cpu_time(process: u32) -> CpuTime {
 }
 
 /// Resident memory of a process and its living descendants, in bytes.
-pub(super) fn resident_bytes(process: u32) -> u64 {
+pub(crate) fn resident_bytes(process: u32) -> u64 {
     let page_bytes = rustix::param::page_size() as u64;
     tree(process)
         .into_iter()
@@ -48,12 +48,39 @@ pub(super) fn resident_bytes(process: u32) -> u64 {
 }
 
 /// How many files and sockets a process and its descendants hold.
-pub(super) fn open_files(process: u32) -> usize {
+pub(crate) fn open_files(process: u32) -> usize {
     tree(process)
         .into_iter()
         .filter_map(|process| fs::read_dir(format!("/proc/{process}/fd")).ok())
         .map(Iterator::count)
         .sum()
+}
+
+/// The most memory a process and its living descendants had resident since [`forget_peak`], in bytes.
+pub(crate) fn peak_bytes(process: u32) -> u64 {
+    tree(process)
+        .into_iter()
+        .filter_map(|process| fs::read_to_string(format!("/proc/{process}/status")).ok())
+        .filter_map(|status| read_peak(&status))
+        .sum()
+}
+
+/// Sets the peak of resident memory to what is resident now (proc_pid_clear_refs(5)).
+pub(crate) fn forget_peak(process: u32) {
+    for process in tree(process) {
+        // Where it is not permitted the peak since the start counts.
+        drop(fs::write(format!("/proc/{process}/clear_refs"), "5"));
+    }
+}
+
+fn read_peak(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+}
+
+/// Whether a process has no living children.
+pub(crate) fn is_alone(process: u32) -> bool {
+    tree(process).len() == 1
 }
 
 fn tree(root: u32) -> Vec<u32> {
@@ -93,6 +120,12 @@ mod tests {
         assert_eq!(read.user, Duration::from_millis(1570));
         assert_eq!(read.system, Duration::from_millis(530));
         assert_eq!(read_stat("", 100), CpuTime::default());
+    }
+
+    #[test]
+    fn the_peak_is_read() {
+        assert_eq!(read_peak("Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t 1 kB\n"), Some(2048 * 1024));
+        assert!(peak_bytes(std::process::id()) > 0);
     }
 
     #[test]
