@@ -58,15 +58,39 @@ fn sentence(info: &PanicHookInfo<'_>) -> String {
     format!("Internal error, please report it: {text} at {place}; what it served is closed.")
 }
 
-/// The sentence and the names of this program's functions on the way to it, the last first.
+/// The sentence and the places in this program on the way to it, the last first.
 fn line(what: &str, backtrace: &str) -> String {
-    let names = backtrace.lines().filter_map(|line| line.split_once(": ").map(|(_, name)| name.trim()));
-    let own: Vec<&str> =
-        names.filter(|name| name.contains("weir") && !name.contains("panics::watch")).collect();
-    let mut line = format!("{} in {}", what.replace('\n', " "), own.join(" < "));
+    let mut line = format!("{} in {}", what.replace('\n', " "), own_frames(backtrace).join(" < "));
     let end = (0..=MAX_LINE_BYTES).rev().find(|at| line.is_char_boundary(*at));
     line.truncate(end.unwrap_or(0));
     line
+}
+
+/// The frames that are this program's: `file:line`, or the function's name where the binary tells no lines.
+///
+/// Names are the second choice: those of asynchronous functions and of inlined ones say little without their module,
+/// which line tables do not have.
+fn own_frames(backtrace: &str) -> Vec<&str> {
+    let mut lines = backtrace.lines().map(str::trim).peekable();
+    let mut own = Vec::new();
+    while let Some(line) = lines.next() {
+        let Some((_, name)) = line.split_once(": ") else { continue };
+        match lines.next_if(|next| next.starts_with("at ")) {
+            Some(at) => own.extend(own_place(&at[3..])),
+            None if name.contains("weir") => own.push(name),
+            None => {}
+        }
+    }
+    own
+}
+
+/// `path:line:column` as `path:line`, unless it is the standard library's, another crate's or the hook's own.
+fn own_place(at: &str) -> Option<&str> {
+    const FOREIGN: [&str; 3] = ["/rustc/", "/registry/", "/vendor/"];
+    let place = at.rsplit_once(':')?.0;
+    let place = place.rsplit_once("/crates/").map_or(place, |(_, place)| place).trim_start_matches("./");
+    let is_own = !FOREIGN.iter().any(|part| at.contains(part)) && !place.contains("src/panics.rs:");
+    is_own.then_some(place)
 }
 
 #[cfg(test)]
@@ -74,10 +98,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_name_the_functions_of_the_program() {
-        let backtrace = "   0: core::panicking::panic\n             at /rustc/x.rs:1:2\n   1: weir_proxy::a::b\n   \
-                         2: tokio::poll\n   3: weir_net::c";
-        assert_eq!(line("why\nso", backtrace), "why so in weir_proxy::a::b < weir_net::c");
+    fn lines_name_the_places_in_the_program() {
+        let backtrace = "   0: core::panicking::panic\n             at /rustc/x.rs:1:2\n   \
+                         1: {async_fn#0}\n             at /home/a/crates/weir-proxy/src/services.rs:31:5\n   \
+                         2: poll<weir_proxy::a::{async_fn_env#0}>\n             at /home/a/.cargo/registry/src/b/tokio/c.rs:3:4\n   \
+                         3: {closure#0}\n             at ./src/panics.rs:37:9\n   \
+                         4: next\n             at ./src/connection/h1.rs:81:12\n   5: weir_net::c\n   6: start_thread";
+        let places = "weir-proxy/src/services.rs:31 < src/connection/h1.rs:81 < weir_net::c";
+        assert_eq!(line("why\nso", backtrace), format!("why so in {places}"));
         assert_eq!(line(&"ä".repeat(1000), "").len(), MAX_LINE_BYTES);
     }
 }
