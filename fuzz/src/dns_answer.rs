@@ -1,6 +1,6 @@
 //! Answers of name servers: what is taken from them fits the question and can be asked for in turn.
 
-use weir_proxy::dns::message::{Answer, Kind, Question};
+use weir_proxy::control::dns::message::{Answer, Kind, Question};
 
 /// The kind that is asked for, then an answer to a question for `a.test` with the number 7.
 pub fn dns_answer(data: &[u8]) {

@@ -1,6 +1,6 @@
 //! The peers protocol: what was read and written anew is read the same again.
 
-use weir_proxy::peers::wire::{Definition, Message, next_message, put, raw_update, read_update};
+use weir_proxy::control::peers::wire::{Definition, Message, next_message, put, raw_update, read_update};
 
 /// Messages one after another, and the updates with the definitions that came before them.
 pub fn peers_wire(data: &[u8]) {

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_proxy::counters::Counter;
+use weir_proxy::state::counters::Counter;
 use weir_proxy::{Shared, panics};
 
 use crate::object::Now;
@@ -169,7 +169,7 @@ fn sum_of(about: &About<'_>, read: impl Fn(&weir_proxy::state::ProxyState) -> u6
 
 /// Part of the handshakes of the last second that needed no new key.
 fn resumed_percent(about: &About<'_>) -> u32 {
-    let rate = |rate: &weir_proxy::counters::Rate| rate.per_second(about.now.ms);
+    let rate = |rate: &weir_proxy::state::counters::Rate| rate.per_second(about.now.ms);
     let (all, keys) = (rate(&about.shared.tls_rate), rate(&about.shared.tls_key_rate));
     let resumed = all.saturating_sub(keys) * 100;
     u32::try_from(resumed.checked_div(all).unwrap_or(0)).unwrap_or(100)

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use weir_http::Response;
 use weir_proxy::Shared;
-use weir_proxy::dns::COUNTS;
-use weir_proxy::load::{InForce, Reason, Step};
+use weir_proxy::control::dns::COUNTS;
 use weir_proxy::state::ServerState;
-use weir_proxy::stick_table::StickTable;
+use weir_proxy::state::load::{InForce, Reason, Step};
+use weir_proxy::state::stick_table::StickTable;
 use weir_rules::{Reply, Txn, reply};
 
 use crate::info::{self, About};

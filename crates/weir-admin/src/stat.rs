@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_config::model::{Balance, Mode, Proxy};
-use weir_proxy::counters::{Average as MovingAverage, Counter, Times};
+use weir_proxy::state::counters::{Average as MovingAverage, Counter, Times};
 use weir_proxy::state::{CheckReport, ServerState};
 
 use crate::object::{self, Object, Part};

@@ -1,161 +1,53 @@
-//! The data plane.  A request's way is the list of files below, in this order:
+//! The data plane.  A request's way is the list of folders below, in this order:
 //!
 //! ```text
-//! client bytes > accept > connection > exchange > request_rules > route > pick > connect > forward > server bytes
-//! client bytes < connection < finish < filter < forward < response_rules < server bytes
+//! client bytes > accept > client > exchange > request > server > forward > server bytes
+//! client bytes < client < finish < filter < forward < response < server bytes
 //! ```
 //!
 //! One thread runs one event loop; a connection stays on the thread that it was given to when it was accepted.  What
 //! threads share ([`state`]) is read without locks.
 
-// The comments keep the stages in the order of the request.
+// The comments keep the folders in the order of the request.
 
-pub mod process;
+pub mod accept;
 
-pub mod listeners;
+mod client;
 
-pub mod problem;
+pub mod exchange;
 
-mod loading;
+mod request;
 
-mod accept;
-
-pub mod accept_queue;
-
-mod connection;
-
-mod exchange;
-
-mod request_rules;
-
-mod route;
-
-mod services;
-
-pub mod cache;
-
-mod request_head;
-
-mod fastcgi;
-
-mod pick;
-
-mod balance_key;
-
-mod cookie;
-
-mod connect;
-
-mod socks4;
+mod server;
 
 mod forward;
 
-mod websocket;
+mod response;
 
-mod response_inspection;
-mod response_rules;
-
-mod filter;
+pub mod filter;
 
 mod finish;
-
-mod errors;
-
-pub mod log;
-
-mod tcp;
 
 // Both edges and what they stand on.
 
 mod edge;
 
-mod buffer;
-
-mod fields_pool;
-
-mod number_hash;
-
-mod h2_settings;
-
-mod proxy_header;
-
-mod forwarded;
-
-mod pool;
-
-pub mod need;
-
-mod takeover;
-
-mod own;
-
-mod reverse;
-
-mod server_tls;
-
-mod tls_facts;
-
-pub mod certificates;
-
-pub mod ocsp;
-
-mod transaction;
-
-pub mod trust;
-
-// State.
-
-pub mod counters;
-
-pub mod sessions;
+// What threads share, and what a line of the log says of it.
 
 pub mod state;
 
-mod farm;
+pub mod log;
 
-mod queue;
+// The threads, and their start.
 
-pub mod stick_table;
+pub mod thread;
 
-mod stick_track;
-
-pub mod peers;
-
-mod stick_rules;
-
-pub mod load;
-
-mod worker;
-
-mod task;
-
-pub mod panics;
-
-pub mod scarcity;
-
-pub mod memory_pools;
-
-mod closing;
-
-mod cpus;
-
-mod environment;
+pub mod process;
 
 // Beside the traffic.
 
-pub mod check;
-
-pub mod process_vars;
-
-mod resolve;
-
-pub mod dns;
-
-mod mail;
-
-mod saved_state;
-
-pub mod stats_file;
+pub mod control;
 
 pub use process::{Process, Services, StartError, Terms};
 pub use state::Shared;
+pub use thread::panics;

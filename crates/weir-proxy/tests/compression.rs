@@ -14,7 +14,7 @@ use std::time::Duration;
 use harness::Running;
 use weir_http::h2::{Connection, Event, Settings};
 use weir_http::{Request, Version};
-use weir_proxy::counters::Counter;
+use weir_proxy::state::counters::Counter;
 
 /// A test that waits longer than this waits for ever.
 const PATIENCE: Duration = Duration::from_secs(20);

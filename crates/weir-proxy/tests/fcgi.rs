@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use harness::Running;
-use weir_proxy::check::Status;
+use weir_proxy::control::check::Status;
 
 const BEGIN_REQUEST: u8 = 1;
 const END_REQUEST: u8 = 3;

@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;
 
 use harness::Running;
-use weir_proxy::counters::Counter;
+use weir_proxy::state::counters::Counter;
 
 /// A process with this configuration, and where its first line listens.
 fn start(global: &str, proxies: &str) -> Running {

@@ -190,7 +190,7 @@ impl Bench {
 
     fn counter(&self, name: &str) -> u64 {
         let server = &self.running.shared.dns.section("d").unwrap().servers[0];
-        let names = weir_proxy::dns::COUNTS.iter();
+        let names = weir_proxy::control::dns::COUNTS.iter();
         names.zip(server.counts()).find(|((known, _), _)| *known == name).unwrap().1
     }
 

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use harness::Running;
-use weir_proxy::counters::Counter;
+use weir_proxy::state::counters::Counter;
 
 /// Nobody listens here.
 const DEAD: &str = "127.0.0.1:1";

@@ -14,7 +14,7 @@ use rustix::net::{RecvFlags, recv};
 use weir_config::model::{AdminLevel, Config};
 use weir_net::listen::Listener;
 use weir_net::{Stream, handover};
-use weir_proxy::listeners::address_of;
+use weir_proxy::accept::listeners::address_of;
 use weir_proxy::{Services, Shared, Terms};
 use weir_rules::{Reply, Txn};
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use weir_config::model::{Bind, Config};
 use weir_config::source::Sources;
 use weir_config::{Diagnostics, Environment};
-use weir_proxy::problem::Problem;
+use weir_proxy::state::problem::Problem;
 use weir_rules::Diagnostic;
 
 use crate::command_line::{Options, Role, Supervision, Verbosity};

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use weir_config::model::{Bind, BindAddr, Config, Global};
 use weir_net::listen::BindAddress;
 use weir_proxy::Process;
-use weir_proxy::listeners::address_of;
-use weir_proxy::problem::{Problem, are_harmless};
+use weir_proxy::accept::listeners::address_of;
+use weir_proxy::state::problem::{Problem, are_harmless};
 use weir_rules::Pos;
 
 use crate::privileges;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use weir_config::model::{Bind, Config};
 use weir_net::handover::Inheritance;
 use weir_net::listen::{BindAddress, Listener};
-use weir_proxy::listeners::{Listening, Role, address_of, options_of};
+use weir_proxy::accept::listeners::{Listening, Role, address_of, options_of};
 
 /// How long a predecessor may take to answer, so that a dead one does not hold up the start.
 const PREDECESSOR_LIMIT: Duration = Duration::from_secs(5);

@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use weir_config::model::{AdminLevel, Bind, Config, Global};
 use weir_net::handover::{self, Inheritance};
 use weir_net::listen::Listener;
-use weir_proxy::listeners::{address_of, options_of};
+use weir_proxy::accept::listeners::{address_of, options_of};
 
 use crate::channel::{self, LONGEST_LINE, Parent, Word};
 use crate::command_line::{Options, Role};

@@ -15,10 +15,10 @@ use tokio::time::Instant;
 use weir_config::model::{AdminLevel, Config};
 use weir_net::handover::Inheritance;
 use weir_net::stream::Stream;
-use weir_proxy::listeners::{Listening, bind_all};
-use weir_proxy::panics;
-use weir_proxy::problem::Problem;
+use weir_proxy::accept::listeners::{Listening, bind_all};
 use weir_proxy::process::Prepared;
+use weir_proxy::state::problem::Problem;
+use weir_proxy::thread::panics;
 use weir_proxy::{Process, Services, StartError};
 
 use crate::administration::Administration;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use weir_config::model::Config;
 use weir_net::handover::Inheritance;
-use weir_proxy::problem::{Problem, are_harmless};
+use weir_proxy::state::problem::{Problem, are_harmless};
 use weir_rules::Level;
 
 use crate::channel::{Parent, Word};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use weir_config::units::{self, Unit};
 use weir_net::tls::certificate::Loaded;
-use weir_proxy::certificates::Prepared;
+use weir_proxy::control::certificates::Prepared;
 use weir_rules::certificate;
 
 use super::{Answer, Request, Session, ocsp};

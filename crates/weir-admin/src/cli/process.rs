@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use jiff::Zoned;
-use weir_proxy::process_vars::{self, Written};
+use weir_proxy::state::process_vars::{self, Written};
 use weir_rules::Value;
 
 use super::{Answer, Request, Session};

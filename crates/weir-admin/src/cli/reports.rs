@@ -38,7 +38,7 @@ pub(crate) fn info(session: &mut Session, request: &Request) -> Answer {
 
 /// `dump stats-file`
 pub(crate) fn stats_file(session: &mut Session, _: &Request) -> Answer {
-    Answer::Data(weir_proxy::stats_file::dump(&session.shared))
+    Answer::Data(weir_proxy::control::stats_file::dump(&session.shared))
 }
 
 /// `show stat [domain proxy] [<iid>|<proxy> <type> <sid>] [words]`

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weir_proxy::dns::{COUNTS, Section};
+use weir_proxy::control::dns::{COUNTS, Section};
 
 use super::{Answer, Request, Session};
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use weir_balance::Admin;
 use weir_net::Address;
 use weir_proxy::Shared;
-use weir_proxy::check::Target;
+use weir_proxy::control::check::Target;
 use weir_proxy::state::{ServerState, ServerTarget};
 
 use super::{Answer, Request, Session, Severity};

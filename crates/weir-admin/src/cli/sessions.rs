@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_proxy::Shared;
-use weir_proxy::sessions::{End, Going};
+use weir_proxy::exchange::running::{End, Going};
 
 use super::{Answer, Request, Session, server as servers};
 

@@ -1,7 +1,7 @@
 //! Commands about stick tables.
 
 use weir_proxy::Shared;
-use weir_proxy::stick_table::{Filter, MAX_FILTERS, Removal, StickTable};
+use weir_proxy::state::stick_table::{Filter, MAX_FILTERS, Removal, StickTable};
 
 use super::{Answer, Request, Session};
 

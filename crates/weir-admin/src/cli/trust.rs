@@ -5,8 +5,8 @@ use std::path::Path;
 
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use weir_net::tls::trust_files::{TrustFiles, TrustItem};
-use weir_proxy::certificates::{Certificates, Prepared};
-use weir_proxy::trust::TrustChange;
+use weir_proxy::control::certificates::{Certificates, Prepared};
+use weir_proxy::control::trust::TrustChange;
 use weir_rules::certificate;
 
 use super::{Answer, Request, Session};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_proxy::Shared;
-use weir_proxy::sessions::End;
+use weir_proxy::exchange::running::End;
 use weir_proxy::state::ServerState;
 use weir_rules::Txn;
 

@@ -7,7 +7,7 @@ use super::View;
 use super::form::{ACTIONS, Outcome};
 use super::query::{Query, Wanted};
 use weir_proxy::Shared;
-use weir_proxy::load::{InForce, Reason};
+use weir_proxy::state::load::{InForce, Reason};
 
 use crate::info;
 use crate::object::{Kind, Object};

@@ -13,7 +13,7 @@ use weir_rules::status;
 
 use super::{Body, BodyLength, EdgeError, H1Edge};
 use crate::log::level;
-use crate::worker::Worker;
+use crate::thread::worker::Worker;
 
 /// Longest unfinished line of error messages whose end is waited for.
 const LONGEST_MESSAGE_BYTES: usize = 8192;

@@ -11,9 +11,9 @@ use weir_net::Stream;
 
 use super::output_limit::OutputLimit;
 use super::{Body, BodyLength, EdgeError};
-use crate::buffer::Buffer;
-use crate::connection::glitches::Glitches;
-use crate::worker::Worker;
+use crate::client::glitches::Glitches;
+use crate::edge::buffer::Buffer;
+use crate::thread::worker::Worker;
 
 /// An HTTP/1 connection, from either side.
 pub(crate) struct H1Edge {

@@ -18,10 +18,10 @@ use weir_net::timers::Deadline;
 use super::backlog::{Backlog, Running};
 use super::idle_ping::{Due, IdlePing};
 use super::{Body, BodyLength, EdgeError};
-use crate::buffer::Buffer;
-use crate::number_hash::NumberMap;
-use crate::sessions::End;
-use crate::worker::Worker;
+use crate::edge::buffer::Buffer;
+use crate::exchange::running::End;
+use crate::state::number_hash::NumberMap;
+use crate::thread::worker::Worker;
 
 /// How long a connection is idle before it gives its memory back.
 const REST_AFTER: Duration = Duration::from_secs(1);

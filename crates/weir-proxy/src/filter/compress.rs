@@ -10,11 +10,11 @@ use weir_config::model;
 use weir_http::{FieldName, Fields, Method, Version};
 
 use super::Owner;
-use crate::counters::Counter;
 use crate::edge::BodyLength;
 use crate::exchange::Exchange;
 use crate::state::Shared;
-use crate::worker::Worker;
+use crate::state::counters::Counter;
+use crate::thread::worker::Worker;
 
 /// What the request allows for its response, and what its own body becomes.
 #[derive(Debug)]

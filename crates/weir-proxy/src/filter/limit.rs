@@ -16,7 +16,7 @@ use weir_rules::txn::BandwidthLimit;
 
 use super::{Direction, GATHER_BYTES};
 use crate::exchange::Exchange;
-use crate::stick_table::StickTable;
+use crate::state::stick_table::StickTable;
 
 /// A `filter bwlim-in` or `filter bwlim-out` line.
 #[derive(Debug)]

@@ -15,10 +15,10 @@ use weir_net::listen;
 use weir_net::namespace::Namespace;
 
 use super::message::{Frame, MAX_MESSAGE_BYTES, Message, frame};
-use crate::listeners::kernel_buffers;
-use crate::problem::Problem;
-use crate::server_tls::Acceptor;
-use crate::worker::Worker;
+use crate::accept::listeners::kernel_buffers;
+use crate::server::reach::tls::Acceptor;
+use crate::state::problem::Problem;
+use crate::thread::worker::Worker;
 
 /// Connections of a section in all cases (`maxconn` may be lower).
 const MAX_CONNECTIONS: usize = 65_536;

@@ -19,13 +19,16 @@ use weir_rules::{Session, Txn};
 
 use super::backing_file::BackingFile;
 use super::{Datagrams, MAX_QUEUED_LINES};
-use crate::counters::Counter;
-use crate::farm::Farm;
-use crate::problem::Problem;
+use crate::server::choose;
+use crate::server::choose::key;
+use crate::server::reach;
+use crate::server::reach::tls;
+use crate::state::counters::Counter;
+use crate::state::farm::Farm;
+use crate::state::problem::Problem;
 use crate::state::{ProxyState, ServerState, Shared};
-use crate::task::spawn_vital;
-use crate::worker::Worker;
-use crate::{balance_key, connect, pick, server_tls};
+use crate::thread::task::spawn_vital;
+use crate::thread::worker::Worker;
 
 /// Pause after a log server was not reached.
 const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
@@ -284,7 +287,7 @@ async fn open(server: &Arc<ServerState>, options: ConnectOptions) -> std::io::Re
     };
     let mut stream = connect(&address, &options).await?;
     if server.tls_settings().is_some() {
-        server_tls::connect(&mut stream, server, None, None).await?;
+        tls::connect(&mut stream, server, None, None).await?;
     }
     Ok(stream)
 }
@@ -349,11 +352,11 @@ impl Chooser {
                 let hash = match settings.algorithm {
                     Algorithm::Hash => {
                         let txn = self.transaction(proxy, index, line);
-                        balance_key::hash(&proxy.balance, settings.hash_type, &txn)
+                        key::hash(&proxy.balance, settings.hash_type, &txn)
                     }
                     _ => None,
                 };
-                pick::server(state, hash, self.env.random())
+                choose::server(state, hash, self.env.random())
             }
         }?;
         server.count(self.env.thread() as usize, Counter::Sessions, 1);
@@ -384,7 +387,7 @@ async fn write(worker: Rc<Worker>, server: Arc<ServerState>, mut lines: mpsc::Re
     let mut stream = None;
     while let Some(line) = lines.recv().await {
         if stream.is_none() {
-            stream = open(&server, connect::socket_options(&worker, &server)).await.ok();
+            stream = open(&server, reach::socket_options(&worker, &server)).await.ok();
         }
         if let Some(open) = &mut stream
             && send(open, &server, &line).await.is_err()
@@ -397,7 +400,7 @@ async fn write(worker: Rc<Worker>, server: Arc<ServerState>, mut lines: mpsc::Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::farm::tests::{server, shared};
+    use crate::state::farm::tests::{server, shared};
 
     #[test]
     fn a_ring_keeps_the_last_lines() {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use weir_net::Stream;
 use weir_net::handover::Inheritance;
-use weir_proxy::accept_queue::AcceptQueues;
-use weir_proxy::listeners::bind_all;
+use weir_proxy::accept::listeners::bind_all;
+use weir_proxy::accept::queue::AcceptQueues;
 use weir_proxy::{Process, Services, Shared, Terms};
 use weir_rules::{Reply, Txn, reply};
 
