@@ -181,7 +181,12 @@ impl Pool {
         let server = Arc::clone(&idle.facts.server);
         let limit = server.config.pool_max_conn.unwrap_or(usize::MAX);
         let idle_now = server.idle.load(Relaxed);
-        if idle_now >= limit || !server.is_running() || !is_needed(&server, idle_now, now_ms, thread) {
+        if !server.is_running() {
+            return;
+        }
+        let fits = idle_now < limit && is_needed(&server, idle_now, now_ms, thread);
+        // What was idle longest goes: the server may have closed it already, and this one it has not.
+        if !fits && !self.close_idle_h1_of(&server, thread) {
             return;
         }
         idle.edge.release();
@@ -216,14 +221,22 @@ impl Pool {
     /// Closes an idle connection to a server, whoever may use it; false when there is none.
     pub(crate) fn close_idle_of(&self, server: &ServerState, thread: usize) -> bool {
         let wanted = |key: &PoolKey| key.server == (server.proxy, server.index);
-        let mut pools = self.h1.borrow_mut();
-        if let Some((_, idle)) = pools.iter_mut().find(|(key, idle)| wanted(key) && !idle.is_empty()) {
-            self.leaves(&idle.remove(0), thread);
+        if self.close_idle_h1_of(server, thread) {
             return true;
         }
         let keys: Vec<PoolKey> = self.h2.borrow().keys().filter(|key| wanted(key)).cloned().collect();
         let anybody = Asker { client: 0, first_request: false, reuse: HttpReuse::Always };
         keys.iter().any(|key| self.remove_h2(key, anybody, thread).is_some())
+    }
+
+    /// Closes the HTTP/1 connection to a server that was idle longest of those that fit together; false when there is none.
+    fn close_idle_h1_of(&self, server: &ServerState, thread: usize) -> bool {
+        let mut pools = self.h1.borrow_mut();
+        let wanted = |key: &PoolKey| key.server == (server.proxy, server.index);
+        let found = pools.iter_mut().find(|(key, idle)| wanted(key) && !idle.is_empty());
+        let Some((_, idle)) = found else { return false };
+        self.leaves(&idle.remove(0), thread);
+        true
     }
 
     /// A multiplexed connection with room for another stream.
