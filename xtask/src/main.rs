@@ -17,6 +17,7 @@ mod check;
 mod fuzz;
 mod guards;
 mod h2spec;
+mod layers;
 mod model_fields;
 mod regtests;
 mod reused_memory;

@@ -13,6 +13,7 @@ use weir_net::timers::{ClockHeld, Deadline, now_us};
 use super::glitches::{self, Glitches};
 use super::{Client, LINGER, STOP_GRACE, refused};
 use crate::edge::{Edge, EdgeError, H1Edge};
+use crate::exchange::life;
 use crate::exchange::{self, Exchange};
 use crate::state::counters::Counter;
 use crate::thread::scarcity::Newcomer;
@@ -150,7 +151,7 @@ impl Client<'_> {
         match head {
             Head::Request => {
                 let x = self.exchange(Edge::H1(edge), request, started_us);
-                let finished = exchange::run(x).await;
+                let finished = life::run(x).await;
                 return self.after(finished).await;
             }
             Head::H2 => return Next::H2(edge),
@@ -170,7 +171,7 @@ impl Client<'_> {
         let finished = match self.head(edge, &mut x.txn.request).await {
             Head::Request => {
                 x.end_tunnel();
-                exchange::run(x).await
+                life::run(x).await
             }
             Head::Wrong { cause, status } => refused(x, cause, status).await,
             Head::H2 | Head::Closed => refused(x, b'C', 400).await,

@@ -18,7 +18,7 @@ use crate::edge::buffer::Buffer;
 use crate::edge::h2::{EndOfAll, H2Shared, Incoming};
 use crate::edge::h2_settings;
 use crate::edge::{Edge, EdgeError, H1Edge};
-use crate::exchange;
+use crate::exchange::life;
 use crate::state::counters::Counter;
 use crate::thread::scarcity::Newcomer;
 
@@ -167,7 +167,7 @@ fn start_stream(
     let x = client.exchange(Edge::H2(edge), request, now_us());
     let mut running = ClockHeld(Box::pin(async move {
         match refuse {
-            None => exchange::run(x).await,
+            None => life::run(x).await,
             Some((cause, status)) => refused(x, cause, status).await,
         }
     }));

@@ -1,29 +1,20 @@
-//! One request's life, from its head to its log line: the stages in order.
+//! One request and what belongs to it on its way; the way itself is [`life`]'s.
 
+pub(crate) mod life;
 pub mod running;
 
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_config::model::KeepAlive;
-use weir_http::{Request, Version};
-use weir_net::timers::{Deadline, now_ms, now_us};
-use weir_rules::txn::LogOrigin;
+use weir_http::Request;
+use weir_net::timers::{Deadline, now_us};
 use weir_rules::{Reply, Session, Txn};
 
 use crate::edge::Edge;
 use crate::exchange::running::{End, Entered, Sessions};
-use crate::filter::cache;
-use crate::finish;
-use crate::forward;
+use crate::filter::{self, cache};
 use crate::forward::Upload;
-use crate::log;
-use crate::request::route;
-use crate::request::rules;
-use crate::request::services;
-use crate::response;
-use crate::server::reach;
+use crate::server::choose::{cookie, stick};
 use crate::state::counters::Counter;
 use crate::thread::worker::Worker;
 
@@ -53,15 +44,15 @@ pub(crate) struct Exchange {
     /// A response head went to the client: errors can only cut it short now.
     pub(crate) answered: bool,
     /// What cookie persistence found out, for pick and response.
-    pub(crate) cookie: crate::server::choose::cookie::Found,
+    pub(crate) cookie: cookie::Found,
     /// Keys to be stuck to the server once it has answered.
-    pub(crate) stick: crate::server::choose::stick::Stores,
+    pub(crate) stick: stick::Stores,
     /// The filters between its frontend and its backend, when there are some.
-    pub(crate) plan: Option<Rc<crate::filter::Plan>>,
+    pub(crate) plan: Option<Rc<filter::Plan>>,
     /// What compression may do, decided from the request.
-    pub(crate) compression: Option<crate::filter::Offer>,
+    pub(crate) compression: Option<filter::Offer>,
     /// The filters on the response body's way, when there are some.
-    pub(crate) filters: Option<Box<crate::filter::Chain>>,
+    pub(crate) filters: Option<Box<filter::Chain>>,
     /// Its place in the thread's list.
     pub(crate) place: Entered,
     /// Bytes both ways without framing, after 101 or CONNECT.
@@ -150,8 +141,8 @@ impl Exchange {
             started_us,
             close_client: false,
             answered: false,
-            cookie: crate::server::choose::cookie::Found::default(),
-            stick: crate::server::choose::stick::Stores::new(),
+            cookie: cookie::Found::default(),
+            stick: stick::Stores::new(),
             plan: None,
             compression: None,
             filters: None,
@@ -257,55 +248,4 @@ impl Exchange {
             listener.count(self.worker.thread, counter, by);
         }
     }
-}
-
-/// Runs an exchange to its log line.
-pub(crate) async fn run(mut exchange: Box<Exchange>) -> Finished {
-    let watch = exchange.place.watch(&exchange.client);
-    let outcome = watch.unless_ended(pin!(stages(&mut exchange))).await;
-    let stop = match outcome {
-        Ok(outcome) => outcome.err(),
-        Err(end) => Some(exchange.ended(end)),
-    };
-    finish::finish(exchange, stop).await
-}
-
-/// The request's way.
-async fn stages(x: &mut Exchange) -> Result<(), Stop> {
-    begin(x);
-    // In TCP mode a backend may have been chosen that goes on in HTTP.
-    if !x.in_backend {
-        rules::frontend(x).await?;
-        services::answer(x, x.front).await?;
-        route::choose_backend(x)?;
-    }
-    rules::backend(x).await?;
-    services::answer(x, x.back).await?;
-    cache::answer(x).await?;
-    let (mut server, response) = reach::serve(x).await?;
-    response::apply(x, &mut server, response).await?;
-    forward::answer(x, server).await
-}
-
-fn begin(x: &mut Exchange) {
-    x.txn.bytes_in += head_size(&x.txn.request);
-    x.close_client |= x.worker.proxy(x.front).options.keep_alive == KeepAlive::Close;
-    x.txn.timers.request_ms = Some(x.elapsed_ms());
-    let state = x.worker.state(x.front);
-    state.request_rate.hit(now_ms());
-    x.count_front(Counter::Requests, 1);
-    let version = match x.txn.request.version {
-        Version::Http2 => Counter::H2Requests,
-        _ => Counter::H1Requests,
-    };
-    x.count_front(version, 1);
-    crate::state::stick_track::request_begins(&x.worker.shared, &x.txn);
-    log::step(x, LogOrigin::Accept);
-    log::step(x, LogOrigin::Request);
-}
-
-/// Bytes of the request's head as the client sent it, on the wire of HTTP/1: rules change it later.
-fn head_size(request: &Request) -> u64 {
-    let fields = request.fields.wire_len();
-    (request.method_name.len() + request.uri.len() + b"  HTTP/1.1\r\n\r\n".len() + fields) as u64
 }
