@@ -34,7 +34,12 @@ const BY_LIBRARY_3: &str = " && ssllib_name_startswith(OpenSSL) && openssl_versi
 const VERIFIED: &str = "verify required\n\n    listen";
 const VERIFIED_WITHOUT_NAME: &str = "verify required no-sni-auto\n\n    listen";
 
+/// Since HAProxy 3.3 whoever closes before the response has given up (`option abortonclose`); a client of this case does.
+const CLOSES_AT_ONCE: &str = "\"other_host\"\n\t} -run";
+const WAITS: &str = "\"other_host\"\n\t\trxresp\n\t} -run";
+
 const ADAPTED: &[Adapted] = &[
+    Adapted { case: "http-messaging/h2_desync_attacks.vtc", from: CLOSES_AT_ONCE, to: WAITS },
     Adapted { case: "ssl/set_ssl_cert_bundle.vtc", from: BY_LIBRARY, to: "" },
     Adapted { case: "ssl/ssl_curve_name.vtc", from: BY_LIBRARY_3, to: "" },
     Adapted { case: "ssl/ssl_curves.vtc", from: BY_LIBRARY_1_1_1, to: "" },

@@ -181,12 +181,11 @@ impl Pool {
         let server = Arc::clone(&idle.facts.server);
         let limit = server.config.pool_max_conn.unwrap_or(usize::MAX);
         let idle_now = server.idle.load(Relaxed);
-        if !server.is_running() {
+        if idle_now >= limit || !server.is_running() {
             return;
         }
-        let fits = idle_now < limit && is_needed(&server, idle_now, now_ms, thread);
         // What was idle longest goes: the server may have closed it already, and this one it has not.
-        if !fits && !self.close_idle_h1_of(&server, thread) {
+        if !is_needed(&server, idle_now, now_ms, thread) && !self.close_idle_h1_of(&server, thread) {
             return;
         }
         idle.edge.release();
