@@ -4,6 +4,7 @@
 //! is HAProxy's; otherwise it is sub-commands.  The files behind it stand in the order of a start: command
 //! line, configuration, privileges, serving, supervision.
 
+mod allocator;
 mod command_line;
 mod subcommand;
 
@@ -58,10 +59,8 @@ pub(crate) const EXIT_INVALID: u8 = 1;
 /// A configuration without an error that listens nowhere.
 pub(crate) const EXIT_NO_LISTENER: u8 = 2;
 
-/// Requests allocate a few kilobytes and free them at once: the system's allocator spent a quarter of the CPU time of a
-/// small HTTP/2 answer on that.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os();
