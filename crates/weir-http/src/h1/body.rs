@@ -233,7 +233,7 @@ impl BodyDecoder {
         bytes.extend_from_slice(&input[at..at + taken]);
         let mut fields = Fields::default();
         // Positions in `bytes` count from `known` before `at`.
-        match parse_fields(bytes, 0, 0, &self.options, &mut fields) {
+        match parse_fields(bytes, 0, &self.options, &mut fields) {
             Ok(section) => {
                 fields.fill_received(&bytes[..section.end], section.folded);
                 drop_forbidden(&mut fields);

@@ -1,8 +1,8 @@
 //! Heads of CGI responses (RFC 3875 section 6): HTTP/1's field lines, with a field in place of the status line.
 
 use super::error::{Fault, ParseError, ParseErrorKind as Kind, Stop};
-use super::fields::parse_fields;
-use super::framing::{Framing, signals};
+use super::fields::{Marked, parse_fields};
+use super::framing::{Framing, Signals, read_signals};
 use super::{ParseOptions, head};
 use crate::message::{FieldName, Method, Response, Version};
 
@@ -39,7 +39,7 @@ fn cgi_head(
     request_method: Method,
     options: &ParseOptions,
 ) -> Result<CgiHead, Stop> {
-    let section = parse_fields(bytes, 0, 0, options, &mut response.fields)?;
+    let section = parse_fields(bytes, 0, options, &mut response.fields)?;
     let refused = |kind| Stop::Refused(kind, section.end);
     response.fields.fill_received(&bytes[..section.end], section.folded);
     status(response).map_err(refused)?;
@@ -47,9 +47,12 @@ fn cgi_head(
     if response.fields.has(FieldName::TransferEncoding) {
         return Err(refused(Kind::TransferEncoding));
     }
-    let signals = signals(&mut response.fields, Version::Http11, FieldName::Connection, options);
-    let length = signals.map_err(refused)?.content_length;
-    let framing = match length {
+    let marked = Marked::of(&response.fields);
+    let mut signals = Signals::default();
+    let fields = &mut response.fields;
+    read_signals(&mut signals, fields, marked, Version::Http11, FieldName::Connection, options)
+        .map_err(refused)?;
+    let framing = match signals.content_length {
         _ if request_method == Method::Head || matches!(response.status, 204 | 304) => Framing::None,
         Some(length) => Framing::Length(length),
         None => Framing::UntilClose,

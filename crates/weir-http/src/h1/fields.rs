@@ -2,6 +2,7 @@
 
 use super::ParseOptions;
 use super::error::{ParseErrorKind as Kind, Stop};
+use super::framing::is_signal;
 use super::scan;
 use crate::message::{Field, FieldName, Fields, Span};
 
@@ -17,20 +18,62 @@ pub(super) struct Section {
     pub(super) folded: bool,
     /// The first violation that was tolerated.
     pub(super) tolerated: Option<(Kind, usize)>,
+    /// The lines that [`super::framing::read_signals`] has to look at.
+    pub(super) marked: Marked,
+}
+
+/// Positions of lines, of which the first 64 are marked one by one; all from there on are taken for marked.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Marked {
+    bits: u64,
+}
+
+impl Marked {
+    /// The lines of a section that decide about framing and connection.
+    pub(super) fn of(fields: &Fields) -> Self {
+        let mut marked = Self::default();
+        fields.list().iter().enumerate().for_each(|(at, field)| marked.mark(at, is_signal(field.id)));
+        marked
+    }
+
+    #[inline]
+    fn mark(&mut self, at: usize, marked: bool) {
+        self.bits |= u64::from(marked).checked_shl(at as u32).unwrap_or(0);
+    }
+
+    /// The positions in order, of so many lines.
+    #[inline]
+    pub(super) fn iter(self, lines: usize) -> impl Iterator<Item = usize> {
+        let mut bits = self.bits;
+        let first = std::iter::from_fn(move || {
+            let at = bits.trailing_zeros() as usize;
+            bits &= bits.wrapping_sub(1);
+            (at < u64::BITS as usize).then_some(at)
+        });
+        first.chain(u64::BITS as usize..lines)
+    }
+}
+
+/// Where the parts of a field line are.
+#[derive(Clone, Copy)]
+struct Line {
+    name_end: usize,
+    value: (usize, usize),
+    next: usize,
 }
 
 /// Reads field lines from `start` up to and with the empty line.
 ///
-/// The spans that are pushed count from `base`; the caller copies the bytes from there on.
+/// The spans that are pushed are those of `bytes`, which the caller copies.
 pub(super) fn parse_fields(
     bytes: &[u8],
     start: usize,
-    base: usize,
     options: &ParseOptions,
     fields: &mut Fields,
 ) -> Result<Section, Stop> {
     let mut section = Section::default();
     let mut at = start;
+    fields.reserve_lines();
     loop {
         if let Some(end) = line_end(bytes, at)? {
             section.end = end;
@@ -39,25 +82,64 @@ pub(super) fn parse_fields(
         if fields.len() + 1 >= options.max_fields {
             return Err(Stop::Refused(Kind::TooManyFields, at));
         }
-        let name_start = at;
-        let (colon, valid) = name_end(bytes, at, options.accept_unsafe)?;
-        if colon - name_start > MAX_NAME {
-            return Err(Stop::Refused(Kind::FieldName, name_start + MAX_NAME));
+        let (line, id) = match usual_line(bytes, at) {
+            Some((line, id)) => (line, Some(id)),
+            None => any_line(bytes, at, options, &mut section)?,
+        };
+        if let Some(id) = id {
+            section.marked.mark(fields.len(), is_signal(id));
+            let (name, value) = (Span::new(at, line.name_end), Span::new(line.value.0, line.value.1));
+            fields.push_field(Field::new(name, value, id));
         }
-        if !valid {
-            section.tolerated.get_or_insert((Kind::FieldName, at));
-        }
-        let value_start = scan::blank_end(bytes, colon + 1);
-        let value = parse_value(bytes, value_start, options, &mut section)?;
-        at = value.next_line;
-        if valid {
-            fields.push_field(Field::new(
-                Span::new(name_start - base, colon - base),
-                Span::new(value.start - base, value.end - base),
-                FieldName::Other,
-            ));
-        }
+        at = line.next;
     }
+}
+
+/// A line as nearly all are: a token and a colon, a value in one line that ends in CR LF, and the start of the next
+/// line.
+#[inline]
+fn usual_line(bytes: &[u8], start: usize) -> Option<(Line, FieldName)> {
+    let name_end = scan::colon(bytes, start);
+    let name = &bytes[start..name_end];
+    let id = FieldName::from_bytes(name);
+    if id == FieldName::Other && !is_name(name) {
+        return None;
+    }
+    let value = scan::blank_end(bytes, name_end + 1);
+    let end = scan::value_end(bytes, value);
+    let [b'\r', b'\n', next] = bytes.get(end..)?.first_chunk()? else { return None };
+    if matches!(next, b' ' | b'\t') {
+        return None;
+    }
+    let line = Line { name_end, value: (value, value_trimmed(bytes, value, end)), next: end + 2 };
+    Some((line, id))
+}
+
+/// Names that are told apart need not be looked at: they are tokens.
+fn is_name(name: &[u8]) -> bool {
+    (1..=MAX_NAME).contains(&name.len()) && name.iter().all(|&byte| scan::is_token(byte))
+}
+
+/// Any line, or why it is none.  One whose name is no token is tolerated, but has no name then and is left out.
+#[cold]
+#[inline(never)]
+fn any_line(
+    bytes: &[u8],
+    at: usize,
+    options: &ParseOptions,
+    section: &mut Section,
+) -> Result<(Line, Option<FieldName>), Stop> {
+    let (name_end, valid) = name_end(bytes, at, options.accept_unsafe)?;
+    if name_end - at > MAX_NAME {
+        return Err(Stop::Refused(Kind::FieldName, at + MAX_NAME));
+    }
+    if !valid {
+        section.tolerated.get_or_insert((Kind::FieldName, at));
+    }
+    let value_start = scan::blank_end(bytes, name_end + 1);
+    let (value, next) = any_value(bytes, value_start, options, section)?;
+    let id = valid.then(|| FieldName::from_bytes(&bytes[at..name_end]));
+    Ok((Line { name_end, value, next }, id))
 }
 
 /// Behind the line break at `at`, when there is one.  A lone LF counts: RFC 9112 section 2.2 allows
@@ -79,7 +161,6 @@ pub(super) fn line_end(bytes: &[u8], at: usize) -> Result<Option<usize>, Stop> {
 /// Position of the colon behind a name, and whether the name is a token.
 ///
 /// RFC 9112 section 5.1: white space before the colon is refused, as is an empty name.
-#[inline]
 fn name_end(bytes: &[u8], start: usize, accept_unsafe: bool) -> Result<(usize, bool), Stop> {
     let end = scan::token_end(bytes, start);
     match bytes.get(end) {
@@ -98,21 +179,13 @@ fn name_end(bytes: &[u8], start: usize, accept_unsafe: bool) -> Result<(usize, b
     }
 }
 
-struct Value {
-    start: usize,
-    end: usize,
-    next_line: usize,
-}
-
-/// Reads a value with the lines folded into it (RFC 9112 section 5.2).
-#[inline]
-fn parse_value(
+/// Start and end of a value with the lines folded into it (RFC 9112 section 5.2), and where the next line starts.
+fn any_value(
     bytes: &[u8],
-    start: usize,
+    mut start: usize,
     options: &ParseOptions,
     section: &mut Section,
-) -> Result<Value, Stop> {
-    let mut start = start;
+) -> Result<((usize, usize), usize), Stop> {
     let mut at = start;
     loop {
         at = scan::value_end(bytes, at);
@@ -136,13 +209,16 @@ fn parse_value(
                 }
                 at = text;
             }
-            Some(_) => {
-                let mut end = at;
-                while end > start && matches!(bytes[end - 1], b' ' | b'\t' | b'\r' | b'\n') {
-                    end -= 1;
-                }
-                return Ok(Value { start, end, next_line });
-            }
+            Some(_) => return Ok(((start, value_trimmed(bytes, start, at)), next_line)),
         }
     }
+}
+
+/// The end of a value without the white space before it, line breaks of folded lines included.
+#[inline]
+fn value_trimmed(bytes: &[u8], start: usize, mut end: usize) -> usize {
+    while end > start && matches!(bytes[end - 1], b' ' | b'\t' | b'\r' | b'\n') {
+        end -= 1;
+    }
+    end
 }

@@ -2,6 +2,7 @@
 
 use super::ParseOptions;
 use super::error::ParseErrorKind as Kind;
+use super::fields::Marked;
 use super::scan;
 use crate::message::{FieldName, Fields, Version};
 
@@ -30,6 +31,8 @@ pub(super) struct Signals {
     pub(super) keep_alive: bool,
     pub(super) connection_upgrade: bool,
     pub(super) upgrade: bool,
+    /// There is an Upgrade line, whatever it asks for.
+    pub(super) has_upgrade: bool,
     pub(super) websocket: bool,
     pub(super) websocket_key: bool,
     pub(super) expect_continue: bool,
@@ -53,34 +56,45 @@ enum Coding {
     OtherChunked,
 }
 
+/// Whether [`read_signals`] looks at the field.
+#[inline]
+pub(super) fn is_signal(id: FieldName) -> bool {
+    matches!(
+        id,
+        FieldName::Host
+            | FieldName::ContentLength
+            | FieldName::TransferEncoding
+            | FieldName::Connection
+            | FieldName::ProxyConnection
+            | FieldName::Upgrade
+            | FieldName::SecWebSocketKey
+            | FieldName::SecWebSocketAccept
+            | FieldName::Expect
+    )
+}
+
 /// Reads all fields that decide about framing and connection, and drops the lines that say it twice.
 /// `persistence` is Connection, or Proxy-Connection in its place.
-pub(super) fn signals(
+pub(super) fn read_signals(
+    signals: &mut Signals,
     fields: &mut Fields,
+    marked: Marked,
     version: Version,
     persistence: FieldName,
     options: &ParseOptions,
-) -> Result<Signals, Kind> {
-    let mut signals = Signals::default();
-    for at in 0..fields.len() {
+) -> Result<(), Kind> {
+    for at in marked.iter(fields.len()) {
         match fields.list()[at].id {
-            FieldName::Host => host(&mut signals, fields, at, options)?,
-            FieldName::ContentLength => {
-                let list = content_length(&mut signals, fields.value(at))?;
-                if list {
-                    let mut digits = itoa::Buffer::new();
-                    let text = digits.format(signals.content_length.unwrap_or(0)).as_bytes();
-                    fields.set_value(at, text);
-                }
-            }
-            FieldName::TransferEncoding => transfer_encoding(&mut signals, fields.value(at), options)?,
+            FieldName::Host => host(signals, fields, at, options)?,
+            FieldName::ContentLength => content_length(signals, fields, at)?,
+            FieldName::TransferEncoding => transfer_encoding(signals, fields.value(at), options)?,
             FieldName::Connection => {
-                connection(&mut signals, fields.value(at), persistence == FieldName::Connection);
+                connection(signals, fields.value(at), persistence == FieldName::Connection);
             }
             FieldName::ProxyConnection if persistence == FieldName::ProxyConnection => {
-                connection(&mut signals, fields.value(at), true);
+                connection(signals, fields.value(at), true);
             }
-            FieldName::Upgrade => upgrade(&mut signals, fields.value(at)),
+            FieldName::Upgrade => upgrade(signals, fields.value(at)),
             FieldName::SecWebSocketKey | FieldName::SecWebSocketAccept => {
                 signals.websocket_key |= !fields.value(at).is_empty();
             }
@@ -90,11 +104,14 @@ pub(super) fn signals(
             _ => {}
         }
     }
-    conclude(&mut signals, version)?;
-    if signals.superfluous {
-        drop_superfluous(&mut signals, fields);
+    if signals.coding != Coding::Absent {
+        conclude_coding(signals, version)?;
     }
-    Ok(signals)
+    signals.upgrade &= signals.connection_upgrade && version != Version::Http10;
+    if signals.superfluous {
+        drop_superfluous(signals, fields);
+    }
+    Ok(())
 }
 
 /// RFC 9112 section 3.2: more than one Host is refused, unless all say the same.
@@ -114,13 +131,24 @@ fn host(signals: &mut Signals, fields: &Fields, at: usize, options: &ParseOption
     Ok(())
 }
 
-/// RFC 9112 section 6.3: a list is taken when all its numbers are the same.  True for a list.
-fn content_length(signals: &mut Signals, value: &[u8]) -> Result<bool, Kind> {
+/// RFC 9112 section 6.3: one number, or several that are the same.
+fn content_length(signals: &mut Signals, fields: &mut Fields, at: usize) -> Result<(), Kind> {
+    match decimal(fields.value(at)) {
+        Some(length) if signals.content_length.is_none() => signals.content_length = Some(length),
+        _ => content_lengths(signals, fields, at)?,
+    }
+    Ok(())
+}
+
+/// The same for a list, or a line that is not the first; a list becomes one number.
+#[cold]
+#[inline(never)]
+fn content_lengths(signals: &mut Signals, fields: &mut Fields, at: usize) -> Result<(), Kind> {
     if signals.content_length.is_some() {
         signals.superfluous = true;
     }
     let mut count = 0;
-    for element in scan::elements(value) {
+    for element in scan::elements(fields.value(at)) {
         let length = decimal(element).ok_or(Kind::ContentLength)?;
         if signals.content_length.is_some_and(|known| known != length) {
             return Err(Kind::ContentLength);
@@ -128,21 +156,37 @@ fn content_length(signals: &mut Signals, value: &[u8]) -> Result<bool, Kind> {
         signals.content_length = Some(length);
         count += 1;
     }
-    Ok(count > 1)
+    if count > 1 {
+        let mut digits = itoa::Buffer::new();
+        fields.set_value(at, digits.format(signals.content_length.unwrap_or(0)).as_bytes());
+    }
+    Ok(())
 }
 
 /// A number of decimal digits only.
-fn decimal(digits: &[u8]) -> Option<u64> {
+pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }
-    digits.iter().try_fold(0u64, |number, &digit| {
-        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
-        number.checked_mul(10)?.checked_add(digit)
+    digits.iter().try_fold(0u64, |number, &byte| {
+        let digit = byte.wrapping_sub(b'0');
+        // Nothing of what is at most a tenth of the bound less one can overflow.
+        match digit <= 9 && number < u64::MAX / 10 {
+            true => Some(number * 10 + u64::from(digit)),
+            false => last_digit(number, byte),
+        }
     })
 }
 
+#[cold]
+#[inline(never)]
+fn last_digit(number: u64, byte: u8) -> Option<u64> {
+    let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+    number.checked_mul(10)?.checked_add(digit)
+}
+
 /// RFC 9112 section 6.1: `chunked` once and last.
+#[inline(never)]
 fn transfer_encoding(signals: &mut Signals, value: &[u8], options: &ParseOptions) -> Result<(), Kind> {
     for coding in scan::elements(value) {
         let chunked = coding.eq_ignore_ascii_case(b"chunked");
@@ -160,6 +204,7 @@ fn transfer_encoding(signals: &mut Signals, value: &[u8], options: &ParseOptions
 }
 
 /// Reads Connection, or the field that says in its place whether the connection lives on.
+#[inline(never)]
 fn connection(signals: &mut Signals, value: &[u8], persistence: bool) {
     for option in scan::elements(value) {
         match option.len() {
@@ -171,7 +216,9 @@ fn connection(signals: &mut Signals, value: &[u8], persistence: bool) {
     }
 }
 
+#[inline(never)]
 fn upgrade(signals: &mut Signals, value: &[u8]) {
+    signals.has_upgrade = true;
     for protocol in scan::elements(value) {
         signals.websocket |= protocol.eq_ignore_ascii_case(b"websocket");
         signals.upgrade |= !protocol.is_empty() && !is_h2c(protocol);
@@ -183,7 +230,7 @@ pub(super) fn is_h2c(protocol: &[u8]) -> bool {
     protocol.eq_ignore_ascii_case(b"h2c") || protocol.eq_ignore_ascii_case(b"h2")
 }
 
-fn conclude(signals: &mut Signals, version: Version) -> Result<(), Kind> {
+fn conclude_coding(signals: &mut Signals, version: Version) -> Result<(), Kind> {
     match signals.coding {
         Coding::Absent => {}
         // RFC 9112 section 6.1: a coding that is not understood is refused; section 6.3: without a final
@@ -197,10 +244,11 @@ fn conclude(signals: &mut Signals, version: Version) -> Result<(), Kind> {
             signals.superfluous |= signals.content_length.take().is_some();
         }
     }
-    signals.upgrade &= signals.connection_upgrade && version != Version::Http10;
     Ok(())
 }
 
+#[cold]
+#[inline(never)]
 fn drop_superfluous(signals: &mut Signals, fields: &mut Fields) {
     let mut length_seen = signals.chunked;
     let mut host_seen = false;
