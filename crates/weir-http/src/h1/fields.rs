@@ -2,7 +2,7 @@
 
 use super::ParseOptions;
 use super::error::{ParseErrorKind as Kind, Stop};
-use super::framing::is_signal;
+use super::framing::Signals;
 use super::scan;
 use crate::message::{Field, FieldName, Fields, Span};
 
@@ -10,7 +10,7 @@ use crate::message::{Field, FieldName, Fields, Span};
 pub(crate) const MAX_NAME: usize = 255;
 
 /// What the lines were like, beyond what they said.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub(super) struct Section {
     /// Offset behind the empty line.
     pub(super) end: usize,
@@ -18,87 +18,42 @@ pub(super) struct Section {
     pub(super) folded: bool,
     /// The first violation that was tolerated.
     pub(super) tolerated: Option<(Kind, usize)>,
-    /// The lines that [`super::framing::read_signals`] has to look at.
-    pub(super) marked: Marked,
+    /// What the lines say about framing and connection.
+    pub(super) signals: Signals,
 }
 
-/// Positions of lines, of which the first 64 are marked one by one; all from there on are taken for marked.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Marked {
-    bits: u64,
-}
-
-impl Marked {
-    /// The lines of a section that decide about framing and connection.
-    pub(super) fn of(fields: &Fields) -> Self {
-        let mut marked = Self::default();
-        fields.list().iter().enumerate().for_each(|(at, field)| marked.mark(at, is_signal(field.id)));
-        marked
-    }
-
-    #[inline]
-    fn mark(&mut self, at: usize, marked: bool) {
-        self.bits |= u64::from(marked).checked_shl(at as u32).unwrap_or(0);
-    }
-
-    /// The positions in order, of so many lines.
-    #[inline]
-    pub(super) fn iter(self, lines: usize) -> impl Iterator<Item = usize> {
-        let mut bits = self.bits;
-        let first = std::iter::from_fn(move || {
-            let at = bits.trailing_zeros() as usize;
-            bits &= bits.wrapping_sub(1);
-            (at < u64::BITS as usize).then_some(at)
-        });
-        first.chain(u64::BITS as usize..lines)
-    }
-}
-
-/// Where the parts of a field line are.
-#[derive(Clone, Copy)]
-struct Line {
-    name_end: usize,
-    value: (usize, usize),
-    next: usize,
-}
-
-/// Reads field lines from `start` up to and with the empty line.
+/// Reads field lines from `start` up to and with the empty line, into `fields` and a new `section`.
 ///
 /// The spans that are pushed are those of `bytes`, which the caller copies.
+#[inline(never)]
 pub(super) fn parse_fields(
     bytes: &[u8],
     start: usize,
     options: &ParseOptions,
     fields: &mut Fields,
-) -> Result<Section, Stop> {
-    let mut section = Section::default();
+    section: &mut Section,
+) -> Result<(), Stop> {
     let mut at = start;
     fields.reserve_lines();
     loop {
         if let Some(end) = line_end(bytes, at)? {
             section.end = end;
-            return Ok(section);
+            return Ok(());
         }
         if fields.len() + 1 >= options.max_fields {
             return Err(Stop::Refused(Kind::TooManyFields, at));
         }
-        let (line, id) = match usual_line(bytes, at) {
-            Some((line, id)) => (line, Some(id)),
-            None => any_line(bytes, at, options, &mut section)?,
+        at = match usual_line(bytes, at, fields, &mut section.signals) {
+            Some(next) => next,
+            None => any_line(bytes, at, options, fields, section)?,
         };
-        if let Some(id) = id {
-            section.marked.mark(fields.len(), is_signal(id));
-            let (name, value) = (Span::new(at, line.name_end), Span::new(line.value.0, line.value.1));
-            fields.push_field(Field::new(name, value, id));
-        }
-        at = line.next;
     }
 }
 
-/// A line as nearly all are: a token and a colon, a value in one line that ends in CR LF, and the start of the next
-/// line.
-#[inline]
-fn usual_line(bytes: &[u8], start: usize) -> Option<(Line, FieldName)> {
+/// Takes a line as nearly all are: a token and a colon, a value in one line that ends in CR LF, and the start of the
+/// next line.
+#[inline(always)]
+fn usual_line(bytes: &[u8], start: usize, fields: &mut Fields, signals: &mut Signals) -> Option<usize> {
     let name_end = scan::colon(bytes, start);
     let name = &bytes[start..name_end];
     let id = FieldName::from_bytes(name);
@@ -111,8 +66,10 @@ fn usual_line(bytes: &[u8], start: usize) -> Option<(Line, FieldName)> {
     if matches!(next, b' ' | b'\t') {
         return None;
     }
-    let line = Line { name_end, value: (value, value_trimmed(bytes, value, end)), next: end + 2 };
-    Some((line, id))
+    let value_end = value_trimmed(bytes, value, end);
+    signals.glance(id, fields.len(), &bytes[value..value_end]);
+    fields.push_field(Field::new(Span::new(start, name_end), Span::new(value, value_end), id));
+    Some(end + 2)
 }
 
 /// Names that are told apart need not be looked at: they are tokens.
@@ -120,15 +77,16 @@ fn is_name(name: &[u8]) -> bool {
     (1..=MAX_NAME).contains(&name.len()) && name.iter().all(|&byte| scan::is_token(byte))
 }
 
-/// Any line, or why it is none.  One whose name is no token is tolerated, but has no name then and is left out.
+/// Takes any line, or says why it is none.  One whose name is no token is tolerated, but left out.
 #[cold]
 #[inline(never)]
 fn any_line(
     bytes: &[u8],
     at: usize,
     options: &ParseOptions,
+    fields: &mut Fields,
     section: &mut Section,
-) -> Result<(Line, Option<FieldName>), Stop> {
+) -> Result<usize, Stop> {
     let (name_end, valid) = name_end(bytes, at, options.accept_unsafe)?;
     if name_end - at > MAX_NAME {
         return Err(Stop::Refused(Kind::FieldName, at + MAX_NAME));
@@ -138,8 +96,13 @@ fn any_line(
     }
     let value_start = scan::blank_end(bytes, name_end + 1);
     let (value, next) = any_value(bytes, value_start, options, section)?;
-    let id = valid.then(|| FieldName::from_bytes(&bytes[at..name_end]));
-    Ok((Line { name_end, value, next }, id))
+    if valid {
+        let id = FieldName::from_bytes(&bytes[at..name_end]);
+        // The value may have line breaks as yet.
+        section.signals.unread = true;
+        fields.push_field(Field::new(Span::new(at, name_end), value, id));
+    }
+    Ok(next)
 }
 
 /// Behind the line break at `at`, when there is one.  A lone LF counts: RFC 9112 section 2.2 allows
@@ -179,13 +142,13 @@ fn name_end(bytes: &[u8], start: usize, accept_unsafe: bool) -> Result<(usize, b
     }
 }
 
-/// Start and end of a value with the lines folded into it (RFC 9112 section 5.2), and where the next line starts.
+/// A value with the lines folded into it (RFC 9112 section 5.2), and where the next line starts.
 fn any_value(
     bytes: &[u8],
     mut start: usize,
     options: &ParseOptions,
     section: &mut Section,
-) -> Result<((usize, usize), usize), Stop> {
+) -> Result<(Span, usize), Stop> {
     let mut at = start;
     loop {
         at = scan::value_end(bytes, at);
@@ -209,7 +172,7 @@ fn any_value(
                 }
                 at = text;
             }
-            Some(_) => return Ok(((start, value_trimmed(bytes, start, at)), next_line)),
+            Some(_) => return Ok((Span::new(start, value_trimmed(bytes, start, at)), next_line)),
         }
     }
 }

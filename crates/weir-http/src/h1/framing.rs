@@ -2,7 +2,6 @@
 
 use super::ParseOptions;
 use super::error::ParseErrorKind as Kind;
-use super::fields::Marked;
 use super::scan;
 use crate::message::{FieldName, Fields, Version};
 
@@ -43,6 +42,8 @@ pub(super) struct Signals {
     coding: Coding,
     /// Lines that repeat an earlier one or that another one overrules.
     superfluous: bool,
+    /// There are lines that only [`Self::read`] understands.
+    pub(super) unread: bool,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -56,9 +57,63 @@ enum Coding {
     OtherChunked,
 }
 
-/// Whether [`read_signals`] looks at the field.
+impl Signals {
+    /// Takes what line `at` says, when it is what such lines usually say.
+    #[inline(always)]
+    pub(super) fn glance(&mut self, id: FieldName, at: usize, value: &[u8]) {
+        match id {
+            FieldName::Host if self.host.is_none() => self.host = Some(at),
+            FieldName::ContentLength if self.content_length.is_none() => {
+                self.content_length = decimal(value);
+                self.unread |= self.content_length.is_none();
+            }
+            id => self.unread |= is_signal(id),
+        }
+    }
+
+    /// Reads all fields that decide about framing and connection, and drops the lines that say it twice.
+    /// `persistence` is Connection, or Proxy-Connection in its place.
+    #[inline(never)]
+    pub(super) fn read(
+        &mut self,
+        fields: &mut Fields,
+        version: Version,
+        persistence: FieldName,
+        options: &ParseOptions,
+    ) -> Result<(), Kind> {
+        *self = Self::default();
+        for at in 0..fields.len() {
+            match fields.list()[at].id {
+                FieldName::Host => host(self, fields, at, options)?,
+                FieldName::ContentLength => content_length(self, fields, at)?,
+                FieldName::TransferEncoding => transfer_encoding(self, fields.value(at), options)?,
+                FieldName::Connection => {
+                    connection(self, fields.value(at), persistence == FieldName::Connection);
+                }
+                FieldName::ProxyConnection if persistence == FieldName::ProxyConnection => {
+                    connection(self, fields.value(at), true);
+                }
+                FieldName::Upgrade => upgrade(self, fields.value(at)),
+                FieldName::SecWebSocketKey | FieldName::SecWebSocketAccept => {
+                    self.websocket_key |= !fields.value(at).is_empty();
+                }
+                FieldName::Expect => {
+                    self.expect_continue |= fields.value(at).eq_ignore_ascii_case(b"100-continue");
+                }
+                _ => {}
+            }
+        }
+        conclude(self, version)?;
+        if self.superfluous {
+            drop_superfluous(self, fields);
+        }
+        Ok(())
+    }
+}
+
+/// Whether [`Signals::read`] looks at the field.
 #[inline]
-pub(super) fn is_signal(id: FieldName) -> bool {
+fn is_signal(id: FieldName) -> bool {
     matches!(
         id,
         FieldName::Host
@@ -71,47 +126,6 @@ pub(super) fn is_signal(id: FieldName) -> bool {
             | FieldName::SecWebSocketAccept
             | FieldName::Expect
     )
-}
-
-/// Reads all fields that decide about framing and connection, and drops the lines that say it twice.
-/// `persistence` is Connection, or Proxy-Connection in its place.
-pub(super) fn read_signals(
-    signals: &mut Signals,
-    fields: &mut Fields,
-    marked: Marked,
-    version: Version,
-    persistence: FieldName,
-    options: &ParseOptions,
-) -> Result<(), Kind> {
-    for at in marked.iter(fields.len()) {
-        match fields.list()[at].id {
-            FieldName::Host => host(signals, fields, at, options)?,
-            FieldName::ContentLength => content_length(signals, fields, at)?,
-            FieldName::TransferEncoding => transfer_encoding(signals, fields.value(at), options)?,
-            FieldName::Connection => {
-                connection(signals, fields.value(at), persistence == FieldName::Connection);
-            }
-            FieldName::ProxyConnection if persistence == FieldName::ProxyConnection => {
-                connection(signals, fields.value(at), true);
-            }
-            FieldName::Upgrade => upgrade(signals, fields.value(at)),
-            FieldName::SecWebSocketKey | FieldName::SecWebSocketAccept => {
-                signals.websocket_key |= !fields.value(at).is_empty();
-            }
-            FieldName::Expect => {
-                signals.expect_continue |= fields.value(at).eq_ignore_ascii_case(b"100-continue");
-            }
-            _ => {}
-        }
-    }
-    if signals.coding != Coding::Absent {
-        conclude_coding(signals, version)?;
-    }
-    signals.upgrade &= signals.connection_upgrade && version != Version::Http10;
-    if signals.superfluous {
-        drop_superfluous(signals, fields);
-    }
-    Ok(())
 }
 
 /// RFC 9112 section 3.2: more than one Host is refused, unless all say the same.
@@ -186,7 +200,6 @@ fn last_digit(number: u64, byte: u8) -> Option<u64> {
 }
 
 /// RFC 9112 section 6.1: `chunked` once and last.
-#[inline(never)]
 fn transfer_encoding(signals: &mut Signals, value: &[u8], options: &ParseOptions) -> Result<(), Kind> {
     for coding in scan::elements(value) {
         let chunked = coding.eq_ignore_ascii_case(b"chunked");
@@ -204,7 +217,6 @@ fn transfer_encoding(signals: &mut Signals, value: &[u8], options: &ParseOptions
 }
 
 /// Reads Connection, or the field that says in its place whether the connection lives on.
-#[inline(never)]
 fn connection(signals: &mut Signals, value: &[u8], persistence: bool) {
     for option in scan::elements(value) {
         match option.len() {
@@ -216,7 +228,6 @@ fn connection(signals: &mut Signals, value: &[u8], persistence: bool) {
     }
 }
 
-#[inline(never)]
 fn upgrade(signals: &mut Signals, value: &[u8]) {
     signals.has_upgrade = true;
     for protocol in scan::elements(value) {
@@ -230,7 +241,7 @@ pub(super) fn is_h2c(protocol: &[u8]) -> bool {
     protocol.eq_ignore_ascii_case(b"h2c") || protocol.eq_ignore_ascii_case(b"h2")
 }
 
-fn conclude_coding(signals: &mut Signals, version: Version) -> Result<(), Kind> {
+fn conclude(signals: &mut Signals, version: Version) -> Result<(), Kind> {
     match signals.coding {
         Coding::Absent => {}
         // RFC 9112 section 6.1: a coding that is not understood is refused; section 6.3: without a final
@@ -244,6 +255,7 @@ fn conclude_coding(signals: &mut Signals, version: Version) -> Result<(), Kind> 
             signals.superfluous |= signals.content_length.take().is_some();
         }
     }
+    signals.upgrade &= signals.connection_upgrade && version != Version::Http10;
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use super::ParseOptions;
 use super::error::{Fault, ParseError, ParseErrorKind as Kind, Stop};
 use super::fields::{Section, line_end, parse_fields};
-use super::framing::{Framing, Signals, is_h2c, read_signals};
+use super::framing::{Framing, Signals, is_h2c};
 use super::scan;
 use super::target::check_target;
 use crate::message::{FieldName, Fields, Method, Request, Response, Span, Version};
@@ -100,34 +100,36 @@ pub(super) fn stopped<T>(
 
 fn request_head(bytes: &[u8], request: &mut Request, options: &ParseOptions) -> Result<RequestHead, Stop> {
     let line = request_line(bytes, options)?;
-    let section = parse_fields(bytes, line.end, options, &mut request.fields)?;
-    let refused = |kind| Stop::Refused(kind, section.end);
+    let mut section = Section::default();
+    parse_fields(bytes, line.end, options, &mut request.fields, &mut section)?;
+    let (end, signals) = (section.end, &mut section.signals);
+    let refused = |kind| Stop::Refused(kind, end);
 
-    request.fields.fill_received(&bytes[..section.end], section.folded);
+    request.fields.fill_received(&bytes[..end], section.folded);
     request.method_name = Span::new(line.method.0, line.method.1);
-    request.method = Method::from_bytes(&bytes[line.method.0..line.method.1]);
+    request.method = line.method_id;
     request.uri = Span::new(line.target.0, line.target.1);
     request.version = line.version;
 
     request.proxied = options.use_proxy_connection && !matches!(bytes[line.target.0], b'/' | b'*');
-    let persistence = persistence(request.proxied);
-    let mut signals = Signals::default();
-    read_signals(&mut signals, &mut request.fields, section.marked, line.version, persistence, options)
-        .map_err(refused)?;
-    check_target(request, &mut signals, options).map_err(refused)?;
-    check_payload(request, &signals, options).map_err(refused)?;
+    if signals.unread {
+        let persistence = persistence(request.proxied);
+        signals.read(&mut request.fields, line.version, persistence, options).map_err(refused)?;
+    }
+    check_target(request, signals, options).map_err(refused)?;
+    check_payload(request, signals, options).map_err(refused)?;
     if signals.has_upgrade {
-        take_upgrade(request, &mut signals, options).map_err(refused)?;
+        take_upgrade(request, signals, options).map_err(refused)?;
     }
 
     Ok(RequestHead {
-        len: section.end,
-        framing: request_framing(&signals),
+        len: end,
+        framing: request_framing(signals),
         keep_alive: signals.keeps_alive(line.version, options),
         upgrade: signals.upgrade,
         expect_continue: signals.expect_continue && line.version != Version::Http10,
         insecure_framing: signals.insecure,
-        tolerated: tolerated(line.tolerated, &section, &signals, Fault::Client),
+        tolerated: tolerated(line.tolerated, &section, Fault::Client),
     })
 }
 
@@ -148,6 +150,7 @@ fn skip_empty_lines(bytes: &[u8]) -> Result<usize, Stop> {
 /// Where the parts of a request line are.
 struct RequestLine {
     method: (usize, usize),
+    method_id: Method,
     target: (usize, usize),
     version: Version,
     tolerated: Option<(Kind, usize)>,
@@ -166,17 +169,32 @@ fn request_line(bytes: &[u8], options: &ParseOptions) -> Result<RequestLine, Sto
 /// A method, a target and a usual version, with one space between them, and CR LF.
 #[inline]
 fn usual_request_line(bytes: &[u8]) -> Option<RequestLine> {
-    let method_end = scan::token_end(bytes, 0);
-    if method_end == 0 || *bytes.get(method_end)? != b' ' {
-        return None;
-    }
+    let (method_id, method_end) = method(bytes)?;
     let target = (method_end + 1, scan::target_end(bytes, method_end + 1));
     let [b' ', version @ .., b'\r', b'\n'] = bytes.get(target.1..)?.first_chunk::<11>()? else { return None };
     if target.1 == target.0 {
         return None;
     }
     let version = usual_version(*version)?;
-    Some(RequestLine { method: (0, method_end), target, version, tolerated: None, end: target.1 + 11 })
+    Some(RequestLine {
+        method: (0, method_end),
+        method_id,
+        target,
+        version,
+        tolerated: None,
+        end: target.1 + 11,
+    })
+}
+
+/// The method that the input starts with, and its end; a space follows.
+#[inline]
+fn method(bytes: &[u8]) -> Option<(Method, usize)> {
+    // Most requests need no look into the table of tokens.
+    if bytes.starts_with(b"GET ") {
+        return Some((Method::Get, 3));
+    }
+    let end = scan::token_end(bytes, 0);
+    (end > 0 && *bytes.get(end)? == b' ').then(|| (Method::from_bytes(&bytes[..end]), end))
 }
 
 /// The two versions in use, compared as a word each.
@@ -211,6 +229,7 @@ fn any_request_line(bytes: &[u8], options: &ParseOptions) -> Result<RequestLine,
     };
     Ok(RequestLine {
         method: (start, method_end),
+        method_id: Method::from_bytes(&bytes[start..method_end]),
         target: (target_start, target_end),
         version,
         tolerated: tolerated_byte.or(tolerated_version),
@@ -347,13 +366,9 @@ fn drop_h2c(fields: &mut Fields) {
     }
 }
 
-fn tolerated(
-    line: Option<(Kind, usize)>,
-    section: &Section,
-    signals: &Signals,
-    fault: Fault,
-) -> Option<ParseError> {
-    let (kind, position) = line.or(section.tolerated).or_else(|| Some((signals.tolerated?, section.end)))?;
+fn tolerated(line: Option<(Kind, usize)>, section: &Section, fault: Fault) -> Option<ParseError> {
+    let (kind, position) =
+        line.or(section.tolerated).or_else(|| Some((section.signals.tolerated?, section.end)))?;
     Some(ParseError::new(kind, position, fault))
 }
 
@@ -364,18 +379,20 @@ fn response_head(
     options: &ParseOptions,
 ) -> Result<ResponseHead, Stop> {
     let line = status_line(bytes, options)?;
-    let section = parse_fields(bytes, line.end, options, &mut response.fields)?;
-    let refused = |kind| Stop::Refused(kind, section.end);
+    let mut section = Section::default();
+    parse_fields(bytes, line.end, options, &mut response.fields, &mut section)?;
+    let (end, signals) = (section.end, &mut section.signals);
+    let refused = |kind| Stop::Refused(kind, end);
 
-    response.fields.fill_received(&bytes[..section.end], section.folded);
+    response.fields.fill_received(&bytes[..end], section.folded);
     response.status = line.status;
     response.reason = Span::new(line.reason.0, line.reason.1);
     response.version = line.version;
 
-    let persistence = persistence(options.use_proxy_connection);
-    let mut signals = Signals::default();
-    read_signals(&mut signals, &mut response.fields, section.marked, line.version, persistence, options)
-        .map_err(refused)?;
+    if signals.unread {
+        let persistence = persistence(options.use_proxy_connection);
+        signals.read(&mut response.fields, line.version, persistence, options).map_err(refused)?;
+    }
     if line.status == 101 && signals.upgrade && signals.websocket && !signals.websocket_key {
         // RFC 6455 section 4.2.2: a WebSocket server must prove that it read the key.
         if !options.accept_unsafe {
@@ -383,16 +400,16 @@ fn response_head(
         }
         signals.tolerated.get_or_insert(Kind::WebSocketKey);
     }
-    let framing = response_framing(&signals, line.status, request_method);
+    let framing = response_framing(signals, line.status, request_method);
     let tunnel =
         line.status == 101 || (request_method == Method::Connect && (200..300).contains(&line.status));
     Ok(ResponseHead {
-        len: section.end,
+        len: end,
         framing,
         keep_alive: framing != Framing::UntilClose && signals.keeps_alive(line.version, options),
         upgrade: tunnel,
         insecure_framing: signals.insecure,
-        tolerated: tolerated(line.tolerated, &section, &signals, Fault::Server),
+        tolerated: tolerated(line.tolerated, &section, Fault::Server),
     })
 }
 

@@ -54,13 +54,13 @@ fn equal(word: u64, byte: u8) -> u64 {
 }
 
 /// Offset of the first colon from `at` on, or the length.
-#[inline(never)]
+#[inline]
 pub(super) fn colon(bytes: &[u8], at: usize) -> usize {
     search(bytes, at, |b| b == b':', |word| equal(word, b':'))
 }
 
 /// Offset of the first CR, LF or NUL from `at` on, or the length.
-#[inline(never)]
+#[inline]
 pub(super) fn value_end(bytes: &[u8], mut at: usize) -> usize {
     loop {
         at = search(bytes, at, |b| b <= b'\r', |word| below(word, b'\r' + 1));
@@ -74,7 +74,7 @@ pub(super) fn value_end(bytes: &[u8], mut at: usize) -> usize {
 
 /// Offset of the first byte from `at` on that strict parsing does not take in a target, or the length:
 /// controls, space, `#`, DEL and everything above.
-#[inline(never)]
+#[inline]
 pub(super) fn target_end(bytes: &[u8], at: usize) -> usize {
     let stops = |b| b <= b' ' || b >= 0x7f || b == b'#';
     search(bytes, at, stops, |word| below(word, b'!') | equal(word, b'#') | equal(word, 0x7f) | (word & HIGH))
