@@ -110,7 +110,7 @@ impl Method {
 }
 
 macro_rules! field_names {
-    ($($variant:ident = $text:literal $bytes:literal),* $(,)?) => {
+    ($($variant:ident = $text:literal),* $(,)?) => {
         /// Field names the proxy looks at itself or that HPACK has a number for (RFC 7541 appendix A);
         /// all others are `Other` and keep their bytes.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,37 +122,43 @@ macro_rules! field_names {
             /// How many there are, with `Other`.
             pub const COUNT: usize = 1 + [$($text),*].len();
 
-            /// Classifies a name in any letter case.
-            #[must_use]
-            pub fn from_bytes(name: &[u8]) -> Self {
-                let mut lower = [0u8; Self::LONGEST];
-                let Some(lower) = lower.get_mut(..name.len()) else { return Self::Other };
-                for (l, n) in lower.iter_mut().zip(name) { *l = n.to_ascii_lowercase(); }
-                Self::from_lower(lower)
-            }
-
-            /// Classifies a name that is already lower case, as HTTP/2 has them.
-            #[must_use]
-            pub fn from_lower(name: &[u8]) -> Self {
-                // A match, not a list of comparisons: it becomes a tree over length and bytes.
-                match name { $($bytes => Self::$variant,)* _ => Self::Other }
-            }
-
             /// The name in lower case; empty for `Other`.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { Self::Other => "", $(Self::$variant => $text),* }
             }
 
-            #[cfg(test)]
-            const ALL: [(Self, &'static str, &'static [u8]); Self::COUNT - 1] =
-                [$((Self::$variant, $text, $bytes)),*];
+            const ALL: [Self; Self::COUNT] = [Self::Other, $(Self::$variant),*];
         }
     };
 }
 
 impl FieldName {
-    const LONGEST: usize = 27;
+    /// Classifies a name in any letter case.
+    #[must_use]
+    pub fn from_bytes(name: &[u8]) -> Self {
+        // Letters alone have the bit 0x40 in the text, and the bit 0x20 is their case.
+        Self::find(name, |word, text| (word ^ text) & !((text & (ONES * 0x40)) >> 1) == 0)
+    }
+
+    /// Classifies a name that is already lower case, as HTTP/2 has them.
+    #[must_use]
+    pub fn from_lower(name: &[u8]) -> Self {
+        Self::find(name, |word, text| word == text)
+    }
+
+    /// The only name that it may be is the one in its slot.
+    #[inline]
+    fn find(name: &[u8], same: impl Fn(u64, u64) -> bool) -> Self {
+        let tail = name_tail(name);
+        let id = SLOTS[name_slot(tail, name.len(), MULTIPLIER)];
+        let known = &KNOWN[id as usize];
+        let (words, text) = (name.as_chunks().0, known.text.as_chunks().0);
+        let found = known.text.len() == name.len()
+            && same(tail, known.tail)
+            && words.iter().zip(text).all(|(w, t)| same(u64::from_le_bytes(*w), u64::from_le_bytes(*t)));
+        if found { id } else { Self::Other }
+    }
 
     /// Whether the field concerns one connection and does not go on (RFC 9110 section 7.6.1, RFC 9113 section 8.2.2).
     /// Fields that Connection merely names do: a client could strip others' fields with it.
@@ -170,64 +176,136 @@ impl FieldName {
 }
 
 field_names! {
-    Host = "host" b"host",
-    Connection = "connection" b"connection",
-    ContentLength = "content-length" b"content-length",
-    TransferEncoding = "transfer-encoding" b"transfer-encoding",
-    KeepAlive = "keep-alive" b"keep-alive",
-    ProxyConnection = "proxy-connection" b"proxy-connection",
-    Upgrade = "upgrade" b"upgrade",
-    Te = "te" b"te",
-    Trailer = "trailer" b"trailer",
-    Expect = "expect" b"expect",
-    Http2Settings = "http2-settings" b"http2-settings",
-    Cookie = "cookie" b"cookie",
-    SetCookie = "set-cookie" b"set-cookie",
-    ContentType = "content-type" b"content-type",
-    ContentEncoding = "content-encoding" b"content-encoding",
-    CacheControl = "cache-control" b"cache-control",
-    AcceptEncoding = "accept-encoding" b"accept-encoding",
-    Etag = "etag" b"etag",
-    Vary = "vary" b"vary",
-    Location = "location" b"location",
-    Date = "date" b"date",
-    Authorization = "authorization" b"authorization",
-    SecWebSocketKey = "sec-websocket-key" b"sec-websocket-key",
-    SecWebSocketAccept = "sec-websocket-accept" b"sec-websocket-accept",
-    SecWebSocketVersion = "sec-websocket-version" b"sec-websocket-version",
-    Accept = "accept" b"accept",
-    AcceptCharset = "accept-charset" b"accept-charset",
-    AcceptLanguage = "accept-language" b"accept-language",
-    AcceptRanges = "accept-ranges" b"accept-ranges",
-    AccessControlAllowOrigin = "access-control-allow-origin" b"access-control-allow-origin",
-    Age = "age" b"age",
-    Allow = "allow" b"allow",
-    ContentDisposition = "content-disposition" b"content-disposition",
-    ContentLanguage = "content-language" b"content-language",
-    ContentLocation = "content-location" b"content-location",
-    ContentRange = "content-range" b"content-range",
-    Expires = "expires" b"expires",
-    From = "from" b"from",
-    IfMatch = "if-match" b"if-match",
-    IfModifiedSince = "if-modified-since" b"if-modified-since",
-    IfNoneMatch = "if-none-match" b"if-none-match",
-    IfRange = "if-range" b"if-range",
-    IfUnmodifiedSince = "if-unmodified-since" b"if-unmodified-since",
-    LastModified = "last-modified" b"last-modified",
-    Link = "link" b"link",
-    MaxForwards = "max-forwards" b"max-forwards",
-    ProxyAuthenticate = "proxy-authenticate" b"proxy-authenticate",
-    ProxyAuthorization = "proxy-authorization" b"proxy-authorization",
-    Range = "range" b"range",
-    Referer = "referer" b"referer",
-    Refresh = "refresh" b"refresh",
-    RetryAfter = "retry-after" b"retry-after",
-    Server = "server" b"server",
-    StrictTransportSecurity = "strict-transport-security" b"strict-transport-security",
-    UserAgent = "user-agent" b"user-agent",
-    Via = "via" b"via",
-    WwwAuthenticate = "www-authenticate" b"www-authenticate",
-    XForwardedFor = "x-forwarded-for" b"x-forwarded-for",
+    Host = "host",
+    Connection = "connection",
+    ContentLength = "content-length",
+    TransferEncoding = "transfer-encoding",
+    KeepAlive = "keep-alive",
+    ProxyConnection = "proxy-connection",
+    Upgrade = "upgrade",
+    Te = "te",
+    Trailer = "trailer",
+    Expect = "expect",
+    Http2Settings = "http2-settings",
+    Cookie = "cookie",
+    SetCookie = "set-cookie",
+    ContentType = "content-type",
+    ContentEncoding = "content-encoding",
+    CacheControl = "cache-control",
+    AcceptEncoding = "accept-encoding",
+    Etag = "etag",
+    Vary = "vary",
+    Location = "location",
+    Date = "date",
+    Authorization = "authorization",
+    SecWebSocketKey = "sec-websocket-key",
+    SecWebSocketAccept = "sec-websocket-accept",
+    SecWebSocketVersion = "sec-websocket-version",
+    Accept = "accept",
+    AcceptCharset = "accept-charset",
+    AcceptLanguage = "accept-language",
+    AcceptRanges = "accept-ranges",
+    AccessControlAllowOrigin = "access-control-allow-origin",
+    Age = "age",
+    Allow = "allow",
+    ContentDisposition = "content-disposition",
+    ContentLanguage = "content-language",
+    ContentLocation = "content-location",
+    ContentRange = "content-range",
+    Expires = "expires",
+    From = "from",
+    IfMatch = "if-match",
+    IfModifiedSince = "if-modified-since",
+    IfNoneMatch = "if-none-match",
+    IfRange = "if-range",
+    IfUnmodifiedSince = "if-unmodified-since",
+    LastModified = "last-modified",
+    Link = "link",
+    MaxForwards = "max-forwards",
+    ProxyAuthenticate = "proxy-authenticate",
+    ProxyAuthorization = "proxy-authorization",
+    Range = "range",
+    Referer = "referer",
+    Refresh = "refresh",
+    RetryAfter = "retry-after",
+    Server = "server",
+    StrictTransportSecurity = "strict-transport-security",
+    UserAgent = "user-agent",
+    Via = "via",
+    WwwAuthenticate = "www-authenticate",
+    XForwardedFor = "x-forwarded-for",
+}
+
+/// A name that is told apart, beside the end that it is found by.
+struct Known {
+    tail: u64,
+    text: &'static [u8],
+}
+
+static KNOWN: [Known; FieldName::COUNT] = {
+    let mut known = [const { Known { tail: 0, text: b"" } }; FieldName::COUNT];
+    let mut at = 0;
+    while at < FieldName::COUNT {
+        let text = FieldName::ALL[at].as_str().as_bytes();
+        known[at] = Known { tail: name_tail(text), text };
+        at += 1;
+    }
+    known
+};
+
+/// So many that a multiplier is soon found under which no two names share a slot.
+const SLOT_COUNT: usize = 256;
+
+/// The name in each slot, `Other` where there is none.
+static SLOTS: [FieldName; SLOT_COUNT] = name_slots(MULTIPLIER).expect("it was chosen for that");
+
+/// The first odd number from 2^64 divided by the golden ratio on that makes [`name_slot`] free of collisions.
+const MULTIPLIER: u64 = {
+    let mut multiplier = 0x9e37_79b9_7f4a_7c15;
+    while name_slots(multiplier).is_none() {
+        multiplier += 2;
+    }
+    multiplier
+};
+
+/// A hash that does not see letter case and differs among the names told apart.
+#[inline]
+const fn name_slot(tail: u64, len: usize, multiplier: u64) -> usize {
+    let key = (tail | (ONES * 0x20)) ^ len as u64;
+    (key.wrapping_mul(multiplier) >> (u64::BITS - SLOT_COUNT.ilog2())) as usize
+}
+
+/// All slots, unless two names share one.
+const fn name_slots(multiplier: u64) -> Option<[FieldName; SLOT_COUNT]> {
+    let mut slots = [FieldName::Other; SLOT_COUNT];
+    let mut at = 1;
+    while at < FieldName::COUNT {
+        let text = FieldName::ALL[at].as_str().as_bytes();
+        let slot = &mut slots[name_slot(name_tail(text), text.len(), multiplier)];
+        if !matches!(slot, FieldName::Other) {
+            return None;
+        }
+        *slot = FieldName::ALL[at];
+        at += 1;
+    }
+    Some(slots)
+}
+
+/// The last eight bytes of a name, which with its length tell all known ones apart; the whole of a shorter one, some
+/// of its bytes twice.
+#[inline]
+const fn name_tail(name: &[u8]) -> u64 {
+    if let Some(last) = name.last_chunk() {
+        return u64::from_le_bytes(*last);
+    }
+    if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
+        return (u32::from_le_bytes(*first) as u64) << 32 | u32::from_le_bytes(*last) as u64;
+    }
+    match *name {
+        [] => 0,
+        [only] => only as u64,
+        [first, .., last] => u32::from_le_bytes([first, name[1], last, 0]) as u64,
+    }
 }
 
 /// One field line: spans of its name and value, and its classification.
@@ -445,23 +523,34 @@ impl Fields {
         self.list.retain(keep);
     }
 
-    /// Puts received bytes under lines that were pushed with spans into them: names become lower case and
-    /// are classified; the line breaks of folded values become spaces (RFC 9112 section 5.2).
+    /// Makes room for the lines of a usual head.
+    #[inline]
+    pub(crate) fn reserve_lines(&mut self) {
+        make_room(&mut self.list, USUAL_LINES, SLACK_LINES);
+    }
+
+    /// Puts received bytes under lines that were pushed with spans into them: names become lower case, and the line
+    /// breaks of folded values become spaces (RFC 9112 section 5.2).
     pub(crate) fn fill_received(&mut self, bytes: &[u8], folded: bool) {
         self.arena.clear();
-        self.arena.reserve_exact(bytes.len() + SLACK_BYTES);
+        make_room(&mut self.arena, bytes.len(), SLACK_BYTES);
         self.arena.extend_from_slice(bytes);
-        self.list.reserve_exact(SLACK_LINES);
         self.received = bytes.len();
-        for field in &mut self.list {
-            let name = &mut self.arena[field.name.range()];
-            make_lowercase(name);
-            field.id = FieldName::from_lower(name);
-            if folded {
-                for byte in &mut self.arena[field.value.range()] {
-                    if matches!(byte, b'\r' | b'\n') {
-                        *byte = b' ';
-                    }
+        for field in &self.list {
+            make_lowercase(&mut self.arena[field.name.range()]);
+        }
+        if folded {
+            self.unfold();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unfold(&mut self) {
+        for field in &self.list {
+            for byte in &mut self.arena[field.value.range()] {
+                if matches!(byte, b'\r' | b'\n') {
+                    *byte = b' ';
                 }
             }
         }
@@ -485,11 +574,21 @@ impl Fields {
 
 /// Makes room for `more` and a little beyond: a head lives as long as its message, and doubling would hold memory for
 /// lines that never come.
+#[inline]
 fn make_room<T>(list: &mut Vec<T>, more: usize, slack: usize) {
     if list.capacity() - list.len() < more {
-        list.reserve_exact(more + slack + list.len() / 4);
+        grow(list, more + slack + list.len() / 4);
     }
 }
+
+#[cold]
+#[inline(never)]
+fn grow<T>(list: &mut Vec<T>, more: usize) {
+    list.reserve_exact(more);
+}
+
+/// Lines that most heads do not exceed.
+const USUAL_LINES: usize = 12;
 
 /// Lines, and bytes for each of them, that a section has room for beyond what it received or copied: hardly any leaves
 /// as it came, and growing by a field would double its memory for as long as the message lives.
@@ -509,22 +608,45 @@ impl Clone for Fields {
     }
 }
 
-/// Makes letters lower case, eight bytes at a time.
+/// Makes letters lower case, eight at a time; the last eight overlap others.
 #[inline]
 fn make_lowercase(bytes: &mut [u8]) {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGH: u64 = ONES << 7;
-    let (words, rest) = bytes.as_chunks_mut::<8>();
-    for chunk in words {
-        let word = u64::from_le_bytes(*chunk);
-        let ascii = word & !HIGH;
-        // The high bit of each byte says: it is above `Z`; it is `A` or above.
-        let above = ascii + ONES * u64::from(0x7f - b'Z');
-        let from = ascii + ONES * u64::from(0x80 - b'A');
-        let upper = from & !above & !word & HIGH;
-        *chunk = (word | (upper >> 2)).to_le_bytes();
+    let lower = |word: &mut [u8; 8]| *word = lowercase(u64::from_le_bytes(*word)).to_le_bytes();
+    match bytes.last_chunk_mut() {
+        Some(last) => {
+            lower(last);
+            bytes.as_chunks_mut().0.iter_mut().for_each(lower);
+        }
+        None => make_few_lowercase(bytes),
     }
-    rest.make_ascii_lowercase();
+}
+
+/// The same with fewer than eight letters.
+#[inline]
+fn make_few_lowercase(bytes: &mut [u8]) {
+    let lower = |half: &mut [u8; 4]| {
+        *half = (lowercase(u32::from_le_bytes(*half).into()) as u32).to_le_bytes();
+    };
+    if let Some(first) = bytes.first_chunk_mut() {
+        lower(first);
+    }
+    match bytes.last_chunk_mut() {
+        Some(last) => lower(last),
+        None => bytes.iter_mut().for_each(|byte| byte.make_ascii_lowercase()),
+    }
+}
+
+const ONES: u64 = u64::from_ne_bytes([1; 8]);
+
+/// The same bytes with letters in lower case.
+#[inline]
+fn lowercase(word: u64) -> u64 {
+    const HIGH: u64 = ONES << 7;
+    let ascii = word & !HIGH;
+    // The high bit of each byte says: it is above `Z`; it is `A` or above.
+    let above = ascii + ONES * u64::from(0x7f - b'Z');
+    let from = ascii + ONES * u64::from(0x80 - b'A');
+    word | (from & !above & !word & HIGH) >> 2
 }
 
 impl fmt::Debug for Fields {
@@ -559,9 +681,10 @@ pub struct Request {
 impl Request {
     /// Empties the message; keeps its allocations.
     pub fn clear(&mut self) {
-        let mut fields = std::mem::take(&mut self.fields);
+        let Self { fields, method, method_name, uri, normalized_uri, protocol, version, proxied } = self;
         fields.clear();
-        *self = Self { fields, ..Self::default() };
+        (*method, *method_name, *uri) = Default::default();
+        (*normalized_uri, *protocol, *version, *proxied) = Default::default();
     }
 
     /// The method's bytes.
@@ -684,9 +807,9 @@ impl Response {
 
     /// Empties the message; keeps its allocations.
     pub fn clear(&mut self) {
-        let mut fields = std::mem::take(&mut self.fields);
+        let Self { fields, status, reason, version } = self;
         fields.clear();
-        *self = Self { fields, ..Self::default() };
+        (*status, *reason, *version) = Default::default();
     }
 
     /// The reason phrase's bytes.
@@ -708,10 +831,12 @@ mod tests {
 
     #[test]
     fn lower_case_agrees_with_its_naive_twin() {
-        let mut bytes: Vec<u8> = (0..=255u8).cycle().take(256 * 8 + 5).step_by(3).collect();
-        let expected = bytes.to_ascii_lowercase();
-        make_lowercase(&mut bytes);
-        assert_eq!(bytes, expected);
+        for (start, len) in (0..=255u8).flat_map(|start| (0..40).map(move |len| (start, len))) {
+            let mut bytes: Vec<u8> = (start..=255).chain(0..start).take(len).collect();
+            let expected = bytes.to_ascii_lowercase();
+            make_lowercase(&mut bytes);
+            assert_eq!(bytes, expected);
+        }
     }
 
     fn parts(uri: &str) -> (Option<String>, Option<String>, String, String) {
@@ -752,12 +877,28 @@ mod tests {
 
     #[test]
     fn field_names_are_classified() {
-        for (id, text, bytes) in FieldName::ALL {
-            assert_eq!(text.as_bytes(), bytes);
-            assert!(text.len() <= FieldName::LONGEST, "{text}");
-            assert_eq!(FieldName::from_lower(bytes), id);
+        for id in FieldName::ALL {
+            let text = id.as_str();
+            assert_eq!(FieldName::from_lower(text.as_bytes()), id);
             assert_eq!(FieldName::from_bytes(text.to_ascii_uppercase().as_bytes()), id);
-            assert_eq!(id.as_str(), text);
+            for at in 0..text.len() {
+                // One byte differs, if only by the bit of letter case.
+                for mask in [0x20, 0x01, 0x80] {
+                    let mut name = text.as_bytes().to_vec();
+                    name[at] ^= mask;
+                    let known =
+                        |name: &[u8]| FieldName::ALL.into_iter().find(|id| id.as_str().as_bytes() == name);
+                    let expected = known(&name).unwrap_or(FieldName::Other);
+                    assert_eq!(FieldName::from_lower(&name), expected, "{name:?}");
+                    let expected = known(&name.to_ascii_lowercase()).unwrap_or(FieldName::Other);
+                    assert_eq!(FieldName::from_bytes(&name), expected, "{name:?}");
+                }
+            }
+            assert_eq!(
+                FieldName::from_bytes(&text.as_bytes()[text.len().min(1)..]),
+                FieldName::Other,
+                "{text}"
+            );
         }
         assert_eq!(FieldName::from_bytes(b""), FieldName::Other);
         assert_eq!(FieldName::from_bytes(&[b'x'; 100]), FieldName::Other);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::error::{Fault, ParseError, ParseErrorKind as Kind, Stop};
-use super::fields::parse_fields;
+use super::fields::{Section, parse_fields};
 use super::{Framing, ParseOptions};
 use crate::message::Fields;
 use crate::trailers::drop_forbidden;
@@ -233,8 +233,9 @@ impl BodyDecoder {
         bytes.extend_from_slice(&input[at..at + taken]);
         let mut fields = Fields::default();
         // Positions in `bytes` count from `known` before `at`.
-        match parse_fields(bytes, 0, 0, &self.options, &mut fields) {
-            Ok(section) => {
+        let mut section = Section::default();
+        match parse_fields(bytes, 0, &self.options, &mut fields, &mut section) {
+            Ok(()) => {
                 fields.fill_received(&bytes[..section.end], section.folded);
                 drop_forbidden(&mut fields);
                 self.state = State::Done;

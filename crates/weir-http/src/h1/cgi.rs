@@ -1,8 +1,8 @@
 //! Heads of CGI responses (RFC 3875 section 6): HTTP/1's field lines, with a field in place of the status line.
 
 use super::error::{Fault, ParseError, ParseErrorKind as Kind, Stop};
-use super::fields::parse_fields;
-use super::framing::{Framing, signals};
+use super::fields::{Section, parse_fields};
+use super::framing::Framing;
 use super::{ParseOptions, head};
 use crate::message::{FieldName, Method, Response, Version};
 
@@ -39,22 +39,24 @@ fn cgi_head(
     request_method: Method,
     options: &ParseOptions,
 ) -> Result<CgiHead, Stop> {
-    let section = parse_fields(bytes, 0, 0, options, &mut response.fields)?;
-    let refused = |kind| Stop::Refused(kind, section.end);
-    response.fields.fill_received(&bytes[..section.end], section.folded);
+    let mut section = Section::default();
+    parse_fields(bytes, 0, options, &mut response.fields, &mut section)?;
+    let end = section.end;
+    let refused = |kind| Stop::Refused(kind, end);
+    response.fields.fill_received(&bytes[..end], section.folded);
     status(response).map_err(refused)?;
     // RFC 3875 section 6.3: how the message is transferred is not the script's to say.
     if response.fields.has(FieldName::TransferEncoding) {
         return Err(refused(Kind::TransferEncoding));
     }
-    let signals = signals(&mut response.fields, Version::Http11, FieldName::Connection, options);
-    let length = signals.map_err(refused)?.content_length;
-    let framing = match length {
+    let signals = &mut section.signals;
+    signals.read(&mut response.fields, Version::Http11, FieldName::Connection, options).map_err(refused)?;
+    let framing = match signals.content_length {
         _ if request_method == Method::Head || matches!(response.status, 204 | 304) => Framing::None,
         Some(length) => Framing::Length(length),
         None => Framing::UntilClose,
     };
-    Ok(CgiHead { len: section.end, framing })
+    Ok(CgiHead { len: end, framing })
 }
 
 /// RFC 3875 section 6.3.3: without `Status`, a response is 200, or a redirection where it has a Location.

@@ -30,6 +30,8 @@ pub(super) struct Signals {
     pub(super) keep_alive: bool,
     pub(super) connection_upgrade: bool,
     pub(super) upgrade: bool,
+    /// There is an Upgrade line, whatever it asks for.
+    pub(super) has_upgrade: bool,
     pub(super) websocket: bool,
     pub(super) websocket_key: bool,
     pub(super) expect_continue: bool,
@@ -40,6 +42,8 @@ pub(super) struct Signals {
     coding: Coding,
     /// Lines that repeat an earlier one or that another one overrules.
     superfluous: bool,
+    /// There are lines that only [`Self::read`] understands.
+    pub(super) unread: bool,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -53,48 +57,75 @@ enum Coding {
     OtherChunked,
 }
 
-/// Reads all fields that decide about framing and connection, and drops the lines that say it twice.
-/// `persistence` is Connection, or Proxy-Connection in its place.
-pub(super) fn signals(
-    fields: &mut Fields,
-    version: Version,
-    persistence: FieldName,
-    options: &ParseOptions,
-) -> Result<Signals, Kind> {
-    let mut signals = Signals::default();
-    for at in 0..fields.len() {
-        match fields.list()[at].id {
-            FieldName::Host => host(&mut signals, fields, at, options)?,
-            FieldName::ContentLength => {
-                let list = content_length(&mut signals, fields.value(at))?;
-                if list {
-                    let mut digits = itoa::Buffer::new();
-                    let text = digits.format(signals.content_length.unwrap_or(0)).as_bytes();
-                    fields.set_value(at, text);
-                }
+impl Signals {
+    /// Takes what line `at` says, when it is what such lines usually say.
+    #[inline(always)]
+    pub(super) fn glance(&mut self, id: FieldName, at: usize, value: &[u8]) {
+        match id {
+            FieldName::Host if self.host.is_none() => self.host = Some(at),
+            FieldName::ContentLength if self.content_length.is_none() => {
+                self.content_length = decimal(value);
+                self.unread |= self.content_length.is_none();
             }
-            FieldName::TransferEncoding => transfer_encoding(&mut signals, fields.value(at), options)?,
-            FieldName::Connection => {
-                connection(&mut signals, fields.value(at), persistence == FieldName::Connection);
-            }
-            FieldName::ProxyConnection if persistence == FieldName::ProxyConnection => {
-                connection(&mut signals, fields.value(at), true);
-            }
-            FieldName::Upgrade => upgrade(&mut signals, fields.value(at)),
-            FieldName::SecWebSocketKey | FieldName::SecWebSocketAccept => {
-                signals.websocket_key |= !fields.value(at).is_empty();
-            }
-            FieldName::Expect => {
-                signals.expect_continue |= fields.value(at).eq_ignore_ascii_case(b"100-continue");
-            }
-            _ => {}
+            id => self.unread |= is_signal(id),
         }
     }
-    conclude(&mut signals, version)?;
-    if signals.superfluous {
-        drop_superfluous(&mut signals, fields);
+
+    /// Reads all fields that decide about framing and connection, and drops the lines that say it twice.
+    /// `persistence` is Connection, or Proxy-Connection in its place.
+    #[inline(never)]
+    pub(super) fn read(
+        &mut self,
+        fields: &mut Fields,
+        version: Version,
+        persistence: FieldName,
+        options: &ParseOptions,
+    ) -> Result<(), Kind> {
+        *self = Self::default();
+        for at in 0..fields.len() {
+            match fields.list()[at].id {
+                FieldName::Host => host(self, fields, at, options)?,
+                FieldName::ContentLength => content_length(self, fields, at)?,
+                FieldName::TransferEncoding => transfer_encoding(self, fields.value(at), options)?,
+                FieldName::Connection => {
+                    connection(self, fields.value(at), persistence == FieldName::Connection);
+                }
+                FieldName::ProxyConnection if persistence == FieldName::ProxyConnection => {
+                    connection(self, fields.value(at), true);
+                }
+                FieldName::Upgrade => upgrade(self, fields.value(at)),
+                FieldName::SecWebSocketKey | FieldName::SecWebSocketAccept => {
+                    self.websocket_key |= !fields.value(at).is_empty();
+                }
+                FieldName::Expect => {
+                    self.expect_continue |= fields.value(at).eq_ignore_ascii_case(b"100-continue");
+                }
+                _ => {}
+            }
+        }
+        conclude(self, version)?;
+        if self.superfluous {
+            drop_superfluous(self, fields);
+        }
+        Ok(())
     }
-    Ok(signals)
+}
+
+/// Whether [`Signals::read`] looks at the field.
+#[inline]
+fn is_signal(id: FieldName) -> bool {
+    matches!(
+        id,
+        FieldName::Host
+            | FieldName::ContentLength
+            | FieldName::TransferEncoding
+            | FieldName::Connection
+            | FieldName::ProxyConnection
+            | FieldName::Upgrade
+            | FieldName::SecWebSocketKey
+            | FieldName::SecWebSocketAccept
+            | FieldName::Expect
+    )
 }
 
 /// RFC 9112 section 3.2: more than one Host is refused, unless all say the same.
@@ -114,13 +145,24 @@ fn host(signals: &mut Signals, fields: &Fields, at: usize, options: &ParseOption
     Ok(())
 }
 
-/// RFC 9112 section 6.3: a list is taken when all its numbers are the same.  True for a list.
-fn content_length(signals: &mut Signals, value: &[u8]) -> Result<bool, Kind> {
+/// RFC 9112 section 6.3: one number, or several that are the same.
+fn content_length(signals: &mut Signals, fields: &mut Fields, at: usize) -> Result<(), Kind> {
+    match decimal(fields.value(at)) {
+        Some(length) if signals.content_length.is_none() => signals.content_length = Some(length),
+        _ => content_lengths(signals, fields, at)?,
+    }
+    Ok(())
+}
+
+/// The same for a list, or a line that is not the first; a list becomes one number.
+#[cold]
+#[inline(never)]
+fn content_lengths(signals: &mut Signals, fields: &mut Fields, at: usize) -> Result<(), Kind> {
     if signals.content_length.is_some() {
         signals.superfluous = true;
     }
     let mut count = 0;
-    for element in scan::elements(value) {
+    for element in scan::elements(fields.value(at)) {
         let length = decimal(element).ok_or(Kind::ContentLength)?;
         if signals.content_length.is_some_and(|known| known != length) {
             return Err(Kind::ContentLength);
@@ -128,18 +170,33 @@ fn content_length(signals: &mut Signals, value: &[u8]) -> Result<bool, Kind> {
         signals.content_length = Some(length);
         count += 1;
     }
-    Ok(count > 1)
+    if count > 1 {
+        let mut digits = itoa::Buffer::new();
+        fields.set_value(at, digits.format(signals.content_length.unwrap_or(0)).as_bytes());
+    }
+    Ok(())
 }
 
 /// A number of decimal digits only.
-fn decimal(digits: &[u8]) -> Option<u64> {
+pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }
-    digits.iter().try_fold(0u64, |number, &digit| {
-        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
-        number.checked_mul(10)?.checked_add(digit)
+    digits.iter().try_fold(0u64, |number, &byte| {
+        let digit = byte.wrapping_sub(b'0');
+        // Nothing of what is at most a tenth of the bound less one can overflow.
+        match digit <= 9 && number < u64::MAX / 10 {
+            true => Some(number * 10 + u64::from(digit)),
+            false => last_digit(number, byte),
+        }
     })
+}
+
+#[cold]
+#[inline(never)]
+fn last_digit(number: u64, byte: u8) -> Option<u64> {
+    let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+    number.checked_mul(10)?.checked_add(digit)
 }
 
 /// RFC 9112 section 6.1: `chunked` once and last.
@@ -172,6 +229,7 @@ fn connection(signals: &mut Signals, value: &[u8], persistence: bool) {
 }
 
 fn upgrade(signals: &mut Signals, value: &[u8]) {
+    signals.has_upgrade = true;
     for protocol in scan::elements(value) {
         signals.websocket |= protocol.eq_ignore_ascii_case(b"websocket");
         signals.upgrade |= !protocol.is_empty() && !is_h2c(protocol);
@@ -201,6 +259,8 @@ fn conclude(signals: &mut Signals, version: Version) -> Result<(), Kind> {
     Ok(())
 }
 
+#[cold]
+#[inline(never)]
 fn drop_superfluous(signals: &mut Signals, fields: &mut Fields) {
     let mut length_seen = signals.chunked;
     let mut host_seen = false;

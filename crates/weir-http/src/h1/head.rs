@@ -3,7 +3,7 @@
 use super::ParseOptions;
 use super::error::{Fault, ParseError, ParseErrorKind as Kind, Stop};
 use super::fields::{Section, line_end, parse_fields};
-use super::framing::{Framing, Signals, is_h2c, signals};
+use super::framing::{Framing, Signals, is_h2c};
 use super::scan;
 use super::target::check_target;
 use crate::message::{FieldName, Fields, Method, Request, Response, Span, Version};
@@ -83,6 +83,8 @@ pub fn parse_response(
     }
 }
 
+#[cold]
+#[inline(never)]
 pub(super) fn stopped<T>(
     stop: Stop,
     received: usize,
@@ -97,32 +99,37 @@ pub(super) fn stopped<T>(
 }
 
 fn request_head(bytes: &[u8], request: &mut Request, options: &ParseOptions) -> Result<RequestHead, Stop> {
-    let base = skip_empty_lines(bytes)?;
-    let line = request_line(bytes, base, options)?;
-    let section = parse_fields(bytes, line.end, base, options, &mut request.fields)?;
-    let refused = |kind| Stop::Refused(kind, section.end);
+    let line = request_line(bytes, options)?;
+    let mut section = Section::default();
+    parse_fields(bytes, line.end, options, &mut request.fields, &mut section)?;
+    let (end, signals) = (section.end, &mut section.signals);
+    let refused = |kind| Stop::Refused(kind, end);
 
-    request.fields.fill_received(&bytes[base..section.end], section.folded);
-    request.method_name = Span::new(0, line.method_end - base);
-    request.method = Method::from_bytes(&bytes[base..line.method_end]);
-    request.uri = Span::new(line.target.0 - base, line.target.1 - base);
+    request.fields.fill_received(&bytes[..end], section.folded);
+    request.method_name = Span::new(line.method.0, line.method.1);
+    request.method = line.method_id;
+    request.uri = Span::new(line.target.0, line.target.1);
     request.version = line.version;
 
     request.proxied = options.use_proxy_connection && !matches!(bytes[line.target.0], b'/' | b'*');
-    let persistence = persistence(request.proxied);
-    let mut signals = signals(&mut request.fields, line.version, persistence, options).map_err(refused)?;
-    check_target(request, &mut signals, options).map_err(refused)?;
-    check_payload(request, &signals, options).map_err(refused)?;
-    take_upgrade(request, &mut signals, options).map_err(refused)?;
+    if signals.unread {
+        let persistence = persistence(request.proxied);
+        signals.read(&mut request.fields, line.version, persistence, options).map_err(refused)?;
+    }
+    check_target(request, signals, options).map_err(refused)?;
+    check_payload(request, signals, options).map_err(refused)?;
+    if signals.has_upgrade {
+        take_upgrade(request, signals, options).map_err(refused)?;
+    }
 
     Ok(RequestHead {
-        len: section.end,
-        framing: request_framing(&signals),
+        len: end,
+        framing: request_framing(signals),
         keep_alive: signals.keeps_alive(line.version, options),
         upgrade: signals.upgrade,
         expect_continue: signals.expect_continue && line.version != Version::Http10,
         insecure_framing: signals.insecure,
-        tolerated: tolerated(line.tolerated, &section, &signals, Fault::Client),
+        tolerated: tolerated(line.tolerated, &section, Fault::Client),
     })
 }
 
@@ -140,16 +147,73 @@ fn skip_empty_lines(bytes: &[u8]) -> Result<usize, Stop> {
     Ok(at)
 }
 
+/// Where the parts of a request line are.
 struct RequestLine {
-    method_end: usize,
+    method: (usize, usize),
+    method_id: Method,
     target: (usize, usize),
     version: Version,
     tolerated: Option<(Kind, usize)>,
     end: usize,
 }
 
+/// The first line, read in the one way that nearly all have, else in every way they may have.
+#[inline]
+fn request_line(bytes: &[u8], options: &ParseOptions) -> Result<RequestLine, Stop> {
+    match usual_request_line(bytes) {
+        Some(line) => Ok(line),
+        None => any_request_line(bytes, options),
+    }
+}
+
+/// A method, a target and a usual version, with one space between them, and CR LF.
+#[inline]
+fn usual_request_line(bytes: &[u8]) -> Option<RequestLine> {
+    let (method_id, method_end) = method(bytes)?;
+    let target = (method_end + 1, scan::target_end(bytes, method_end + 1));
+    let [b' ', version @ .., b'\r', b'\n'] = bytes.get(target.1..)?.first_chunk::<11>()? else { return None };
+    if target.1 == target.0 {
+        return None;
+    }
+    let version = usual_version(*version)?;
+    Some(RequestLine {
+        method: (0, method_end),
+        method_id,
+        target,
+        version,
+        tolerated: None,
+        end: target.1 + 11,
+    })
+}
+
+/// The method that the input starts with, and its end; a space follows.
+#[inline]
+fn method(bytes: &[u8]) -> Option<(Method, usize)> {
+    // Most requests need no look into the table of tokens.
+    if bytes.starts_with(b"GET ") {
+        return Some((Method::Get, 3));
+    }
+    let end = scan::token_end(bytes, 0);
+    (end > 0 && *bytes.get(end)? == b' ').then(|| (Method::from_bytes(&bytes[..end]), end))
+}
+
+/// The two versions in use, compared as a word each.
+#[inline]
+fn usual_version(bytes: [u8; 8]) -> Option<Version> {
+    const HTTP_11: u64 = u64::from_le_bytes(*b"HTTP/1.1");
+    const HTTP_10: u64 = u64::from_le_bytes(*b"HTTP/1.0");
+    match u64::from_le_bytes(bytes) {
+        HTTP_11 => Some(Version::Http11),
+        HTTP_10 => Some(Version::Http10),
+        _ => None,
+    }
+}
+
 /// Method, target and version, with the white space between them as tolerant as RFC 9112 section 3 allows.
-fn request_line(bytes: &[u8], start: usize, options: &ParseOptions) -> Result<RequestLine, Stop> {
+#[cold]
+#[inline(never)]
+fn any_request_line(bytes: &[u8], options: &ParseOptions) -> Result<RequestLine, Stop> {
+    let start = skip_empty_lines(bytes)?;
     let method_end = scan::token_end(bytes, start);
     match bytes.get(method_end) {
         None => return Err(Stop::NeedMore),
@@ -164,7 +228,8 @@ fn request_line(bytes: &[u8], start: usize, options: &ParseOptions) -> Result<Re
         return Err(Stop::Refused(Kind::Version, version_end));
     };
     Ok(RequestLine {
-        method_end,
+        method: (start, method_end),
+        method_id: Method::from_bytes(&bytes[start..method_end]),
         target: (target_start, target_end),
         version,
         tolerated: tolerated_byte.or(tolerated_version),
@@ -264,10 +329,10 @@ fn check_payload(request: &Request, signals: &Signals, options: &ParseOptions) -
 }
 
 /// Takes the protocol asked for from Upgrade, without h2c.
+#[cold]
+#[inline(never)]
 fn take_upgrade(request: &mut Request, signals: &mut Signals, options: &ParseOptions) -> Result<(), Kind> {
-    if request.fields.has(FieldName::Upgrade) {
-        drop_h2c(&mut request.fields);
-    }
+    drop_h2c(&mut request.fields);
     // A CONNECT asks for a tunnel already; with a protocol it would be written as the extended CONNECT of RFC 8441.
     signals.upgrade &= request.method != Method::Connect;
     if !signals.upgrade {
@@ -301,13 +366,9 @@ fn drop_h2c(fields: &mut Fields) {
     }
 }
 
-fn tolerated(
-    line: Option<(Kind, usize)>,
-    section: &Section,
-    signals: &Signals,
-    fault: Fault,
-) -> Option<ParseError> {
-    let (kind, position) = line.or(section.tolerated).or_else(|| Some((signals.tolerated?, section.end)))?;
+fn tolerated(line: Option<(Kind, usize)>, section: &Section, fault: Fault) -> Option<ParseError> {
+    let (kind, position) =
+        line.or(section.tolerated).or_else(|| Some((section.signals.tolerated?, section.end)))?;
     Some(ParseError::new(kind, position, fault))
 }
 
@@ -317,18 +378,21 @@ fn response_head(
     request_method: Method,
     options: &ParseOptions,
 ) -> Result<ResponseHead, Stop> {
-    let base = skip_empty_lines(bytes)?;
-    let line = status_line(bytes, base, options)?;
-    let section = parse_fields(bytes, line.end, base, options, &mut response.fields)?;
-    let refused = |kind| Stop::Refused(kind, section.end);
+    let line = status_line(bytes, options)?;
+    let mut section = Section::default();
+    parse_fields(bytes, line.end, options, &mut response.fields, &mut section)?;
+    let (end, signals) = (section.end, &mut section.signals);
+    let refused = |kind| Stop::Refused(kind, end);
 
-    response.fields.fill_received(&bytes[base..section.end], section.folded);
+    response.fields.fill_received(&bytes[..end], section.folded);
     response.status = line.status;
-    response.reason = Span::new(line.reason.0 - base, line.reason.1 - base);
+    response.reason = Span::new(line.reason.0, line.reason.1);
     response.version = line.version;
 
-    let persistence = persistence(options.use_proxy_connection);
-    let mut signals = signals(&mut response.fields, line.version, persistence, options).map_err(refused)?;
+    if signals.unread {
+        let persistence = persistence(options.use_proxy_connection);
+        signals.read(&mut response.fields, line.version, persistence, options).map_err(refused)?;
+    }
     if line.status == 101 && signals.upgrade && signals.websocket && !signals.websocket_key {
         // RFC 6455 section 4.2.2: a WebSocket server must prove that it read the key.
         if !options.accept_unsafe {
@@ -336,16 +400,16 @@ fn response_head(
         }
         signals.tolerated.get_or_insert(Kind::WebSocketKey);
     }
-    let framing = response_framing(&signals, line.status, request_method);
+    let framing = response_framing(signals, line.status, request_method);
     let tunnel =
         line.status == 101 || (request_method == Method::Connect && (200..300).contains(&line.status));
     Ok(ResponseHead {
-        len: section.end,
+        len: end,
         framing,
         keep_alive: framing != Framing::UntilClose && signals.keeps_alive(line.version, options),
         upgrade: tunnel,
         insecure_framing: signals.insecure,
-        tolerated: tolerated(line.tolerated, &section, &signals, Fault::Server),
+        tolerated: tolerated(line.tolerated, &section, Fault::Server),
     })
 }
 
@@ -360,6 +424,7 @@ fn response_framing(signals: &Signals, status: u16, request_method: Method) -> F
     }
 }
 
+/// Where the parts of a status line are.
 struct StatusLine {
     version: Version,
     status: u16,
@@ -368,8 +433,39 @@ struct StatusLine {
     end: usize,
 }
 
+/// The first line, read in the one way that nearly all have, else in every way they may have.
+#[inline]
+fn status_line(bytes: &[u8], options: &ParseOptions) -> Result<StatusLine, Stop> {
+    match usual_status_line(bytes) {
+        Some(line) => Ok(line),
+        None => any_status_line(bytes, options),
+    }
+}
+
+/// A usual version, a status code and a reason phrase, with one space between them, and CR LF.
+#[inline]
+fn usual_status_line(bytes: &[u8]) -> Option<StatusLine> {
+    let (start, rest) = bytes.split_first_chunk::<13>()?;
+    let [version @ .., b' ', hundreds @ b'1'..=b'9', tens @ b'0'..=b'9', ones @ b'0'..=b'9', b' '] = start
+    else {
+        return None;
+    };
+    let status =
+        [hundreds, tens, ones].into_iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
+    let reason_end = scan::value_end(bytes, start.len());
+    if !bytes[reason_end..].starts_with(b"\r\n") || matches!(rest[0], b' ' | b'\t') {
+        return None;
+    }
+    let version = usual_version(*version)?;
+    let reason = (start.len(), reason_end);
+    Some(StatusLine { version, status, reason, tolerated: None, end: reason_end + 2 })
+}
+
 /// Version, status code and reason phrase (RFC 9112 section 4).
-fn status_line(bytes: &[u8], start: usize, options: &ParseOptions) -> Result<StatusLine, Stop> {
+#[cold]
+#[inline(never)]
+fn any_status_line(bytes: &[u8], options: &ParseOptions) -> Result<StatusLine, Stop> {
+    let start = skip_empty_lines(bytes)?;
     let (version, version_end, tolerated_version) = version(bytes, start, options)?;
     let status_start = scan::blank_end(bytes, version_end);
     if status_start == version_end && status_start < bytes.len() {

@@ -55,6 +55,8 @@ fn is_authority(authority: &[u8], host: &[u8]) -> bool {
 }
 
 /// Authority form: only CONNECT has it, and it needs a port (RFC 9110 section 9.3.6).
+#[cold]
+#[inline(never)]
 fn connect(request: &mut Request, signals: &mut Signals, options: &ParseOptions) -> Result<(), Kind> {
     match connect_host(request, signals) {
         Ok(Some((at, host))) => {
@@ -106,6 +108,8 @@ fn default_port(scheme: &[u8]) -> Option<&'static [u8]> {
 }
 
 /// Absolute form: a default port goes, an empty path becomes `/`, and Host must mean the same place.
+#[cold]
+#[inline(never)]
 fn absolute(request: &mut Request, signals: &mut Signals, options: &ParseOptions) -> Result<(), Kind> {
     let scheme = request.scheme().unwrap_or_default();
     let authority = request.uri_authority().unwrap_or_default();
