@@ -19,7 +19,7 @@ mod stalls;
 mod tls;
 
 mod arena;
-mod frames;
+pub(crate) mod frames;
 mod http2;
 mod lenient;
 mod origin;

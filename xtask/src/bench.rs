@@ -6,6 +6,7 @@
 mod rows;
 
 mod compression;
+pub(crate) mod cost;
 mod deflate;
 mod latency;
 
@@ -46,6 +47,7 @@ pub(crate) fn run(given: &[String]) -> Result<ExitCode, String> {
         match word.as_str() {
             "latency" => return latency::run(rest),
             "compression" => return compression::run(rest),
+            "cost" => return cost::run(rest),
             deflate::NAME => return deflate::run(rest),
             pump::NAME => return pump::run(rest),
             _ => {}
@@ -55,7 +57,7 @@ pub(crate) fn run(given: &[String]) -> Result<ExitCode, String> {
         Arguments::read(given, &["row", "rounds", "subjects", "seconds", "program", "profile"], &[])?;
     if let Some(word) = arguments.words.first() {
         return Err(format!(
-            "'{word}': the benchmark has `latency`, `compression` and `deflate`; a row is named by --row"
+            "'{word}': the benchmark has `latency`, `compression`, `cost` and `deflate`; a row is named by --row"
         ));
     }
     let bench = Bench {

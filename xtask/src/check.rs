@@ -2,6 +2,7 @@
 //!
 //! Every step runs even when one before it failed; the last line counts all of them.
 
+use crate::bench::cost::{self, Change};
 use crate::{guards, h2spec, peers, place, program, regtests};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -87,6 +88,7 @@ pub(crate) fn run(given: &[String]) -> Result<ExitCode, String> {
         report.step("regression cases", || cases(&weir, passing.clone()));
         report.step("h2spec", || conformance(&weir, passing.is_empty()));
     }
+    report.step("cost", cost);
     println!();
     report.lines.iter().for_each(|line| println!("{line}"));
     let Count { passed, failed, skipped } = report.total;
@@ -151,6 +153,22 @@ fn cases(weir: &Path, passing: Vec<String>) -> Result<Count, String> {
     regtests::report(&outcomes);
     let tally = regtests::total(&outcomes);
     Ok(Count { passed: tally.passed, failed: tally.failed, skipped: tally.skipped })
+}
+
+/// Compares what a request costs with what was accepted.
+fn cost() -> Result<Count, String> {
+    let comparison = match cost::Comparison::new() {
+        Ok(comparison) => comparison,
+        Err(reason) => {
+            println!("skipped: {reason}");
+            return Ok(SKIPPED);
+        }
+    };
+    let changes = comparison.run()?;
+    for Change::Higher(text) | Change::Lower(text) in &changes {
+        println!("{text}");
+    }
+    Ok(if changes.iter().any(|change| matches!(change, Change::Higher(_))) { FAILED } else { PASSED })
 }
 
 fn conformance(weir: &Path, too_early: bool) -> Result<Count, String> {

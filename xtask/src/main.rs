@@ -10,6 +10,7 @@ mod peers;
 mod place;
 mod program;
 mod python;
+mod tls_client;
 
 mod attack;
 mod bench;
@@ -41,6 +42,9 @@ usage: cargo xtask COMMAND [options]
   bench compression
               requests/s, CPU time and size of every algorithm and level; writes a page with plots
               [--seconds S] [--rounds N] [--subjects weir,haproxy,nginx] [--program PATH] [--profile PROFILE]
+  bench cost  instructions, cache misses, allocations, atomics and system calls a request, under callgrind;
+              --accept writes those that check compares with
+              [--row NAME] [--subjects weir,haproxy,nginx] [--program PATH] [--profile PROFILE] | [--accept]
   bench deflate
               the encoder's size and speed beside zlib-ng, igzip, libdeflate and slz, over bodies out of packages
               [--part test|tune] [--rounds N] [--piece-kb N] [--gather]

@@ -1,38 +1,38 @@
-//! HTTP/2 frames and header blocks as an attacker writes them: nothing is checked and everything can be said
+//! HTTP/2 frames and header blocks as an attacker writes them, and the bench of counts: nothing is checked and everything can be said
 //! (RFC 9113 section 4, RFC 7541 section 6).
 
 /// Frame types (RFC 9113 section 6).
-pub(super) mod kind {
-    pub(in crate::attack) const DATA: u8 = 0x0;
-    pub(in crate::attack) const HEADERS: u8 = 0x1;
-    pub(in crate::attack) const PRIORITY: u8 = 0x2;
-    pub(in crate::attack) const RST_STREAM: u8 = 0x3;
-    pub(in crate::attack) const SETTINGS: u8 = 0x4;
-    pub(in crate::attack) const PING: u8 = 0x6;
-    pub(in crate::attack) const GOAWAY: u8 = 0x7;
-    pub(in crate::attack) const WINDOW_UPDATE: u8 = 0x8;
-    pub(in crate::attack) const CONTINUATION: u8 = 0x9;
+pub(crate) mod kind {
+    pub(crate) const DATA: u8 = 0x0;
+    pub(crate) const HEADERS: u8 = 0x1;
+    pub(crate) const PRIORITY: u8 = 0x2;
+    pub(crate) const RST_STREAM: u8 = 0x3;
+    pub(crate) const SETTINGS: u8 = 0x4;
+    pub(crate) const PING: u8 = 0x6;
+    pub(crate) const GOAWAY: u8 = 0x7;
+    pub(crate) const WINDOW_UPDATE: u8 = 0x8;
+    pub(crate) const CONTINUATION: u8 = 0x9;
 }
 
-pub(super) const ACK: u8 = 0x1;
-pub(super) const END_STREAM: u8 = 0x1;
-pub(super) const END_HEADERS: u8 = 0x4;
+pub(crate) const ACK: u8 = 0x1;
+pub(crate) const END_STREAM: u8 = 0x1;
+pub(crate) const END_HEADERS: u8 = 0x4;
 
 /// Settings (RFC 9113 section 6.5.2).
-pub(super) const HEADER_TABLE_SIZE: u16 = 0x1;
-pub(super) const INITIAL_WINDOW_SIZE: u16 = 0x4;
+pub(crate) const HEADER_TABLE_SIZE: u16 = 0x1;
+pub(crate) const INITIAL_WINDOW_SIZE: u16 = 0x4;
 
 const HEADER_BYTES: usize = 9;
 
 /// Writes one frame.
-pub(super) fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+pub(crate) fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
     out.extend_from_slice(&(payload.len() as u32).to_be_bytes()[1..]);
     out.extend_from_slice(&[kind, flags]);
     out.extend_from_slice(&stream.to_be_bytes());
     out.extend_from_slice(payload);
 }
 
-pub(super) fn settings(out: &mut Vec<u8>, values: &[(u16, u32)]) {
+pub(crate) fn settings(out: &mut Vec<u8>, values: &[(u16, u32)]) {
     let mut payload = Vec::new();
     for (name, value) in values {
         payload.extend_from_slice(&name.to_be_bytes());
@@ -41,26 +41,26 @@ pub(super) fn settings(out: &mut Vec<u8>, values: &[(u16, u32)]) {
     frame(out, kind::SETTINGS, 0, 0, &payload);
 }
 
-pub(super) fn window_update(out: &mut Vec<u8>, stream: u32, increment: u32) {
+pub(crate) fn window_update(out: &mut Vec<u8>, stream: u32, increment: u32) {
     frame(out, kind::WINDOW_UPDATE, 0, stream, &increment.to_be_bytes());
 }
 
 /// Resets a stream with CANCEL.
-pub(super) fn reset(out: &mut Vec<u8>, stream: u32) {
+pub(crate) fn reset(out: &mut Vec<u8>, stream: u32) {
     frame(out, kind::RST_STREAM, 0, stream, &8_u32.to_be_bytes());
 }
 
 /// A header block in the making.
 #[derive(Clone, Default)]
-pub(super) struct Block(pub(super) Vec<u8>);
+pub(crate) struct Block(pub(crate) Vec<u8>);
 
 impl Block {
     /// GET for a path, in clear, with the lines that every request has.
-    pub(super) fn get(path: &str) -> Self {
+    pub(crate) fn get(path: &str) -> Self {
         Self::request("GET", path)
     }
 
-    pub(super) fn request(method: &str, path: &str) -> Self {
+    pub(crate) fn request(method: &str, path: &str) -> Self {
         Self::default()
             .literal(":method", method)
             .indexed(6)
@@ -69,25 +69,25 @@ impl Block {
     }
 
     /// A line of either table by its number (RFC 7541 section 6.1).
-    pub(super) fn indexed(mut self, index: usize) -> Self {
+    pub(crate) fn indexed(mut self, index: usize) -> Self {
         integer(&mut self.0, 0x80, 7, index);
         self
     }
 
     /// A line that no table remembers, its name written out (section 6.2.2).
-    pub(super) fn literal(mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
+    pub(crate) fn literal(mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
         self.0.push(0);
         self.string(name.as_ref()).string(value.as_ref())
     }
 
     /// A line that the reader has to put into its table (section 6.2.1).
-    pub(super) fn remembered(mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
+    pub(crate) fn remembered(mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Self {
         self.0.push(0x40);
         self.string(name.as_ref()).string(value.as_ref())
     }
 
     /// The size of the reader's table from here on (section 6.3).
-    pub(super) fn table_size(mut self, size: usize) -> Self {
+    pub(crate) fn table_size(mut self, size: usize) -> Self {
         integer(&mut self.0, 0x20, 5, size);
         self
     }
@@ -99,7 +99,7 @@ impl Block {
     }
 
     /// As one HEADERS frame.
-    pub(super) fn headers(&self, out: &mut Vec<u8>, stream: u32, flags: u8) {
+    pub(crate) fn headers(&self, out: &mut Vec<u8>, stream: u32, flags: u8) {
         frame(out, kind::HEADERS, END_HEADERS | flags, stream, &self.0);
     }
 }
@@ -122,15 +122,15 @@ fn integer(out: &mut Vec<u8>, first: u8, bits: u32, value: usize) {
 
 /// A frame that came.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Received {
-    pub(super) kind: u8,
-    pub(super) flags: u8,
-    pub(super) stream: u32,
-    pub(super) payload: Vec<u8>,
+pub(crate) struct Received {
+    pub(crate) kind: u8,
+    pub(crate) flags: u8,
+    pub(crate) stream: u32,
+    pub(crate) payload: Vec<u8>,
 }
 
 /// Takes the first whole frame off what was received.
-pub(super) fn take(received: &mut Vec<u8>) -> Option<Received> {
+pub(crate) fn take(received: &mut Vec<u8>) -> Option<Received> {
     let &[a, b, c, kind, flags, s0, s1, s2, s3] = received.first_chunk::<HEADER_BYTES>()?;
     let end = HEADER_BYTES + u32::from_be_bytes([0, a, b, c]) as usize;
     let payload = received.get(HEADER_BYTES..end)?.to_vec();

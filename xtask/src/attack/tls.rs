@@ -1,15 +1,11 @@
-//! TLS from the outside: records as they are on the wire, and a client that takes any certificate.
+//! TLS from the outside: records as they are on the wire.
 
 use super::arena::Arena;
 use super::resets::Trigger;
 use super::rows::Outcome;
 use super::wire::{Reading, Wire, within};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
+use crate::tls_client::client;
 use std::io::{Read, Write};
-use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -59,57 +55,6 @@ pub(super) const ATTACKS: &[Trigger] = &[
         run: noise,
     },
 ];
-
-/// Takes any certificate: the subjects make their own.
-#[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-fn client() -> Option<ClientConnection> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .ok()?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
-        .with_no_client_auth();
-    let name = ServerName::try_from("localhost").ok()?;
-    ClientConnection::new(Arc::new(config), name).ok()
-}
 
 /// One request over a new connection; the answer up to its end.
 pub(super) fn get(port: u16, path: &str, until: Instant) -> Option<Vec<u8>> {

@@ -343,6 +343,29 @@ impl Subject {
             Cores::One => place.on_proxy_core(&program),
             Cores::Apart => place.on_cores(&Place::apart().subject, &program),
         };
+        self.read_configuration(&mut command, place, file);
+        Running::start(command, self.name, port, place.scratch.path())
+    }
+
+    /// Starts it with one of its configurations under another program, whose command `under` begins; that program makes
+    /// it slow, so it has `limit` to answer.
+    pub(super) fn start_under(
+        &self,
+        place: &Place,
+        setup: &str,
+        origin: u16,
+        mut under: Command,
+        limit: Duration,
+    ) -> Result<Running, String> {
+        let port = free_port()?;
+        let file = place.configure(&self.template(setup), self.name, [port, origin], &[])?;
+        under.arg(self.called(place)?);
+        self.read_configuration(&mut under, place, &file);
+        Running::start_within(under, self.name, port, place.scratch.path(), limit)
+    }
+
+    /// Adds the options with which it stays in the foreground and reads a configuration.
+    fn read_configuration(&self, command: &mut Command, place: &Place, file: &Path) {
         match self.name {
             "nginx" => command.arg("-p").arg(place.scratch.path()).arg("-c").arg(file),
             "h2o" => command.arg("-c").arg(file),
@@ -356,7 +379,6 @@ impl Subject {
                 .arg(file),
             _ => command.arg("-db").arg("-f").arg(file),
         };
-        Running::start(command, self.name, port, place.scratch.path())
     }
 
     /// The program's path; weir is called by the name whose command line it then understands.
@@ -382,7 +404,18 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn start(mut command: Command, name: &str, port: u16, folder: &Path) -> Result<Self, String> {
+    pub(crate) fn start(command: Command, name: &str, port: u16, folder: &Path) -> Result<Self, String> {
+        Self::start_within(command, name, port, folder, START_LIMIT)
+    }
+
+    /// Starts a program that may take so long until it answers.
+    fn start_within(
+        mut command: Command,
+        name: &str,
+        port: u16,
+        folder: &Path,
+        limit: Duration,
+    ) -> Result<Self, String> {
         let log = folder.join(format!("{name}.log"));
         let written = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         let copy = written.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;
@@ -391,7 +424,7 @@ impl Running {
         let child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
         let mut running = Self { child, port, ready_after: Duration::ZERO };
         loop {
-            if TcpStream::connect_timeout(&address(port), START_LIMIT).is_ok() {
+            if TcpStream::connect_timeout(&address(port), limit).is_ok() {
                 running.ready_after = started.elapsed();
                 return Ok(running);
             }
@@ -400,8 +433,8 @@ impl Running {
                 let said = place::read(&log).unwrap_or_default();
                 return Err(format!("{name} did not start: {status}\n{}", said.trim()));
             }
-            if started.elapsed() > START_LIMIT {
-                return Err(format!("{name} did not answer within {} s", START_LIMIT.as_secs()));
+            if started.elapsed() > limit {
+                return Err(format!("{name} did not answer within {} s", limit.as_secs()));
             }
             sleep(Duration::from_millis(1));
         }
