@@ -8,7 +8,7 @@ use weir_rules::{Diagnostic, Pos, Word};
 use crate::address::{self, Host, Port, Transport};
 use crate::args::{self, Args, Parsed, choice, fail, fail_hint};
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
-use crate::model::{AdminLevel, Bind, BindAddr, Global, SslBind, UnixBind, Verify};
+use crate::model::{AdminLevel, Bind, BindAddr, Global, SeverityOutput, SslBind, UnixBind, Verify};
 use crate::server::protocol;
 use crate::tls;
 
@@ -128,7 +128,7 @@ fn empty(addr: BindAddr, pos: Pos) -> Bind {
         unix: UnixBind::default(),
         level: AdminLevel::default(),
         expose_fd_listeners: false,
-        severity_output: None,
+        severity_output: SeverityOutput::None,
         threads: Vec::new(),
         disabled: false,
         datagram: false,
@@ -600,8 +600,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<format>",
         "Severity in responses of a stats socket: none, number, string",
         How::Bind(|d, a| {
-            let known = ["none", "number", "string"].map(|format| (format, format));
-            d.bind.severity_output = Some(choice(a.need("a format")?, "format", &known)?.to_owned());
+            d.bind.severity_output = choice(a.need("a format")?, "format", SeverityOutput::NAMES)?;
             Ok(())
         }),
     ),

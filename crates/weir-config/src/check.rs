@@ -370,7 +370,8 @@ impl Checker<'_> {
             return Some(format!("unable to find stick-table '{name}'"));
         };
         let data = data?;
-        let stored = table.store.iter().any(|(stored, ..)| stored == data || array_of(data) == Some(stored));
+        let mut names = table.store.iter().map(|(stored, ..)| stored.name());
+        let stored = names.any(|stored| stored == data || array_of(data) == Some(stored));
         (!stored).then(|| format!("stick-table '{name}' does not store '{data}'"))
     }
 

@@ -12,8 +12,8 @@ use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, How, Keyword, Places, keyword};
 use crate::model::{
-    AcceptFamily, CloseSpread, CpuAffinity, CpuKind, CpuNumbers, CpuPolicy, Cpus, Global, SslBind, TlsWords,
-    UnixBind, Verify,
+    AcceptFamily, CloseSpread, CpuAffinity, CpuKind, CpuNumbers, CpuPolicy, Cpus, ExtraFiles, Global,
+    SslBind, TlsWords, UnixBind, Verify,
 };
 use crate::proxy::logging;
 use crate::status_set::StatusSet;
@@ -419,8 +419,13 @@ fn ssl_server_verify(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed
 fn load_extra_files(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
     args.need("'all', 'none' or kinds of files")?;
     let known = ["bundle", "sctl", "ocsp", "issuer", "key", "all", "none"].map(|kind| (kind, kind));
-    let kinds = args.words.iter().map(|word| choice(word, "kind of files", &known).map(str::to_owned));
-    draft.global.ssl_load_extra_files = Some(kinds.collect::<Result<_, _>>()?);
+    let kinds = args.words.iter().map(|word| choice(word, "kind of files", &known));
+    let kinds = kinds.collect::<Parsed<Vec<&str>>>()?;
+    let has = |kind| kinds.contains(&"all") || kinds.contains(&kind);
+    draft.global.ssl_load_extra_files = match kinds.last() {
+        Some(&"none") => ExtraFiles::NONE,
+        _ => ExtraFiles { bundle: has("bundle"), key: has("key"), ocsp: has("ocsp"), issuer: has("issuer") },
+    };
     Ok(())
 }
 

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::status_set::StatusSet;
-use weir_balance::HashType;
+use weir_balance::{DataType, HashType, InitState, OnError};
+use weir_compress::Algorithm;
 use weir_rules::pattern::PatternFiles;
 use weir_rules::txn::LogOrigin;
 use weir_rules::vars::VarLimits;
@@ -463,8 +464,7 @@ pub struct Global {
     pub renice_runtime: Option<i32>,
     pub pp2_never_send_local: bool,
     pub ssl_load_extra_del_ext: bool,
-    /// `ssl-load-extra-files`; all kinds without.
-    pub ssl_load_extra_files: Option<Vec<String>>,
+    pub ssl_load_extra_files: ExtraFiles,
     pub ssl_skip_self_issued_ca: bool,
     /// Program and arguments that tell passphrases of keys.
     pub ssl_passphrase_cmd: Vec<String>,
@@ -484,6 +484,29 @@ pub struct Global {
     pub reject_privileged_ports_tcp: bool,
     /// `expose-experimental-directives`
     pub expose_experimental_directives: bool,
+}
+
+/// `ssl-load-extra-files`: what is looked for beside the file of a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the keyword's words")]
+pub struct ExtraFiles {
+    pub bundle: bool,
+    pub key: bool,
+    pub ocsp: bool,
+    pub issuer: bool,
+}
+
+impl ExtraFiles {
+    /// `none`
+    pub const NONE: Self = Self { bundle: false, key: false, ocsp: false, issuer: false };
+    /// `all`
+    pub const ALL: Self = Self { bundle: true, key: true, ocsp: true, issuer: true };
+}
+
+impl Default for ExtraFiles {
+    fn default() -> Self {
+        Self::ALL
+    }
 }
 
 /// How threads are placed on CPUs.
@@ -940,7 +963,7 @@ pub struct Bind {
     /// `level` of a stats socket: user, operator, admin.
     pub level: AdminLevel,
     pub expose_fd_listeners: bool,
-    pub severity_output: Option<String>,
+    pub severity_output: SeverityOutput,
     /// `bind ... process/thread`: threads that serve it; empty = all.
     pub threads: Vec<usize>,
     pub disabled: bool,
@@ -962,6 +985,24 @@ pub enum AdminLevel {
     #[default]
     Operator,
     Admin,
+}
+
+/// `severity-output`: how the command interface says how important an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SeverityOutput {
+    /// Not at all.
+    #[default]
+    None,
+    /// As syslog's number.
+    Number,
+    /// As a word.
+    Word,
+}
+
+impl SeverityOutput {
+    /// The keyword's values; `set severity-output` takes them too.
+    pub const NAMES: &[(&str, Self)] =
+        &[("none", Self::None), ("number", Self::Number), ("string", Self::Word)];
 }
 
 /// Owner and rights of a unix socket.
@@ -1003,12 +1044,23 @@ pub enum Proto {
     None,
 }
 
+/// A version that `ssl-min-ver` and its like name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the keywords' values")]
+pub enum TlsVersion {
+    Ssl3,
+    Tls10,
+    Tls11,
+    Tls12,
+    Tls13,
+}
+
 /// TLS words that bind and server lines have in common.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs, reason = "keywords of the same names")]
 pub struct TlsWords {
-    pub min_ver: Option<String>,
-    pub max_ver: Option<String>,
+    pub min_ver: Option<TlsVersion>,
+    pub max_ver: Option<TlsVersion>,
     pub ciphers: Option<String>,
     pub ciphersuites: Option<String>,
     pub curves: Option<String>,
@@ -1170,22 +1222,23 @@ pub struct Server {
     /// `tcp-md5sig`
     pub md5_key: Option<String>,
     pub slowstart: Duration,
-    pub on_marked_down: Option<String>,
-    pub on_marked_up: Option<String>,
-    pub observe: Option<String>,
-    pub on_error: Option<String>,
+    pub on_marked_down: Option<OnMarkedDown>,
+    pub on_marked_up: Option<OnMarkedUp>,
+    pub observe: Option<ObservedLayer>,
+    pub on_error: OnError,
     pub error_limit: u32,
     pub pool_max_conn: Option<usize>,
     pub pool_purge_delay: Duration,
     pub pool_low_conn: usize,
     pub max_reuse: Option<u32>,
     pub redir: Option<Vec<u8>>,
-    pub ws: Option<String>,
+    pub ws: WebSocketVersion,
     pub tfo: bool,
     pub tcp_ut: Option<Duration>,
     /// `cc`: congestion control algorithm.
     pub congestion: Option<String>,
-    pub init_addr: Option<String>,
+    /// In the order they are tried.
+    pub init_addr: Vec<InitAddr>,
     pub resolvers: Option<String>,
     pub socks4: Option<SocketAddr>,
     pub guid: Option<String>,
@@ -1195,7 +1248,7 @@ pub struct Server {
     pub healthcheck: Option<String>,
     /// `pool-conn-name EXPR`: identifies reusable connections.
     pub pool_conn_name: Option<Arc<Expr>>,
-    pub hash_key: Option<String>,
+    pub hash_key: HashKey,
     /// A rule names it (`use-server`, `srv_is_up(b/s)`): it cannot be removed at run time.
     pub named_by_rules: bool,
     /// `udp@`: messages are sent in datagrams (servers of `mode log` backends).
@@ -1203,14 +1256,14 @@ pub struct Server {
     pub log_proto: LogFraming,
     /// Left out of stickiness (`non-stick`).
     pub non_stick: bool,
-    pub resolve_prefer: Option<String>,
+    pub resolve_prefer: Option<IpFamily>,
     /// `resolve-net`: addresses in these networks are preferred.
     pub resolve_net: Vec<Network>,
     /// `resolve-opts allow-dup-ip`: may have the address of another server of the same name.
     pub resolve_allow_dup_ip: bool,
     /// `resolve-opts ignore-weight`: keeps its weight, whatever SRV records say.
     pub resolve_ignore_weight: bool,
-    pub init_state: Option<String>,
+    pub init_state: InitState,
 }
 
 impl Server {
@@ -1219,6 +1272,77 @@ impl Server {
     pub fn is_service(&self) -> bool {
         matches!(&self.addr, ServerAddr::Name(name, _) if self.resolvers.is_some() && name.starts_with('_'))
     }
+}
+
+/// `on-marked-down`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the keyword's values")]
+pub enum OnMarkedDown {
+    ShutdownSessions,
+}
+
+/// `on-marked-up`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the keyword's values")]
+pub enum OnMarkedUp {
+    ShutdownBackupSessions,
+}
+
+/// `observe`: what of the traffic tells the health of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObservedLayer {
+    /// Connections.
+    Layer4,
+    /// Responses too.
+    Layer7,
+}
+
+/// `ws`: the version of HTTP that WebSockets are asked for in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the keyword's values")]
+pub enum WebSocketVersion {
+    #[default]
+    Auto,
+    H1,
+    H2,
+}
+
+/// `hash-key`: what the place of a server on the ring follows from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the keyword's values")]
+pub enum HashKey {
+    #[default]
+    Id,
+    Id32,
+    Guid,
+    Addr,
+    AddrPort,
+}
+
+/// A method of `init-addr`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InitAddr {
+    /// The one of the state file.
+    Last,
+    /// What the system's resolver finds.
+    Libc,
+    /// The server starts without one.
+    None,
+    /// This one.
+    Ip(IpAddr),
+}
+
+impl InitAddr {
+    /// The methods of a line that says none.
+    pub const DEFAULT: &[Self] = &[Self::Last, Self::Libc];
+}
+
+/// `resolve-prefer`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the keyword's values")]
+pub enum IpFamily {
+    V4,
+    V6,
 }
 
 /// `log-proto`: how log messages are told apart on a stream (RFC 6587).
@@ -1619,8 +1743,8 @@ pub struct Stats {
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs, reason = "each field is the compression keyword of the same name")]
 pub struct Compression {
-    pub algo_res: Vec<String>,
-    pub algo_req: Option<String>,
+    pub algo_res: Vec<Algorithm>,
+    pub algo_req: Option<Algorithm>,
     pub types_res: Vec<Vec<u8>>,
     pub types_req: Vec<Vec<u8>>,
     pub offload: bool,
@@ -1917,8 +2041,8 @@ pub struct StickTable {
     pub size: usize,
     pub expire: Option<Duration>,
     pub nopurge: bool,
-    /// Data types stored: name, period of rates, number of array elements (`gpc(3)`; 1 otherwise).
-    pub store: Vec<(String, Option<Duration>, usize)>,
+    /// Data types stored, with the period of rates and the number of array elements (`gpc(3)`; 1 otherwise).
+    pub store: Vec<(DataType, Option<Duration>, usize)>,
     pub peers: Option<String>,
     /// `srvkey addr`: servers are stored by address instead of by name.
     pub srvkey_addr: bool,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use weir_config::model::{
     Balance, BindAddr, CheckConnect, CheckPayload, Config, Expect, Filter, KeepAlive, LogAddress, LogFraming,
-    Mode, OtherCheck, PortMap, Proxy, ServerAddr, TcpCheckStep, TraceFilter, Verify,
+    Mode, OtherCheck, PortMap, Proxy, ServerAddr, TcpCheckStep, TlsVersion, TraceFilter, Verify,
 };
 use weir_config::source::Sources;
 use weir_config::{Environment, Loaded, keywords, load_sources, load_str};
@@ -365,8 +365,8 @@ fn tls_defaults_reach_binds_and_servers() {
     let bind = l.binds[0].ssl.as_ref().unwrap();
     assert_eq!(bind.crt, [std::path::Path::new("/certs/a.pem"), std::path::Path::new("/b.pem")]);
     assert_eq!(
-        (bind.words.min_ver.as_deref(), bind.words.no_tls_tickets, bind.verify),
-        (Some("TLSv1.2"), true, Some(Verify::Optional))
+        (bind.words.min_ver, bind.words.no_tls_tickets, bind.verify),
+        (Some(TlsVersion::Tls12), true, Some(Verify::Optional))
     );
     assert_eq!(bind.words.ca_file.as_deref(), Some(std::path::Path::new("/ca/c.pem")));
     let server = l.servers[0].ssl.as_ref().unwrap();

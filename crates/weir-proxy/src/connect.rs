@@ -9,7 +9,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 
-use weir_config::model::{Balance, ForeignSource, HttpReuse, KeepAlive, Proto, Proxy, ServerAddr};
+use weir_config::model::{
+    Balance, ForeignSource, HttpReuse, KeepAlive, Proto, Proxy, ServerAddr, WebSocketVersion,
+};
 use weir_http::{FieldName, Method, Response};
 use weir_net::connect::{self as net, ConnectOptions};
 use weir_net::timers::{now_ms, now_us};
@@ -676,11 +678,11 @@ fn websocket_proto(x: &Exchange, config: &weir_config::model::Server) -> Option<
     }
     let only_h2 = config.proto == Some(Proto::H2)
         || config.alpn.as_ref().is_some_and(|alpn| !alpn.is_empty() && alpn.iter().all(|p| p == b"h2"));
-    Some(match config.ws.as_deref() {
-        Some("h1") => Proto::H1,
-        Some("h2") => Proto::H2,
-        _ if only_h2 => Proto::H2,
-        _ => Proto::H1,
+    Some(match config.ws {
+        WebSocketVersion::H1 => Proto::H1,
+        WebSocketVersion::H2 => Proto::H2,
+        WebSocketVersion::Auto if only_h2 => Proto::H2,
+        WebSocketVersion::Auto => Proto::H1,
     })
 }
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
 use weir_balance::{Affinity, Algorithm, ServerView, Settings, avalanche};
-use weir_config::model::{BackendTarget, Balance, HashPreserveAffinity, Proxy, UseBackend};
+use weir_config::model::{BackendTarget, Balance, HashKey, HashPreserveAffinity, Proxy, UseBackend};
 use weir_net::timers::now_ms;
 use xxhash_rust::xxh32::xxh32;
 
@@ -187,14 +187,14 @@ impl Layout {
 
 /// `hash-key`: where on the ring a server stands, when not by its number.
 fn ring_key(server: &ServerState) -> Option<u32> {
-    match server.config.hash_key.as_deref()? {
-        "addr" => Some(ring_key_of(server.addr.load().ip()?.ip(), 0)),
-        "addr-port" => {
+    match server.config.hash_key {
+        HashKey::Addr => Some(ring_key_of(server.addr.load().ip()?.ip(), 0)),
+        HashKey::AddrPort => {
             let addr = server.addr.load().ip()?;
             Some(ring_key_of(addr.ip(), avalanche(addr.port().into())))
         }
-        "guid" => Some(xxh32(server.config.guid.as_ref()?.as_bytes(), 0)),
-        _ => None,
+        HashKey::Guid => Some(xxh32(server.config.guid.as_ref()?.as_bytes(), 0)),
+        HashKey::Id | HashKey::Id32 => None,
     }
 }
 
