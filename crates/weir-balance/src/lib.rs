@@ -6,6 +6,7 @@
 mod bandwidth;
 mod hash;
 mod health;
+mod limit;
 mod pick;
 mod rate;
 mod ring;
@@ -16,6 +17,7 @@ mod table;
 pub use bandwidth::{Bandwidth, Passage};
 pub use hash::{HashFunction, HashMethod, HashType, UriKey, avalanche, domain_only, source_key, url_param};
 pub use health::{CheckResult, CheckSettings, Health, InitState, Observer, OnError};
+pub use limit::{AtomicLimit, Limit};
 pub use pick::{Affinity, Algorithm, Choice, Load, Pick, Picker, ServerView, Settings, WEIGHT_SCALE};
 pub use rate::RateCounter;
 pub use ring::MAX_RING_NODES;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use weir_balance::Limit;
 use weir_rules::{Diagnostic, Pos, Word};
 
 use crate::address::{self, Host, Port, Transport};
@@ -112,7 +113,7 @@ fn empty(addr: BindAddr, pos: Pos) -> Bind {
         guid: None,
         accept_netscaler_cip: None,
         proto: None,
-        maxconn: 0,
+        maxconn: Limit::NONE,
         backlog: None,
         interface: None,
         namespace: None,
@@ -479,7 +480,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<maxconn>",
         "Most connections at a time",
         How::Bind(|d, a| {
-            d.bind.maxconn = a.number(0..=usize::MAX)?;
+            d.bind.maxconn = a.limit(usize::MAX)?;
             Ok(())
         }),
     ),

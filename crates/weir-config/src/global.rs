@@ -8,7 +8,7 @@ use std::time::Duration;
 use weir_rules::{Diagnostic, Expr, LogFormat, Place, Scope, Shared, Word};
 
 use crate::address::{self, Host, Port};
-use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
+use crate::args::{self, Args, MOST_A_SECOND, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, How, Keyword, Places, keyword};
 use crate::model::{
@@ -1194,7 +1194,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<number>",
         "Most data compressed, kilobytes a second",
         How::Global(|d, a| {
-            d.global.maxcomprate_kbps = a.number(0..=u32::MAX)?;
+            d.global.maxcomprate_kbps = a.limit(MOST_A_SECOND)?;
             a.end()
         }),
     ),
@@ -1203,7 +1203,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<number>",
         "Most client connections at a time",
         How::Global(|d, a| {
-            d.global.maxconn = Some(a.number(0..=usize::MAX)?).filter(|limit| *limit != 0);
+            d.global.maxconn = a.limit(usize::MAX)?;
             a.end()
         }),
     ),
@@ -1212,7 +1212,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<number>",
         "Most new connections a second",
         How::Global(|d, a| {
-            d.global.maxconnrate = a.number(0..=u32::MAX)?;
+            d.global.maxconnrate = a.limit(MOST_A_SECOND)?;
             a.end()
         }),
     ),
@@ -1227,7 +1227,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<number>",
         "Most new sessions a second",
         How::Global(|d, a| {
-            d.global.maxsessrate = a.number(0..=u32::MAX)?;
+            d.global.maxsessrate = a.limit(MOST_A_SECOND)?;
             a.end()
         }),
     ),
@@ -1236,7 +1236,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<number>",
         "Most TLS connections at a time",
         How::Global(|d, a| {
-            d.global.maxsslconn = a.number(0..=u32::MAX)?;
+            d.global.maxsslconn = a.limit(u32::MAX as usize)?;
             a.end()
         }),
     ),
@@ -1245,7 +1245,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<number>",
         "Most TLS handshakes a second",
         How::Global(|d, a| {
-            d.global.maxsslrate = a.number(0..=u32::MAX)?;
+            d.global.maxsslrate = a.limit(MOST_A_SECOND)?;
             a.end()
         }),
     ),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::status_set::StatusSet;
-use weir_balance::{DataType, HashType, InitState, OnError};
+use weir_balance::{DataType, HashType, InitState, Limit, OnError};
 use weir_compress::Algorithm;
 use weir_rules::pattern::PatternFiles;
 use weir_rules::txn::LogOrigin;
@@ -322,7 +322,7 @@ pub struct LogForward {
     /// Datagram listeners.
     pub dgram_binds: Vec<Bind>,
     pub logs: Vec<LogTarget>,
-    pub maxconn: usize,
+    pub maxconn: Limit,
     pub backlog: Option<u32>,
     pub timeout_client: Option<Duration>,
     pub assume_rfc6587_ntf: bool,
@@ -388,13 +388,13 @@ pub struct Global {
     pub cpu_map: Vec<Vec<usize>>,
     /// `cpu-set`, `cpu-policy` and `cpu-affinity`, which count where `cpu-map` does not.
     pub cpus: Cpus,
-    pub maxconn: Option<usize>,
+    pub maxconn: Limit,
     pub ulimit_n: Option<u64>,
-    pub maxconnrate: u32,
-    pub maxsessrate: u32,
-    pub maxsslconn: u32,
-    pub maxsslrate: u32,
-    pub maxcomprate_kbps: u32,
+    pub maxconnrate: Limit,
+    pub maxsessrate: Limit,
+    pub maxsslconn: Limit,
+    pub maxsslrate: Limit,
+    pub maxcomprate_kbps: Limit,
     pub maxcompcpuusage_percent: u8,
     pub user: Option<String>,
     pub user_pos: Pos,
@@ -620,7 +620,7 @@ pub struct Tune {
     pub pool_high_fd_ratio: u32,
     /// The same above which they are not kept.
     pub pool_low_fd_ratio: u32,
-    pub max_checks_per_thread: usize,
+    pub max_checks_per_thread: Limit,
     pub ssl_cachesize: usize,
     pub ssl_lifetime: Duration,
     pub idle_pool_shared: bool,
@@ -694,7 +694,7 @@ impl Default for Tune {
             maxaccept: 100,
             pool_high_fd_ratio: 25,
             pool_low_fd_ratio: 20,
-            max_checks_per_thread: 0,
+            max_checks_per_thread: Limit::NONE,
             ssl_cachesize: 20000,
             ssl_lifetime: Duration::from_secs(300),
             idle_pool_shared: true,
@@ -746,9 +746,9 @@ pub struct Proxy {
 
     // frontend
     pub binds: Vec<Bind>,
-    pub maxconn: Option<usize>,
+    pub maxconn: Limit,
     pub backlog: Option<u32>,
-    pub rate_limit_sessions: u32,
+    pub rate_limit_sessions: Limit,
     /// Index into `Config::proxies`.
     pub default_backend: Option<usize>,
     pub use_backend: Vec<UseBackend>,
@@ -784,7 +784,7 @@ pub struct Proxy {
     pub balance: Balance,
     pub hash: HashType,
     pub cookie: Option<CookiePersistence>,
-    pub fullconn: usize,
+    pub fullconn: Limit,
     pub retries: u32,
     pub retry_on: RetryOn,
     pub http_reuse: HttpReuse,
@@ -944,7 +944,7 @@ pub struct Bind {
     pub accept_netscaler_cip: Option<u32>,
     /// `proto h1|h2`: no detection.
     pub proto: Option<Proto>,
-    pub maxconn: usize,
+    pub maxconn: Limit,
     pub backlog: Option<u32>,
     pub interface: Option<String>,
     pub namespace: Option<String>,
@@ -1194,9 +1194,9 @@ pub struct Server {
     pub addr: ServerAddr,
     pub port_map: PortMap,
     pub weight: u32,
-    pub maxconn: usize,
+    pub maxconn: Limit,
     pub minconn: usize,
-    pub maxqueue: usize,
+    pub maxqueue: Limit,
     /// `maxconn` is of connections, the idle ones too, and not only of requests.
     pub strict_maxconn: bool,
     /// How long an HTTP/2 connection may be idle before the server is asked for a sign of life.
@@ -1227,6 +1227,7 @@ pub struct Server {
     pub observe: Option<ObservedLayer>,
     pub on_error: OnError,
     pub error_limit: u32,
+    /// Not a [`Limit`]: 0 keeps none, and -1 is no limit.
     pub pool_max_conn: Option<usize>,
     pub pool_purge_delay: Duration,
     pub pool_low_conn: usize,
@@ -1856,8 +1857,8 @@ pub struct TraceFilter {
     pub name: String,
     pub quiet: bool,
     pub random_forwarding: bool,
-    /// `max-fwd`: 0 for no limit.
-    pub max_forward_bytes: usize,
+    /// `max-fwd`
+    pub max_forward_bytes: Limit,
     pub hexdump: bool,
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_balance::{InitState, OnError};
+use weir_balance::{InitState, Limit, OnError};
 use weir_rules::{Diagnostic, Expr, LogFormat, Place, Pos, Scope, Word};
 
 use crate::address::{self, Address, Host, Port, Transport};
@@ -61,6 +61,10 @@ impl<'a> ServerArgs<'_, 'a, '_> {
         args::number(self.need("a number")?, range)
     }
 
+    fn limit(&mut self, most: usize) -> Parsed<Limit> {
+        self.number(0..=most).map(Limit::new)
+    }
+
     fn socket(&mut self) -> Parsed<SocketAddr> {
         let word = self.need("an address")?;
         socket_address(word, 0)
@@ -96,9 +100,9 @@ impl ServerDraft {
             addr: ServerAddr::Unset,
             port_map: PortMap::Fixed,
             weight: 1,
-            maxconn: 0,
+            maxconn: Limit::NONE,
             minconn: 0,
-            maxqueue: 0,
+            maxqueue: Limit::NONE,
             strict_maxconn: false,
             idle_ping: None,
             backup: false,
@@ -823,7 +827,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<count>",
         "Most connections at a time; more wait in the queue",
         How::Server(|d, a| {
-            d.server.maxconn = a.number(0..=usize::MAX)?;
+            d.server.maxconn = a.limit(usize::MAX)?;
             Ok(())
         }),
     ),
@@ -832,7 +836,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<count>",
         "Most requests that wait for this server",
         How::Server(|d, a| {
-            d.server.maxqueue = a.number(0..=usize::MAX)?;
+            d.server.maxqueue = a.limit(usize::MAX)?;
             Ok(())
         }),
     ),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use weir_balance::Limit;
 use weir_config::model::{
     Balance, BindAddr, CheckConnect, CheckPayload, Config, Expect, Filter, KeepAlive, LogAddress, LogFraming,
     Mode, OtherCheck, PortMap, Proxy, ServerAddr, TcpCheckStep, TlsVersion, TraceFilter, Verify,
@@ -40,7 +41,7 @@ fn a_frontend_and_its_backend() {
          frontend web\n bind 127.0.0.1:8080\n bind :8443-8444 ssl crt a.pem alpn h2,http/1.1\n default_backend pool\n\
          backend pool\n balance leastconn\n server s1 127.0.0.1:3000 check inter 10s weight 7\n server s2 h.example:81 backup\n",
     );
-    assert_eq!(config.global.maxconn, Some(4096));
+    assert_eq!(config.global.maxconn, Limit::new(4096));
     let [web, pool] = &config.proxies[..] else { panic!("two proxies") };
     assert_eq!(
         (web.default_backend, web.mode, web.frontend, web.backend),
@@ -252,7 +253,7 @@ fn filters_stand_in_their_order() {
         filters(" filter trace random-forwarding max-fwd 7 hexdump quiet\n"),
         [Filter::Trace(TraceFilter {
             random_forwarding: true,
-            max_forward_bytes: 7,
+            max_forward_bytes: Limit::new(7),
             hexdump: true,
             quiet: true,
             ..trace("TRACE")
@@ -717,7 +718,7 @@ fn configurations_of_others() {
 
     // Zero is no limit of its own.
     let config = config(&format!("global\n maxconn 0\n{http} maxconn 0\nfrontend f\n bind :80"));
-    assert_eq!((config.global.maxconn, config.proxies[0].maxconn), (None, None));
+    assert_eq!((config.global.maxconn, config.proxies[0].maxconn), (Limit::NONE, Limit::NONE));
     // What is wrong in a defaults section is said once for all proxies that start from it.
     let inherited = format!(
         "{http} option httpchk GET / HTTP/1.0\\r\\nA:\\ b\n http-request set-header a: b\nbackend a\nbackend b"

@@ -55,15 +55,15 @@ pub struct Farm {
 /// `fullconn`).
 pub(crate) fn fullconn(proxies: &[Arc<Proxy>], index: usize, default_maxconn: usize) -> usize {
     let own = &proxies[index];
-    if own.fullconn > 0 {
-        return own.fullconn;
+    if let Some(fullconn) = own.fullconn.most() {
+        return fullconn;
     }
     let chooses = |at: usize, front: &Proxy| {
         let by_rule = |rule: &UseBackend| matches!(rule.target, BackendTarget::Known(to) if to == index);
         at == index || front.default_backend == Some(index) || front.use_backend.iter().any(by_rule)
     };
     let fronts = proxies.iter().enumerate().filter(|(at, proxy)| proxy.frontend && chooses(*at, proxy));
-    let most: usize = fronts.map(|(_, front)| front.maxconn.unwrap_or(default_maxconn)).sum();
+    let most: usize = fronts.map(|(_, front)| front.maxconn.most().unwrap_or(default_maxconn)).sum();
     most.div_ceil(10).max(1)
 }
 
@@ -463,20 +463,21 @@ pub(crate) mod tests {
     #[test]
     fn a_slow_start_rises_in_steps() {
         use crate::state::Health;
+        use weir_balance::Limit;
         let shared = backend(" server a 127.0.0.1:1 slowstart 16s maxconn 32\n server b 127.0.0.1:2");
         let state = &shared.proxies[0];
         let a = server(state, "a");
-        assert_eq!((a.ramp(now_ms()), a.limit_now()), (16, 32));
+        assert_eq!((a.ramp(now_ms()), a.limit_now()), (16, Limit::new(32)));
         a.set_health(Health::Down);
         a.changed();
         a.set_health(Health::Up);
         a.changed();
         let now = now_ms();
-        assert_eq!((a.ramp(now), a.limit_now()), (1, 2));
+        assert_eq!((a.ramp(now), a.limit_now()), (1, Limit::new(2)));
         assert_eq!([0, 1000, 8500, 15_999, 16_100].map(|later| a.ramp(now + later)), [1, 2, 9, 16, 16]);
         assert!(state.layout().next_step_ms <= now + 2000);
         // Over.
         assert_eq!(a.next_step_ms(now + 17_000), NEVER);
-        assert_eq!(a.limit_now(), 32);
+        assert_eq!(a.limit_now(), Limit::new(32));
     }
 }

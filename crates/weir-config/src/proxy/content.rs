@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_balance::Limit;
 use weir_compress::Algorithm;
 use weir_rules::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Word};
@@ -164,8 +165,8 @@ fn trace(a: &mut Args<'_>) -> Parsed<TraceFilter> {
             b"name" => trace.name = a.value_of(word, "a name")?.as_str().into_owned(),
             b"random-forwarding" => trace.random_forwarding = true,
             b"max-fwd" => {
-                trace.max_forward_bytes =
-                    args::number(a.value_of(word, "a number of bytes")?, 0..=usize::MAX)?;
+                let most = args::number(a.value_of(word, "a number of bytes")?, 0..=usize::MAX)?;
+                trace.max_forward_bytes = Limit::new(most);
             }
             b"hexdump" => trace.hexdump = true,
             b"quiet" => trace.quiet = true,

@@ -52,7 +52,7 @@ pub(crate) fn limits(shared: &Shared) -> Limits {
     let global = &shared.config.global;
     let kb_per_second = shared.limits.compression_kb_per_second.load(Relaxed);
     Limits {
-        rate_bytes_per_second: u64::from(kb_per_second) * 1024,
+        rate_bytes_per_second: kb_per_second.or_zero() as u64 * 1024,
         cpu_percent: global.maxcompcpuusage_percent,
         max_level: global.tune.comp_maxlevel,
     }
