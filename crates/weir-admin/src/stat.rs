@@ -6,7 +6,7 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_config::model::{Balance, Mode, Proxy};
+use weir_config::model::{Mode, Proxy};
 use weir_proxy::counters::{Average as MovingAverage, Counter, Times};
 use weir_proxy::state::{CheckReport, ServerState};
 
@@ -129,7 +129,7 @@ pub(crate) const FIELDS: &[Field] = &[
     field("addr", SETTING, "Address and port", |o| o.address().filter(|_| o.legends).map(Value::text)),
     field("cookie", Tags(Config, Name, Service), "Cookie name of the backend, cookie value of the server", cookie),
     field("mode", SETTING, "Mode of the proxy", |o| Some(Value::text(mode(o.proxy)))),
-    field("algo", SETTING, "Load balancing algorithm", |o| backend(o).filter(|o| o.legends).map(|o| Value::text(algorithm(&o.proxy.balance)))),
+    field("algo", SETTING, "Load balancing algorithm", |o| backend(o).filter(|o| o.legends).map(|o| Value::text(o.proxy.balance.name()))),
     field("conn_rate", SPEED, "Connections in the last second", |o| frontend(o).map(|o| Value::rate(o.state.connection_rate.per_second(o.now.ms)))),
     field("conn_rate_max", HIGHEST, "Most connections in a second", |o| frontend(o).map(|o| Value::rate(o.state.connection_rate.max()))),
     field("conn_tot", TOTAL, "Connections accepted", |o| total(o, FRONT, Counter::Connections)),
@@ -448,24 +448,5 @@ pub(crate) fn mode(proxy: &Proxy) -> &'static str {
         Mode::Http => "http",
         Mode::Log => "log",
         Mode::Spop => "spop",
-    }
-}
-
-/// The algorithm's keyword.
-pub(crate) fn algorithm(balance: &Balance) -> &'static str {
-    match balance {
-        Balance::RoundRobin => "roundrobin",
-        Balance::StaticRr => "static-rr",
-        Balance::LeastConn => "leastconn",
-        Balance::First => "first",
-        Balance::Source => "source",
-        Balance::Uri { .. } => "uri",
-        Balance::UrlParam { .. } => "url_param",
-        Balance::Hdr { .. } => "hdr",
-        Balance::Random { .. } => "random",
-        Balance::RdpCookie { .. } => "rdp-cookie",
-        Balance::Hash(_) => "hash",
-        Balance::Sticky => "sticky",
-        Balance::LogHash(_) => "log-hash",
     }
 }

@@ -10,8 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::status_set::StatusSet;
-use weir_balance::{DataType, HashType, InitState, Limit, OnError};
-use weir_compress::Algorithm;
+use weir_balance::{Affinity, DataType, HashType, InitState, Limit, OnError, UriKey};
 use weir_rules::pattern::PatternFiles;
 use weir_rules::txn::LogOrigin;
 use weir_rules::vars::VarLimits;
@@ -781,7 +780,8 @@ pub struct Proxy {
     pub use_server: Vec<UseServer>,
     /// Name of an `fcgi-app` section.
     pub use_fcgi_app: Option<String>,
-    pub balance: Balance,
+    pub balance: weir_balance::Algorithm,
+    pub balance_key: BalanceKey,
     pub hash: HashType,
     pub cookie: Option<CookiePersistence>,
     pub fullconn: Limit,
@@ -819,7 +819,7 @@ pub struct Proxy {
 
     /// Name of the defaults section it starts from; empty for one without a name or without any.
     pub defaults: String,
-    pub hash_preserve_affinity: HashPreserveAffinity,
+    pub hash_preserve_affinity: Affinity,
     pub max_keep_alive_queue: i32,
     pub http_send_name_header: Option<Vec<u8>>,
     /// `persist rdp-cookie(NAME)`
@@ -867,16 +867,6 @@ pub enum ForeignSource {
 pub enum StateOrigin {
     Global,
     Local,
-}
-
-/// `hash-preserve-affinity`
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the hash-preserve-affinity keyword's values")]
-pub enum HashPreserveAffinity {
-    #[default]
-    Always,
-    Maxconn,
-    Maxqueue,
 }
 
 /// `clitcpka-cnt`, `clitcpka-idle`, `clitcpka-intvl` and the same for servers.
@@ -1404,22 +1394,15 @@ pub struct SendProxy {
     pub tlvs: Vec<(u8, Arc<LogFormat>)>,
 }
 
-/// `balance`
+/// The key by which a `balance` algorithm that hashes finds the server of a request.
 #[derive(Debug, Default)]
-#[allow(missing_docs, reason = "the balance keyword's algorithms and their words")]
-pub enum Balance {
+#[allow(missing_docs, reason = "the algorithms of the same names and their words")]
+pub enum BalanceKey {
+    /// The algorithm needs none.
     #[default]
-    RoundRobin,
-    StaticRr,
-    LeastConn,
-    First,
+    None,
     Source,
-    Uri {
-        len: usize,
-        depth: usize,
-        whole: bool,
-        path_only: bool,
-    },
+    Uri(UriKey),
     UrlParam {
         name: Vec<u8>,
         check_post: usize,
@@ -1428,16 +1411,11 @@ pub enum Balance {
         name: Vec<u8>,
         use_domain_only: bool,
     },
-    Random {
-        draws: u32,
-    },
     RdpCookie {
         name: Vec<u8>,
     },
-    Hash(Expr),
-    Sticky,
-    /// `log-hash`: for a transaction whose request bytes are the message.
-    LogHash(Expr),
+    /// Of `hash`; and of `log-hash`, for a transaction whose request bytes are the message.
+    Expr(Expr),
 }
 
 /// `cookie NAME ...`
@@ -1744,8 +1722,8 @@ pub struct Stats {
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs, reason = "each field is the compression keyword of the same name")]
 pub struct Compression {
-    pub algo_res: Vec<Algorithm>,
-    pub algo_req: Option<Algorithm>,
+    pub algo_res: Vec<weir_compress::Algorithm>,
+    pub algo_req: Option<weir_compress::Algorithm>,
     pub types_res: Vec<Vec<u8>>,
     pub types_req: Vec<Vec<u8>>,
     pub offload: bool,

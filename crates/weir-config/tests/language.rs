@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use weir_balance::Limit;
+use weir_balance::{Algorithm, Limit};
 use weir_config::model::{
-    Balance, BindAddr, CheckConnect, CheckPayload, Config, Expect, Filter, KeepAlive, LogAddress, LogFraming,
-    Mode, OtherCheck, PortMap, Proxy, ServerAddr, TcpCheckStep, TlsVersion, TraceFilter, Verify,
+    BalanceKey, BindAddr, CheckConnect, CheckPayload, Config, Expect, Filter, KeepAlive, LogAddress,
+    LogFraming, Mode, OtherCheck, PortMap, Proxy, ServerAddr, TcpCheckStep, TlsVersion, TraceFilter, Verify,
 };
 use weir_config::source::Sources;
 use weir_config::{Environment, Loaded, keywords, load_sources, load_str};
@@ -53,7 +53,7 @@ fn a_frontend_and_its_backend() {
     assert_eq!(addrs, [inet("127.0.0.1:8080"), inet("0.0.0.0:8443"), inet("0.0.0.0:8444")]);
     assert_eq!(web.binds[2].ssl.as_ref().unwrap().alpn, Some(vec![b"h2".to_vec(), b"http/1.1".to_vec()]));
     assert_eq!(web.binds.iter().map(|bind| bind.id).collect::<Vec<_>>(), [1, 2, 3]);
-    assert!(matches!(pool.balance, Balance::LeastConn));
+    assert_eq!(pool.balance, Algorithm::LeastConn);
     let [s1, s2] = &pool.servers[..] else { panic!("two servers") };
     assert_eq!((s1.weight, s1.id, s1.check.as_ref().unwrap().inter), (7, 1, Duration::from_secs(10)));
     assert_eq!((s2.addr.clone(), s2.backup, s2.id), (ServerAddr::Name("h.example".into(), 81), true, 2));
@@ -748,7 +748,7 @@ fn rules_see_acls_captures_and_backends() {
     assert!(f.errors.contains_key(&404) && f.log_format.is_some() && f.unique_id_format.is_some());
     assert_eq!((f.monitor_fail.len(), f.stats.as_ref().unwrap().admin.len()), (1, 1));
     let b = &config.proxies[1];
-    assert!(matches!(b.balance, Balance::Hash(_)) && b.servers[0].ssl_settings.sni.is_some());
+    assert!(matches!(b.balance_key, BalanceKey::Expr(_)) && b.servers[0].ssl_settings.sni.is_some());
     assert_eq!((b.use_server.len(), b.stick_rules.len()), (1, 1));
 }
 
@@ -928,7 +928,7 @@ fn networks_hold_addresses() {
 #[test]
 fn an_algorithm_is_round_robin_where_none_is_named() {
     let proxy = proxy("listen l\n balance leastconn\n balance\n");
-    assert!(matches!(proxy.balance, weir_config::model::Balance::RoundRobin));
+    assert_eq!(proxy.balance, Algorithm::RoundRobin);
 }
 
 #[test]
@@ -1030,4 +1030,20 @@ fn log_profiles() {
     check("", " http-request do-log profile q", "unable to find log-profile 'q'");
     check("", " log-steps accept,close\n log-steps all", "");
     check("", " log-steps begin", "unknown step 'begin'");
+}
+
+#[test]
+fn every_algorithm_is_read_with_the_key_it_needs() {
+    for (name, algorithm) in Algorithm::NAMES {
+        let arguments = match *name {
+            "hash" => " src",
+            "hdr" => "(host)",
+            "log-hash" => " sdbm",
+            "url_param" => " id",
+            _ => "",
+        };
+        let b = proxy(&format!("backend b\n mode http\n balance {name}{arguments}\n"));
+        assert_eq!(b.balance, *algorithm, "{name}");
+        assert_eq!(algorithm.hashes(), !matches!(b.balance_key, BalanceKey::None), "{name}");
+    }
 }

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
-use weir_balance::{Affinity, Algorithm, ServerView, Settings, avalanche};
-use weir_config::model::{BackendTarget, Balance, HashKey, HashPreserveAffinity, Proxy, UseBackend};
+use weir_balance::{ServerView, Settings, avalanche};
+use weir_config::model::{BackendTarget, HashKey, Proxy, UseBackend};
 use weir_net::timers::now_ms;
 use xxhash_rust::xxh32::xxh32;
 
@@ -296,30 +296,11 @@ impl Picker {
 
 /// `balance`, `hash-type` and their like for the balancing crate.
 fn settings(proxy: &Proxy) -> Settings {
-    let algorithm = match &proxy.balance {
-        Balance::RoundRobin => Algorithm::RoundRobin,
-        Balance::StaticRr => Algorithm::StaticRr,
-        Balance::LeastConn => Algorithm::LeastConn,
-        // Logs stay with one server while it is there.
-        Balance::First | Balance::Sticky => Algorithm::First,
-        Balance::Random { draws } => Algorithm::Random { draws: *draws },
-        Balance::Source
-        | Balance::Uri { .. }
-        | Balance::UrlParam { .. }
-        | Balance::Hdr { .. }
-        | Balance::RdpCookie { .. }
-        | Balance::Hash(_)
-        | Balance::LogHash(_) => Algorithm::Hash,
-    };
     Settings {
-        algorithm,
+        algorithm: proxy.balance,
         hash_type: proxy.hash,
         balance_factor: proxy.hash_balance_factor,
-        affinity: match proxy.hash_preserve_affinity {
-            HashPreserveAffinity::Always => Affinity::Always,
-            HashPreserveAffinity::Maxconn => Affinity::MaxConn,
-            HashPreserveAffinity::Maxqueue => Affinity::MaxQueue,
-        },
+        affinity: proxy.hash_preserve_affinity,
         all_backups: proxy.options.allbackups,
     }
 }

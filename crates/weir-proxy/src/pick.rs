@@ -319,14 +319,8 @@ fn load_of(server: &ServerState, queueing: bool, with_rate: bool) -> Load {
 /// Picks until a slot is taken or there is none.
 fn choose(x: &Exchange, proxy: &Proxy, state: &ProxyState, avoid: Option<&Arc<ServerState>>) -> Chosen {
     let settings = state.picker.settings();
-    let hash = match settings.algorithm {
-        Algorithm::Hash => balance_key::hash(&proxy.balance, settings.hash_type, &x.txn),
-        _ => None,
-    };
-    let random = match settings.algorithm {
-        Algorithm::Random { .. } => x.worker.env.random(),
-        _ => 0,
-    };
+    let hash = balance_key::hash(&proxy.balance_key, settings.hash_type, &x.txn);
+    let random = if settings.algorithm.needs_random() { x.worker.env.random() } else { 0 };
     pick(state, hash, random, avoid)
 }
 
@@ -360,15 +354,15 @@ fn pick(state: &ProxyState, mut hash: Option<u32>, random: u64, avoid: Option<&A
         }
         let maxqueue = server.config.maxqueue;
         let queue_full = maxqueue.reached(server.queue.len());
-        match algorithm {
+        match hash {
             // The key belongs to this server.
-            Algorithm::Hash if hash.is_some() && !queue_full => return Chosen::Queue(Arc::clone(server)),
+            Some(_) if !queue_full => return Chosen::Queue(Arc::clone(server)),
             // No room where the key belongs: anywhere else.
-            Algorithm::Hash if hash.is_some() => hash = None,
-            Algorithm::LeastConn if maxqueue.is_set() && !queue_full => {
+            Some(_) => hash = None,
+            None if algorithm.queues() && maxqueue.is_set() && !queue_full => {
                 return Chosen::Queue(Arc::clone(server));
             }
-            _ => {}
+            None => {}
         }
     }
     Chosen::AllFull
@@ -392,11 +386,9 @@ fn pick_from(
     avoid: Option<&Arc<ServerState>>,
 ) -> Choice {
     let servers = &layout.members.servers[..];
-    let takes_turns = match algorithm {
-        Algorithm::RoundRobin | Algorithm::StaticRr | Algorithm::LeastConn => true,
-        Algorithm::Hash => hash.is_none() || avoid.is_some(),
-        Algorithm::First | Algorithm::Random { .. } => false,
-    };
+    // Without its key, or without the server that the key belongs to, a request takes a turn.
+    let leaves_key = algorithm.hashes() && (hash.is_none() || avoid.is_some());
+    let takes_turns = algorithm.takes_turns() || leaves_key;
     let pick = Pick {
         turn: if takes_turns { state.picker.turn() } else { 0 },
         hash,
@@ -404,8 +396,7 @@ fn pick_from(
         avoid: avoid.and_then(|avoid| servers.iter().position(|server| Arc::ptr_eq(server, avoid))),
         farm_served: u32::try_from(state.back_current.now()).unwrap_or(0),
     };
-    let queueing = algorithm == Algorithm::LeastConn;
-    let with_rate = matches!(algorithm, Algorithm::Random { .. });
+    let (queueing, with_rate) = (algorithm.queues(), algorithm.needs_random());
     layout.picker.pick(&pick, |at| load_of(&servers[at], queueing, with_rate))
 }
 

@@ -402,7 +402,7 @@ fn legend(object: &Object<'_>) -> String {
     let mut text = format!("{parts}, mode {}, id {}", stat::mode(proxy), proxy.id);
     if proxy.backend {
         text.push_str(", balance ");
-        text.push_str(stat::algorithm(&proxy.balance));
+        text.push_str(proxy.balance.name());
     }
     text
 }
