@@ -217,7 +217,7 @@ impl Object<'_> {
             Part::Frontend if self.state.disabled.load(Relaxed) => "STOP".to_owned(),
             Part::Frontend => {
                 let limit = self.state.front_limit.load(Relaxed);
-                let full = usize::try_from(self.state.front_current.now()).unwrap_or(0) >= limit;
+                let full = self.state.front_current.count() >= limit;
                 if full { "FULL" } else { "OPEN" }.to_owned()
             }
             Part::Listener(_) if self.state.disabled.load(Relaxed) => "WAITING".to_owned(),

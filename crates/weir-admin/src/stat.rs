@@ -6,7 +6,7 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_config::model::{Balance, Mode, Proxy};
+use weir_config::model::{Mode, Proxy};
 use weir_proxy::state::counters::{Average as MovingAverage, Counter, Times};
 use weir_proxy::state::{CheckReport, ServerState};
 
@@ -78,7 +78,7 @@ pub(crate) const FIELDS: &[Field] = &[
     field("chkdown", TOTAL, "Times it went down", down_transitions),
     field("lastchg", Tags(Metric, Age, Process), "Seconds since the last change of state", last_change),
     field("downtime", TOTAL, "Seconds spent down", down_time),
-    field("qlimit", LIMIT, "Most requests in the server's queue (maxqueue)", |o| server(o).filter(|s| s.config.maxqueue > 0).map(|s| Value::count(s.config.maxqueue))),
+    field("qlimit", LIMIT, "Most requests in the server's queue (maxqueue)", |o| server(o)?.config.maxqueue.most().map(Value::count)),
     field("pid", Tags(Key, Gauge, Process), "Number of the process, always 1", |_| Some(Value::U32(1))),
     field("iid", NUMBER, "Number of the proxy", |o| Some(Value::U32(o.proxy.id))),
     field("sid", NUMBER, "Number of the server or listener in the proxy", |o| Some(Value::U32(o.number()))),
@@ -87,7 +87,7 @@ pub(crate) const FIELDS: &[Field] = &[
     field("tracked", NAME, "Server whose checks it follows", |o| server(o)?.config.track.clone().map(Value::text)),
     field("type", SETTING, "0 frontend, 1 backend, 2 server, 3 listener", |o| Some(Value::U32(o.kind() as u32))),
     field("rate", SPEED, "Sessions in the last second", session_rate),
-    field("rate_lim", LIMIT, "Most sessions a second (rate-limit sessions)", |o| frontend(o).map(|o| Value::U32(o.proxy.rate_limit_sessions))),
+    field("rate_lim", LIMIT, "Most sessions a second (rate-limit sessions)", |o| frontend(o).map(|o| Value::count(o.proxy.rate_limit_sessions.or_zero()))),
     field("rate_max", HIGHEST, "Most sessions in a second", session_rate_max),
     field("check_status", TEXT, "Last check's result; a star when one is under way", |o| check(o, |s, c| Some(Value::text(with_star(s.check_state(), c.status.name()))))),
     field("check_code", TEXT, "Code of the last check's answer", |o| check(o, |_, c| (c.code > 0).then_some(Value::U32(u32::from(c.code))))),
@@ -129,7 +129,7 @@ pub(crate) const FIELDS: &[Field] = &[
     field("addr", SETTING, "Address and port", |o| o.address().filter(|_| o.legends).map(Value::text)),
     field("cookie", Tags(Config, Name, Service), "Cookie name of the backend, cookie value of the server", cookie),
     field("mode", SETTING, "Mode of the proxy", |o| Some(Value::text(mode(o.proxy)))),
-    field("algo", SETTING, "Load balancing algorithm", |o| backend(o).filter(|o| o.legends).map(|o| Value::text(algorithm(&o.proxy.balance)))),
+    field("algo", SETTING, "Load balancing algorithm", |o| backend(o).filter(|o| o.legends).map(|o| Value::text(o.proxy.balance.name()))),
     field("conn_rate", SPEED, "Connections in the last second", |o| frontend(o).map(|o| Value::rate(o.state.connection_rate.per_second(o.now.ms)))),
     field("conn_rate_max", HIGHEST, "Most connections in a second", |o| frontend(o).map(|o| Value::rate(o.state.connection_rate.max()))),
     field("conn_tot", TOTAL, "Connections accepted", |o| total(o, FRONT, Counter::Connections)),
@@ -263,11 +263,8 @@ fn limit(object: &Object<'_>) -> Option<Value<'static>> {
     match &object.part {
         Part::Frontend => Some(Value::count(object.state.front_limit.load(Relaxed))),
         Part::Backend => Some(Value::count(object.state.farm.fullconn)),
-        Part::Listener(bind) => Some(Value::count(bind.maxconn)),
-        Part::Server(server) => match server.maxconn.load(Relaxed) {
-            0 => None,
-            limit => Some(Value::count(limit)),
-        },
+        Part::Listener(bind) => Some(Value::count(bind.maxconn.or_zero())),
+        Part::Server(server) => server.maxconn.load(Relaxed).most().map(Value::count),
     }
 }
 
@@ -451,24 +448,5 @@ pub(crate) fn mode(proxy: &Proxy) -> &'static str {
         Mode::Http => "http",
         Mode::Log => "log",
         Mode::Spop => "spop",
-    }
-}
-
-/// The algorithm's keyword.
-pub(crate) fn algorithm(balance: &Balance) -> &'static str {
-    match balance {
-        Balance::RoundRobin => "roundrobin",
-        Balance::StaticRr => "static-rr",
-        Balance::LeastConn => "leastconn",
-        Balance::First => "first",
-        Balance::Source => "source",
-        Balance::Uri { .. } => "uri",
-        Balance::UrlParam { .. } => "url_param",
-        Balance::Hdr { .. } => "hdr",
-        Balance::Random { .. } => "random",
-        Balance::RdpCookie { .. } => "rdp-cookie",
-        Balance::Hash(_) => "hash",
-        Balance::Sticky => "sticky",
-        Balance::LogHash(_) => "log-hash",
     }
 }

@@ -3,6 +3,7 @@
 //! A [`Picker`] is built from a snapshot of the servers whenever their weights or states change, and is
 //! shared as it is: a pick changes nothing.  What changes from pick to pick comes as arguments.
 
+use crate::algorithm::Algorithm;
 use crate::hash::{HashMethod, HashType, avalanche};
 use crate::ring::Ring;
 use crate::schedule;
@@ -26,26 +27,6 @@ const MAX_SKIPPED_TURNS: usize = 64;
 
 /// Most draws of `random`.
 const MAX_DRAWS: u32 = 64;
-
-/// What `balance` names; the ways to find a key are the caller's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Algorithm {
-    /// `roundrobin`
-    RoundRobin,
-    /// `static-rr`
-    StaticRr,
-    /// `leastconn`
-    LeastConn,
-    /// `first`
-    First,
-    /// `random(draws)`
-    Random {
-        /// How many servers are drawn to choose the least loaded of.
-        draws: u32,
-    },
-    /// `source`, `uri`, `url_param`, `hdr`, `rdp-cookie`, `hash`
-    Hash,
-}
 
 /// `hash-preserve-affinity`
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -191,7 +172,9 @@ impl Picker {
             false => servers[server].effective_weight(),
         };
         let round = match settings.algorithm {
-            Algorithm::First | Algorithm::LeastConn | Algorithm::Random { .. } => Vec::new(),
+            Algorithm::First | Algorithm::Sticky | Algorithm::LeastConn | Algorithm::Random { .. } => {
+                Vec::new()
+            }
             _ if is_static => {
                 let weights: Vec<u32> = (0..servers.len()).map(weight_of).collect();
                 let mut usable = vec![false; servers.len()];
@@ -209,7 +192,7 @@ impl Picker {
             let nodes: Vec<_> = chosen.iter().map(|&at| (at, key(&servers[at]), weight_of(at))).collect();
             Ring::new(&nodes)
         });
-        if settings.algorithm == Algorithm::First {
+        if matches!(settings.algorithm, Algorithm::First | Algorithm::Sticky) {
             chosen.sort_by_key(|&server| servers[server].id);
         }
         let mut position = vec![ABSENT; servers.len()];
@@ -252,14 +235,21 @@ impl Picker {
         if self.candidates.is_empty() {
             return Choice::NoServer;
         }
-        match (self.settings.algorithm, pick.hash) {
-            (Algorithm::RoundRobin | Algorithm::StaticRr, _) | (Algorithm::Hash, None) => {
-                self.by_turn(pick, &load)
-            }
-            (Algorithm::LeastConn, _) => self.least_loaded(pick, &load),
-            (Algorithm::First, _) => self.first(pick, &load),
-            (Algorithm::Random { draws }, _) => self.random(pick, draws, &load),
-            (Algorithm::Hash, Some(hash)) => self.by_hash(pick, hash, &load),
+        match self.settings.algorithm {
+            Algorithm::RoundRobin | Algorithm::StaticRr => self.by_turn(pick, &load),
+            Algorithm::LeastConn => self.least_loaded(pick, &load),
+            Algorithm::First | Algorithm::Sticky => self.first(pick, &load),
+            Algorithm::Random { draws } => self.random(pick, draws, &load),
+            Algorithm::Hash
+            | Algorithm::Source
+            | Algorithm::Uri
+            | Algorithm::UrlParam
+            | Algorithm::Hdr
+            | Algorithm::RdpCookie
+            | Algorithm::LogHash => match pick.hash {
+                Some(hash) => self.by_hash(pick, hash, &load),
+                None => self.by_turn(pick, &load),
+            },
         }
     }
 
@@ -408,21 +398,13 @@ impl Settings {
     /// Weight changes and slow starts have no effect (`static-rr` and map-based hashing).
     #[must_use]
     pub fn is_static(&self) -> bool {
-        match self.algorithm {
-            Algorithm::StaticRr => true,
-            Algorithm::Hash => self.hash_type.method == HashMethod::MapBased,
-            Algorithm::RoundRobin | Algorithm::LeastConn | Algorithm::First | Algorithm::Random { .. } => {
-                false
-            }
-        }
+        let by_map = self.algorithm.hashes() && self.hash_type.method == HashMethod::MapBased;
+        self.algorithm == Algorithm::StaticRr || by_map
     }
 
     fn needs_ring(&self) -> bool {
-        match self.algorithm {
-            Algorithm::Random { .. } => true,
-            Algorithm::Hash => self.hash_type.method == HashMethod::Consistent,
-            Algorithm::RoundRobin | Algorithm::StaticRr | Algorithm::LeastConn | Algorithm::First => false,
-        }
+        let on_ring = self.algorithm.hashes() && self.hash_type.method == HashMethod::Consistent;
+        self.algorithm.needs_random() || on_ring
     }
 }
 

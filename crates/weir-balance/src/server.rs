@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::health::{CheckResult, CheckSettings, Health};
+use crate::limit::Limit;
 use crate::pick::WEIGHT_SCALE;
 
 /// Administrative state, a mask with the values of `show servers state`.
@@ -323,22 +324,23 @@ impl Server {
 }
 
 /// How many connections a server may have now: between `minconn` and `maxconn` by the farm's load up to
-/// `fullconn`, and less while it starts slowly.  0 is no limit.
+/// `fullconn`, and less while it starts slowly.
 #[must_use]
-pub fn dynamic_maxconn(minconn: u32, maxconn: u32, fullconn: u32, farm_served: u32, ramp: u32) -> u32 {
-    if maxconn == 0 {
-        return 0;
-    }
+pub fn dynamic_maxconn(
+    minconn: usize,
+    maxconn: Limit,
+    fullconn: usize,
+    farm_served: usize,
+    ramp: u32,
+) -> Limit {
+    let Some(maxconn) = maxconn.most() else { return Limit::NONE };
+    let share = |whole: usize, part: usize, of: usize| whole.saturating_mul(part) / of;
     let limit = match farm_served {
         _ if minconn == 0 || minconn >= maxconn || fullconn == 0 => maxconn,
         served if served >= fullconn => maxconn,
-        served => {
-            let by_load = u64::from(maxconn) * u64::from(served) / u64::from(fullconn);
-            (by_load as u32).max(minconn)
-        }
+        served => share(maxconn, served, fullconn).max(minconn),
     };
-    let limited = u64::from(limit) * u64::from(ramp.min(WEIGHT_SCALE)) / u64::from(WEIGHT_SCALE);
-    (limited as u32).max(1)
+    Limit::new(share(limit, ramp.min(WEIGHT_SCALE) as usize, WEIGHT_SCALE as usize).max(1))
 }
 
 #[cfg(test)]
@@ -441,7 +443,8 @@ mod tests {
     #[test]
     fn connections_allowed() {
         let check = |minconn, maxconn, fullconn, served, ramp, expected| {
-            assert_eq!(dynamic_maxconn(minconn, maxconn, fullconn, served, ramp), expected);
+            let found = dynamic_maxconn(minconn, Limit::new(maxconn), fullconn, served, ramp);
+            assert_eq!(found, Limit::new(expected));
         };
         check(0, 0, 100, 50, 16, 0);
         check(0, 100, 1000, 0, 16, 100);

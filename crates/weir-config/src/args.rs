@@ -6,12 +6,16 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
+use weir_balance::Limit;
 use weir_rules::{Diagnostic, Pos, Word};
 
 use crate::units::{self, Unit};
 
 /// Outcome of reading something: everything that is wrong with it.
 pub(crate) type Parsed<T = ()> = Result<T, Vec<Diagnostic>>;
+
+/// Largest limit of events in a second.
+pub(crate) const MOST_A_SECOND: usize = u32::MAX as usize;
 
 /// Numbers that a word can be.
 pub(crate) trait Number: FromStr + Display + PartialOrd {}
@@ -177,6 +181,11 @@ impl<'a> Args<'a> {
     pub(crate) fn number<T: Number>(&mut self, range: RangeInclusive<T>) -> Parsed<T> {
         let word = self.need("a number")?;
         number(word, range)
+    }
+
+    /// A limit that is written as a number; 0 is none.
+    pub(crate) fn limit(&mut self, most: usize) -> Parsed<Limit> {
+        self.number(0..=most).map(Limit::new)
     }
 
     /// `on` or `off`.

@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use weir_balance::Limit;
 use weir_rules::{Diagnostic, Pos, Word};
 
 use crate::address::{self, Host, Port, Transport};
 use crate::args::{self, Args, Parsed, choice, fail, fail_hint};
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
-use crate::model::{AdminLevel, Bind, BindAddr, Global, SslBind, UnixBind, Verify};
+use crate::model::{AdminLevel, Bind, BindAddr, Global, SeverityOutput, SslBind, UnixBind, Verify};
 use crate::server::protocol;
 use crate::tls;
 
@@ -112,7 +113,7 @@ fn empty(addr: BindAddr, pos: Pos) -> Bind {
         guid: None,
         accept_netscaler_cip: None,
         proto: None,
-        maxconn: 0,
+        maxconn: Limit::NONE,
         backlog: None,
         interface: None,
         namespace: None,
@@ -128,7 +129,7 @@ fn empty(addr: BindAddr, pos: Pos) -> Bind {
         unix: UnixBind::default(),
         level: AdminLevel::default(),
         expose_fd_listeners: false,
-        severity_output: None,
+        severity_output: SeverityOutput::None,
         threads: Vec::new(),
         disabled: false,
         datagram: false,
@@ -479,7 +480,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<maxconn>",
         "Most connections at a time",
         How::Bind(|d, a| {
-            d.bind.maxconn = a.number(0..=usize::MAX)?;
+            d.bind.maxconn = a.limit(usize::MAX)?;
             Ok(())
         }),
     ),
@@ -600,8 +601,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<format>",
         "Severity in responses of a stats socket: none, number, string",
         How::Bind(|d, a| {
-            let known = ["none", "number", "string"].map(|format| (format, format));
-            d.bind.severity_output = Some(choice(a.need("a format")?, "format", &known)?.to_owned());
+            d.bind.severity_output = choice(a.need("a format")?, "format", SeverityOutput::NAMES)?;
             Ok(())
         }),
     ),

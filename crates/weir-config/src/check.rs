@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use weir_balance::Algorithm;
 use weir_rules::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Pos};
 
 use crate::model::{
-    BackendTarget, Balance, BandwidthScope, BindAddr, Config, EmailAlert, Filter, LogAddress, LogTarget,
+    BackendTarget, BalanceKey, BandwidthScope, BindAddr, Config, EmailAlert, Filter, LogAddress, LogTarget,
     Mode, Proto, Proxy, Server, ServerAddr, Verify,
 };
 use crate::proxy::NO_PROXY;
@@ -370,7 +371,8 @@ impl Checker<'_> {
             return Some(format!("unable to find stick-table '{name}'"));
         };
         let data = data?;
-        let stored = table.store.iter().any(|(stored, ..)| stored == data || array_of(data) == Some(stored));
+        let mut names = table.store.iter().map(|(stored, ..)| stored.name());
+        let stored = names.any(|stored| stored == data || array_of(data) == Some(stored));
         (!stored).then(|| format!("stick-table '{name}' does not store '{data}'"))
     }
 
@@ -646,10 +648,8 @@ impl Checker<'_> {
                     .push(format!("'{keyword}' rules ignored for {what} '{name}' as they require HTTP mode"));
             }
         }
-        let layer7 =
-            matches!(proxy.balance, Balance::Uri { .. } | Balance::UrlParam { .. } | Balance::Hdr { .. });
-        if proxy.backend && layer7 {
-            proxy.balance = Balance::RoundRobin;
+        if proxy.backend && proxy.balance.needs_http() {
+            (proxy.balance, proxy.balance_key) = (Algorithm::RoundRobin, BalanceKey::None);
             ignored.push(format!("layer 7 hash not possible for {what} '{name}' (needs 'mode http'). Falling back to round robin"));
         }
         if proxy.cookie.take().is_some() {

@@ -8,12 +8,12 @@ use std::time::Duration;
 use weir_rules::{Diagnostic, Expr, LogFormat, Place, Scope, Shared, Word};
 
 use crate::address::{self, Host, Port};
-use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
+use crate::args::{self, Args, MOST_A_SECOND, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, How, Keyword, Places, keyword};
 use crate::model::{
-    AcceptFamily, CloseSpread, CpuAffinity, CpuKind, CpuNumbers, CpuPolicy, Cpus, Global, SslBind, TlsWords,
-    UnixBind, Verify,
+    AcceptFamily, CloseSpread, CpuAffinity, CpuKind, CpuNumbers, CpuPolicy, Cpus, ExtraFiles, Global,
+    SslBind, TlsWords, UnixBind, Verify,
 };
 use crate::proxy::logging;
 use crate::status_set::StatusSet;
@@ -419,8 +419,13 @@ fn ssl_server_verify(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed
 fn load_extra_files(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
     args.need("'all', 'none' or kinds of files")?;
     let known = ["bundle", "sctl", "ocsp", "issuer", "key", "all", "none"].map(|kind| (kind, kind));
-    let kinds = args.words.iter().map(|word| choice(word, "kind of files", &known).map(str::to_owned));
-    draft.global.ssl_load_extra_files = Some(kinds.collect::<Result<_, _>>()?);
+    let kinds = args.words.iter().map(|word| choice(word, "kind of files", &known));
+    let kinds = kinds.collect::<Parsed<Vec<&str>>>()?;
+    let has = |kind| kinds.contains(&"all") || kinds.contains(&kind);
+    draft.global.ssl_load_extra_files = match kinds.last() {
+        Some(&"none") => ExtraFiles::NONE,
+        _ => ExtraFiles { bundle: has("bundle"), key: has("key"), ocsp: has("ocsp"), issuer: has("issuer") },
+    };
     Ok(())
 }
 
@@ -1189,7 +1194,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<number>",
         "Most data compressed, kilobytes a second",
         How::Global(|d, a| {
-            d.global.maxcomprate_kbps = a.number(0..=u32::MAX)?;
+            d.global.maxcomprate_kbps = a.limit(MOST_A_SECOND)?;
             a.end()
         }),
     ),
@@ -1198,7 +1203,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<number>",
         "Most client connections at a time",
         How::Global(|d, a| {
-            d.global.maxconn = Some(a.number(0..=usize::MAX)?).filter(|limit| *limit != 0);
+            d.global.maxconn = a.limit(usize::MAX)?;
             a.end()
         }),
     ),
@@ -1207,7 +1212,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<number>",
         "Most new connections a second",
         How::Global(|d, a| {
-            d.global.maxconnrate = a.number(0..=u32::MAX)?;
+            d.global.maxconnrate = a.limit(MOST_A_SECOND)?;
             a.end()
         }),
     ),
@@ -1222,7 +1227,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<number>",
         "Most new sessions a second",
         How::Global(|d, a| {
-            d.global.maxsessrate = a.number(0..=u32::MAX)?;
+            d.global.maxsessrate = a.limit(MOST_A_SECOND)?;
             a.end()
         }),
     ),
@@ -1231,7 +1236,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<number>",
         "Most TLS connections at a time",
         How::Global(|d, a| {
-            d.global.maxsslconn = a.number(0..=u32::MAX)?;
+            d.global.maxsslconn = a.limit(u32::MAX as usize)?;
             a.end()
         }),
     ),
@@ -1240,7 +1245,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<number>",
         "Most TLS handshakes a second",
         How::Global(|d, a| {
-            d.global.maxsslrate = a.number(0..=u32::MAX)?;
+            d.global.maxsslrate = a.limit(MOST_A_SECOND)?;
             a.end()
         }),
     ),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::status_set::StatusSet;
-use weir_balance::HashType;
+use weir_balance::{Affinity, DataType, HashType, InitState, Limit, OnError, UriKey};
 use weir_rules::pattern::PatternFiles;
 use weir_rules::txn::LogOrigin;
 use weir_rules::vars::VarLimits;
@@ -321,7 +321,7 @@ pub struct LogForward {
     /// Datagram listeners.
     pub dgram_binds: Vec<Bind>,
     pub logs: Vec<LogTarget>,
-    pub maxconn: usize,
+    pub maxconn: Limit,
     pub backlog: Option<u32>,
     pub timeout_client: Option<Duration>,
     pub assume_rfc6587_ntf: bool,
@@ -387,13 +387,13 @@ pub struct Global {
     pub cpu_map: Vec<Vec<usize>>,
     /// `cpu-set`, `cpu-policy` and `cpu-affinity`, which count where `cpu-map` does not.
     pub cpus: Cpus,
-    pub maxconn: Option<usize>,
+    pub maxconn: Limit,
     pub ulimit_n: Option<u64>,
-    pub maxconnrate: u32,
-    pub maxsessrate: u32,
-    pub maxsslconn: u32,
-    pub maxsslrate: u32,
-    pub maxcomprate_kbps: u32,
+    pub maxconnrate: Limit,
+    pub maxsessrate: Limit,
+    pub maxsslconn: Limit,
+    pub maxsslrate: Limit,
+    pub maxcomprate_kbps: Limit,
     pub maxcompcpuusage_percent: u8,
     pub user: Option<String>,
     pub user_pos: Pos,
@@ -463,8 +463,7 @@ pub struct Global {
     pub renice_runtime: Option<i32>,
     pub pp2_never_send_local: bool,
     pub ssl_load_extra_del_ext: bool,
-    /// `ssl-load-extra-files`; all kinds without.
-    pub ssl_load_extra_files: Option<Vec<String>>,
+    pub ssl_load_extra_files: ExtraFiles,
     pub ssl_skip_self_issued_ca: bool,
     /// Program and arguments that tell passphrases of keys.
     pub ssl_passphrase_cmd: Vec<String>,
@@ -484,6 +483,29 @@ pub struct Global {
     pub reject_privileged_ports_tcp: bool,
     /// `expose-experimental-directives`
     pub expose_experimental_directives: bool,
+}
+
+/// `ssl-load-extra-files`: what is looked for beside the file of a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the keyword's words")]
+pub struct ExtraFiles {
+    pub bundle: bool,
+    pub key: bool,
+    pub ocsp: bool,
+    pub issuer: bool,
+}
+
+impl ExtraFiles {
+    /// `none`
+    pub const NONE: Self = Self { bundle: false, key: false, ocsp: false, issuer: false };
+    /// `all`
+    pub const ALL: Self = Self { bundle: true, key: true, ocsp: true, issuer: true };
+}
+
+impl Default for ExtraFiles {
+    fn default() -> Self {
+        Self::ALL
+    }
 }
 
 /// How threads are placed on CPUs.
@@ -597,7 +619,7 @@ pub struct Tune {
     pub pool_high_fd_ratio: u32,
     /// The same above which they are not kept.
     pub pool_low_fd_ratio: u32,
-    pub max_checks_per_thread: usize,
+    pub max_checks_per_thread: Limit,
     pub ssl_cachesize: usize,
     pub ssl_lifetime: Duration,
     pub idle_pool_shared: bool,
@@ -671,7 +693,7 @@ impl Default for Tune {
             maxaccept: 100,
             pool_high_fd_ratio: 25,
             pool_low_fd_ratio: 20,
-            max_checks_per_thread: 0,
+            max_checks_per_thread: Limit::NONE,
             ssl_cachesize: 20000,
             ssl_lifetime: Duration::from_secs(300),
             idle_pool_shared: true,
@@ -723,9 +745,9 @@ pub struct Proxy {
 
     // frontend
     pub binds: Vec<Bind>,
-    pub maxconn: Option<usize>,
+    pub maxconn: Limit,
     pub backlog: Option<u32>,
-    pub rate_limit_sessions: u32,
+    pub rate_limit_sessions: Limit,
     /// Index into `Config::proxies`.
     pub default_backend: Option<usize>,
     pub use_backend: Vec<UseBackend>,
@@ -758,10 +780,11 @@ pub struct Proxy {
     pub use_server: Vec<UseServer>,
     /// Name of an `fcgi-app` section.
     pub use_fcgi_app: Option<String>,
-    pub balance: Balance,
+    pub balance: weir_balance::Algorithm,
+    pub balance_key: BalanceKey,
     pub hash: HashType,
     pub cookie: Option<CookiePersistence>,
-    pub fullconn: usize,
+    pub fullconn: Limit,
     pub retries: u32,
     pub retry_on: RetryOn,
     pub http_reuse: HttpReuse,
@@ -796,7 +819,7 @@ pub struct Proxy {
 
     /// Name of the defaults section it starts from; empty for one without a name or without any.
     pub defaults: String,
-    pub hash_preserve_affinity: HashPreserveAffinity,
+    pub hash_preserve_affinity: Affinity,
     pub max_keep_alive_queue: i32,
     pub http_send_name_header: Option<Vec<u8>>,
     /// `persist rdp-cookie(NAME)`
@@ -844,16 +867,6 @@ pub enum ForeignSource {
 pub enum StateOrigin {
     Global,
     Local,
-}
-
-/// `hash-preserve-affinity`
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the hash-preserve-affinity keyword's values")]
-pub enum HashPreserveAffinity {
-    #[default]
-    Always,
-    Maxconn,
-    Maxqueue,
 }
 
 /// `clitcpka-cnt`, `clitcpka-idle`, `clitcpka-intvl` and the same for servers.
@@ -921,7 +934,7 @@ pub struct Bind {
     pub accept_netscaler_cip: Option<u32>,
     /// `proto h1|h2`: no detection.
     pub proto: Option<Proto>,
-    pub maxconn: usize,
+    pub maxconn: Limit,
     pub backlog: Option<u32>,
     pub interface: Option<String>,
     pub namespace: Option<String>,
@@ -940,7 +953,7 @@ pub struct Bind {
     /// `level` of a stats socket: user, operator, admin.
     pub level: AdminLevel,
     pub expose_fd_listeners: bool,
-    pub severity_output: Option<String>,
+    pub severity_output: SeverityOutput,
     /// `bind ... process/thread`: threads that serve it; empty = all.
     pub threads: Vec<usize>,
     pub disabled: bool,
@@ -962,6 +975,24 @@ pub enum AdminLevel {
     #[default]
     Operator,
     Admin,
+}
+
+/// `severity-output`: how the command interface says how important an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SeverityOutput {
+    /// Not at all.
+    #[default]
+    None,
+    /// As syslog's number.
+    Number,
+    /// As a word.
+    Word,
+}
+
+impl SeverityOutput {
+    /// The keyword's values; `set severity-output` takes them too.
+    pub const NAMES: &[(&str, Self)] =
+        &[("none", Self::None), ("number", Self::Number), ("string", Self::Word)];
 }
 
 /// Owner and rights of a unix socket.
@@ -1003,12 +1034,23 @@ pub enum Proto {
     None,
 }
 
+/// A version that `ssl-min-ver` and its like name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the keywords' values")]
+pub enum TlsVersion {
+    Ssl3,
+    Tls10,
+    Tls11,
+    Tls12,
+    Tls13,
+}
+
 /// TLS words that bind and server lines have in common.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs, reason = "keywords of the same names")]
 pub struct TlsWords {
-    pub min_ver: Option<String>,
-    pub max_ver: Option<String>,
+    pub min_ver: Option<TlsVersion>,
+    pub max_ver: Option<TlsVersion>,
     pub ciphers: Option<String>,
     pub ciphersuites: Option<String>,
     pub curves: Option<String>,
@@ -1142,9 +1184,9 @@ pub struct Server {
     pub addr: ServerAddr,
     pub port_map: PortMap,
     pub weight: u32,
-    pub maxconn: usize,
+    pub maxconn: Limit,
     pub minconn: usize,
-    pub maxqueue: usize,
+    pub maxqueue: Limit,
     /// `maxconn` is of connections, the idle ones too, and not only of requests.
     pub strict_maxconn: bool,
     /// How long an HTTP/2 connection may be idle before the server is asked for a sign of life.
@@ -1170,22 +1212,24 @@ pub struct Server {
     /// `tcp-md5sig`
     pub md5_key: Option<String>,
     pub slowstart: Duration,
-    pub on_marked_down: Option<String>,
-    pub on_marked_up: Option<String>,
-    pub observe: Option<String>,
-    pub on_error: Option<String>,
+    pub on_marked_down: Option<OnMarkedDown>,
+    pub on_marked_up: Option<OnMarkedUp>,
+    pub observe: Option<ObservedLayer>,
+    pub on_error: OnError,
     pub error_limit: u32,
+    /// Not a [`Limit`]: 0 keeps none, and -1 is no limit.
     pub pool_max_conn: Option<usize>,
     pub pool_purge_delay: Duration,
     pub pool_low_conn: usize,
     pub max_reuse: Option<u32>,
     pub redir: Option<Vec<u8>>,
-    pub ws: Option<String>,
+    pub ws: WebSocketVersion,
     pub tfo: bool,
     pub tcp_ut: Option<Duration>,
     /// `cc`: congestion control algorithm.
     pub congestion: Option<String>,
-    pub init_addr: Option<String>,
+    /// In the order they are tried.
+    pub init_addr: Vec<InitAddr>,
     pub resolvers: Option<String>,
     pub socks4: Option<SocketAddr>,
     pub guid: Option<String>,
@@ -1195,7 +1239,7 @@ pub struct Server {
     pub healthcheck: Option<String>,
     /// `pool-conn-name EXPR`: identifies reusable connections.
     pub pool_conn_name: Option<Arc<Expr>>,
-    pub hash_key: Option<String>,
+    pub hash_key: HashKey,
     /// A rule names it (`use-server`, `srv_is_up(b/s)`): it cannot be removed at run time.
     pub named_by_rules: bool,
     /// `udp@`: messages are sent in datagrams (servers of `mode log` backends).
@@ -1203,14 +1247,14 @@ pub struct Server {
     pub log_proto: LogFraming,
     /// Left out of stickiness (`non-stick`).
     pub non_stick: bool,
-    pub resolve_prefer: Option<String>,
+    pub resolve_prefer: Option<IpFamily>,
     /// `resolve-net`: addresses in these networks are preferred.
     pub resolve_net: Vec<Network>,
     /// `resolve-opts allow-dup-ip`: may have the address of another server of the same name.
     pub resolve_allow_dup_ip: bool,
     /// `resolve-opts ignore-weight`: keeps its weight, whatever SRV records say.
     pub resolve_ignore_weight: bool,
-    pub init_state: Option<String>,
+    pub init_state: InitState,
 }
 
 impl Server {
@@ -1219,6 +1263,77 @@ impl Server {
     pub fn is_service(&self) -> bool {
         matches!(&self.addr, ServerAddr::Name(name, _) if self.resolvers.is_some() && name.starts_with('_'))
     }
+}
+
+/// `on-marked-down`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the keyword's values")]
+pub enum OnMarkedDown {
+    ShutdownSessions,
+}
+
+/// `on-marked-up`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the keyword's values")]
+pub enum OnMarkedUp {
+    ShutdownBackupSessions,
+}
+
+/// `observe`: what of the traffic tells the health of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObservedLayer {
+    /// Connections.
+    Layer4,
+    /// Responses too.
+    Layer7,
+}
+
+/// `ws`: the version of HTTP that WebSockets are asked for in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the keyword's values")]
+pub enum WebSocketVersion {
+    #[default]
+    Auto,
+    H1,
+    H2,
+}
+
+/// `hash-key`: what the place of a server on the ring follows from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the keyword's values")]
+pub enum HashKey {
+    #[default]
+    Id,
+    Id32,
+    Guid,
+    Addr,
+    AddrPort,
+}
+
+/// A method of `init-addr`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InitAddr {
+    /// The one of the state file.
+    Last,
+    /// What the system's resolver finds.
+    Libc,
+    /// The server starts without one.
+    None,
+    /// This one.
+    Ip(IpAddr),
+}
+
+impl InitAddr {
+    /// The methods of a line that says none.
+    pub const DEFAULT: &[Self] = &[Self::Last, Self::Libc];
+}
+
+/// `resolve-prefer`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the keyword's values")]
+pub enum IpFamily {
+    V4,
+    V6,
 }
 
 /// `log-proto`: how log messages are told apart on a stream (RFC 6587).
@@ -1279,22 +1394,15 @@ pub struct SendProxy {
     pub tlvs: Vec<(u8, Arc<LogFormat>)>,
 }
 
-/// `balance`
+/// The key by which a `balance` algorithm that hashes finds the server of a request.
 #[derive(Debug, Default)]
-#[allow(missing_docs, reason = "the balance keyword's algorithms and their words")]
-pub enum Balance {
+#[allow(missing_docs, reason = "the algorithms of the same names and their words")]
+pub enum BalanceKey {
+    /// The algorithm needs none.
     #[default]
-    RoundRobin,
-    StaticRr,
-    LeastConn,
-    First,
+    None,
     Source,
-    Uri {
-        len: usize,
-        depth: usize,
-        whole: bool,
-        path_only: bool,
-    },
+    Uri(UriKey),
     UrlParam {
         name: Vec<u8>,
         check_post: usize,
@@ -1303,16 +1411,11 @@ pub enum Balance {
         name: Vec<u8>,
         use_domain_only: bool,
     },
-    Random {
-        draws: u32,
-    },
     RdpCookie {
         name: Vec<u8>,
     },
-    Hash(Expr),
-    Sticky,
-    /// `log-hash`: for a transaction whose request bytes are the message.
-    LogHash(Expr),
+    /// Of `hash`; and of `log-hash`, for a transaction whose request bytes are the message.
+    Expr(Expr),
 }
 
 /// `cookie NAME ...`
@@ -1619,8 +1722,8 @@ pub struct Stats {
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs, reason = "each field is the compression keyword of the same name")]
 pub struct Compression {
-    pub algo_res: Vec<String>,
-    pub algo_req: Option<String>,
+    pub algo_res: Vec<weir_compress::Algorithm>,
+    pub algo_req: Option<weir_compress::Algorithm>,
     pub types_res: Vec<Vec<u8>>,
     pub types_req: Vec<Vec<u8>>,
     pub offload: bool,
@@ -1732,8 +1835,8 @@ pub struct TraceFilter {
     pub name: String,
     pub quiet: bool,
     pub random_forwarding: bool,
-    /// `max-fwd`: 0 for no limit.
-    pub max_forward_bytes: usize,
+    /// `max-fwd`
+    pub max_forward_bytes: Limit,
     pub hexdump: bool,
 }
 
@@ -1917,8 +2020,8 @@ pub struct StickTable {
     pub size: usize,
     pub expire: Option<Duration>,
     pub nopurge: bool,
-    /// Data types stored: name, period of rates, number of array elements (`gpc(3)`; 1 otherwise).
-    pub store: Vec<(String, Option<Duration>, usize)>,
+    /// Data types stored, with the period of rates and the number of array elements (`gpc(3)`; 1 otherwise).
+    pub store: Vec<(DataType, Option<Duration>, usize)>,
     pub peers: Option<String>,
     /// `srvkey addr`: servers are stored by address instead of by name.
     pub srvkey_addr: bool,

@@ -24,7 +24,7 @@ use weir_rules::scope::{ErrorMessage, Reference};
 use weir_rules::{Condition, Diagnostic, LogFormat, Place, Pos, Scope, Shared, Word};
 
 use crate::address;
-use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
+use crate::args::{self, Args, MOST_A_SECOND, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, Found, How, Keyword, Places, keyword as entry};
 use crate::model::{
@@ -875,7 +875,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<count>",
         "Connections at which servers reach maxconn",
         How::Proxy(|d, a| {
-            d.proxy.fullconn = a.number(0..=usize::MAX)?;
+            d.proxy.fullconn = a.limit(usize::MAX)?;
             a.end()
         }),
     ),
@@ -940,7 +940,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<count>",
         "Most client connections at a time",
         How::Proxy(|d, a| {
-            d.proxy.maxconn = Some(a.number(0..=usize::MAX)?).filter(|limit| *limit != 0);
+            d.proxy.maxconn = a.limit(usize::MAX)?;
             a.end()
         }),
     ),
@@ -984,7 +984,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<rate>",
         "Most new sessions a second",
         How::Proxy(|d, a| {
-            d.proxy.rate_limit_sessions = a.number(0..=u32::MAX)?;
+            d.proxy.rate_limit_sessions = a.limit(MOST_A_SECOND)?;
             a.end()
         }),
     ),

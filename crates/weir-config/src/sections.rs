@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use weir_balance::Limit;
 use weir_rules::auth::UserList;
 use weir_rules::scope::{ErrorMessage, Place};
 use weir_rules::txn::LogOrigin;
@@ -93,7 +94,12 @@ impl<'a> SectionDraft<'a> {
                 timeout_server: None,
                 servers: Vec::new(),
             },
-            log_forward: LogForward { name: name.clone(), pos, maxconn: 10, ..LogForward::default() },
+            log_forward: LogForward {
+                name: name.clone(),
+                pos,
+                maxconn: Limit::new(10),
+                ..LogForward::default()
+            },
             mailers: Mailers::default(),
             crt_store: CrtStore { name: name.clone(), loads: Vec::new() },
             log_profile: LogProfile::default(),
@@ -790,7 +796,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<number>",
         "Most connections at a time",
         How::Section(|d, a| {
-            d.log_forward.maxconn = a.number(0..=usize::MAX)?;
+            d.log_forward.maxconn = a.limit(usize::MAX)?;
             a.end()
         }),
     ),

@@ -4,14 +4,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_balance::{InitState, Limit, OnError};
 use weir_rules::{Diagnostic, Expr, LogFormat, Place, Pos, Scope, Word};
 
 use crate::address::{self, Address, Host, Port, Transport};
 use crate::args::{self, Args, Parsed, choice, fail, fail_hint};
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
 use crate::model::{
-    AgentCheck, Check, ForeignSource, Global, LogFraming, Network, PortMap, Proto, SendProxy, Server,
-    ServerAddr, Source, SslServer, Verify,
+    AgentCheck, Check, ForeignSource, Global, HashKey, InitAddr, IpFamily, LogFraming, Network,
+    ObservedLayer, OnMarkedDown, OnMarkedUp, PortMap, Proto, SendProxy, Server, ServerAddr, Source,
+    SslServer, Verify, WebSocketVersion,
 };
 use crate::tls;
 use crate::units::Unit;
@@ -59,6 +61,10 @@ impl<'a> ServerArgs<'_, 'a, '_> {
         args::number(self.need("a number")?, range)
     }
 
+    fn limit(&mut self, most: usize) -> Parsed<Limit> {
+        self.number(0..=most).map(Limit::new)
+    }
+
     fn socket(&mut self) -> Parsed<SocketAddr> {
         let word = self.need("an address")?;
         socket_address(word, 0)
@@ -94,9 +100,9 @@ impl ServerDraft {
             addr: ServerAddr::Unset,
             port_map: PortMap::Fixed,
             weight: 1,
-            maxconn: 0,
+            maxconn: Limit::NONE,
             minconn: 0,
-            maxqueue: 0,
+            maxqueue: Limit::NONE,
             strict_maxconn: false,
             idle_ping: None,
             backup: false,
@@ -119,25 +125,25 @@ impl ServerDraft {
             on_marked_down: None,
             on_marked_up: None,
             observe: None,
-            on_error: None,
+            on_error: OnError::default(),
             error_limit: 10,
             pool_max_conn: None,
             pool_purge_delay: Duration::from_secs(5),
             pool_low_conn: 0,
             max_reuse: None,
             redir: None,
-            ws: None,
+            ws: WebSocketVersion::default(),
             tfo: false,
             tcp_ut: None,
             congestion: None,
-            init_addr: None,
+            init_addr: InitAddr::DEFAULT.to_vec(),
             resolvers: None,
             socks4: None,
             guid: None,
             shard: 0,
             healthcheck: None,
             pool_conn_name: None,
-            hash_key: None,
+            hash_key: HashKey::default(),
             named_by_rules: false,
             datagram: false,
             log_proto: LogFraming::default(),
@@ -146,7 +152,7 @@ impl ServerDraft {
             resolve_net: Vec::new(),
             resolve_allow_dup_ip: false,
             resolve_ignore_weight: false,
-            init_state: None,
+            init_state: InitState::default(),
         };
         let check = Check {
             inter: DEFAULT_INTER,
@@ -300,6 +306,18 @@ fn expression(a: &mut ServerArgs<'_, '_, '_>) -> Parsed<Arc<Expr>> {
     let (expr, used) = Expr::parse(a.args.ahead(), a.scope)?;
     a.args.skip(used);
     Ok(Arc::new(expr))
+}
+
+/// `init-addr last,libc,none,ADDRESS`: a method that is none of these finds nothing, and the next one is tried.
+fn init_addr(word: &Word) -> Vec<InitAddr> {
+    let text = word.as_str();
+    let method = |name: &str| match name {
+        "last" => Some(InitAddr::Last),
+        "libc" => Some(InitAddr::Libc),
+        "none" => Some(InitAddr::None),
+        address => address.parse().ok().map(InitAddr::Ip),
+    };
+    text.split(',').map(str::trim).filter_map(method).collect()
 }
 
 /// `resolve-opts allow-dup-ip,ignore-weight,prevent-dup-ip`
@@ -690,8 +708,14 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "What consistent hashing places the server by: id, id32, guid, addr, addr-port",
         How::Server(|d, a| {
             let word = a.need("id, id32, guid, addr or addr-port")?;
-            let known = ["id", "id32", "guid", "addr", "addr-port"].map(|key| (key, key));
-            d.server.hash_key = Some(choice(word, "hash key", &known)?.to_owned());
+            let known = [
+                ("id", HashKey::Id),
+                ("id32", HashKey::Id32),
+                ("guid", HashKey::Guid),
+                ("addr", HashKey::Addr),
+                ("addr-port", HashKey::AddrPort),
+            ];
+            d.server.hash_key = choice(word, "hash key", &known)?;
             Ok(())
         }),
     ),
@@ -727,7 +751,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<methods>",
         "How the address is found at start: last, libc, none, an address",
         How::Server(|d, a| {
-            d.server.init_addr = Some(a.text("methods between commas")?);
+            d.server.init_addr = init_addr(a.need("methods between commas")?);
             Ok(())
         }),
     ),
@@ -764,8 +788,14 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "State at start: fully-up, up, down, fully-down, none",
         How::Server(|d, a| {
             let word = a.need("a state")?;
-            let known = ["fully-up", "up", "down", "fully-down", "none"].map(|state| (state, state));
-            d.server.init_state = Some(choice(word, "state", &known)?.to_owned());
+            let known = [
+                ("fully-up", InitState::FullyUp),
+                ("up", InitState::Up),
+                ("down", InitState::Down),
+                ("fully-down", InitState::FullyDown),
+                ("none", InitState::None),
+            ];
+            d.server.init_state = choice(word, "state", &known)?;
             Ok(())
         }),
     ),
@@ -797,7 +827,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<count>",
         "Most connections at a time; more wait in the queue",
         How::Server(|d, a| {
-            d.server.maxconn = a.number(0..=usize::MAX)?;
+            d.server.maxconn = a.limit(usize::MAX)?;
             Ok(())
         }),
     ),
@@ -806,7 +836,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<count>",
         "Most requests that wait for this server",
         How::Server(|d, a| {
-            d.server.maxqueue = a.number(0..=usize::MAX)?;
+            d.server.maxqueue = a.limit(usize::MAX)?;
             Ok(())
         }),
     ),
@@ -975,8 +1005,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Takes the health from traffic: layer4 or layer7",
         How::Server(|d, a| {
             let word = a.need("layer4 or layer7")?;
-            d.server.observe =
-                Some(choice(word, "mode", &[("layer4", "layer4"), ("layer7", "layer7")])?.to_owned());
+            let known = [("layer4", ObservedLayer::Layer4), ("layer7", ObservedLayer::Layer7)];
+            d.server.observe = Some(choice(word, "mode", &known)?);
             Ok(())
         }),
     ),
@@ -986,8 +1016,13 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "What happens after error-limit errors",
         How::Server(|d, a| {
             let word = a.need("a mode")?;
-            let known = ["fastinter", "fail-check", "sudden-death", "mark-down"].map(|mode| (mode, mode));
-            d.server.on_error = Some(choice(word, "mode", &known)?.to_owned());
+            let known = [
+                ("fastinter", OnError::FastInter),
+                ("fail-check", OnError::FailCheck),
+                ("sudden-death", OnError::SuddenDeath),
+                ("mark-down", OnError::MarkDown),
+            ];
+            d.server.on_error = choice(word, "mode", &known)?;
             Ok(())
         }),
     ),
@@ -997,8 +1032,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "What happens with sessions when it goes down",
         How::Server(|d, a| {
             let word = a.need("an action")?;
-            d.server.on_marked_down =
-                Some(choice(word, "action", &[("shutdown-sessions", "shutdown-sessions")])?.to_owned());
+            let known = [("shutdown-sessions", OnMarkedDown::ShutdownSessions)];
+            d.server.on_marked_down = Some(choice(word, "action", &known)?);
             Ok(())
         }),
     ),
@@ -1008,8 +1043,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "What happens with sessions of backups when it comes up",
         How::Server(|d, a| {
             let word = a.need("an action")?;
-            let known = [("shutdown-backup-sessions", "shutdown-backup-sessions")];
-            d.server.on_marked_up = Some(choice(word, "action", &known)?.to_owned());
+            let known = [("shutdown-backup-sessions", OnMarkedUp::ShutdownBackupSessions)];
+            d.server.on_marked_up = Some(choice(word, "action", &known)?);
             Ok(())
         }),
     ),
@@ -1100,7 +1135,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         How::Server(|d, a| {
             let word = a.need("ipv4 or ipv6")?;
             d.server.resolve_prefer =
-                Some(choice(word, "family", &[("ipv4", "ipv4"), ("ipv6", "ipv6")])?.to_owned());
+                Some(choice(word, "family", &[("ipv4", IpFamily::V4), ("ipv6", IpFamily::V6)])?);
             Ok(())
         }),
     ),
@@ -1337,8 +1372,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "HTTP version of WebSocket requests: auto, h1, h2",
         How::Server(|d, a| {
             let word = a.need("auto, h1 or h2")?;
-            d.server.ws =
-                Some(choice(word, "mode", &[("auto", "auto"), ("h1", "h1"), ("h2", "h2")])?.to_owned());
+            let known = [
+                ("auto", WebSocketVersion::Auto),
+                ("h1", WebSocketVersion::H1),
+                ("h2", WebSocketVersion::H2),
+            ];
+            d.server.ws = choice(word, "mode", &known)?;
             Ok(())
         }),
     ),

@@ -7,10 +7,16 @@ use std::path::{Path, PathBuf};
 use weir_rules::Word;
 
 use crate::args::{Parsed, choice};
-use crate::model::TlsWords;
+use crate::model::{TlsVersion, TlsWords};
 
 /// Versions in their order.
-const VERSIONS: &[&str] = &["SSLv3", "TLSv1.0", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
+const VERSIONS: &[(&str, TlsVersion)] = &[
+    ("SSLv3", TlsVersion::Ssl3),
+    ("TLSv1.0", TlsVersion::Tls10),
+    ("TLSv1.1", TlsVersion::Tls11),
+    ("TLSv1.2", TlsVersion::Tls12),
+    ("TLSv1.3", TlsVersion::Tls13),
+];
 
 /// Reads one of the words; false when it is another one. `argument` gives the word behind it, and is told what that
 /// should be.
@@ -52,13 +58,12 @@ pub(crate) fn read_option<'a>(
 }
 
 /// `ssl-min-ver`'s argument.
-fn version(word: &Word) -> Parsed<String> {
-    let known: Vec<(&str, &str)> = VERSIONS.iter().map(|name| (*name, *name)).collect();
-    Ok(choice(word, "TLS version", &known)?.to_owned())
+fn version(word: &Word) -> Parsed<TlsVersion> {
+    choice(word, "TLS version", VERSIONS)
 }
 
 /// `force-tlsv12`, `no-tlsv10` and their like as a range of versions; false for other words.
-fn version_option(word: &str, min: &mut Option<String>, max: &mut Option<String>) -> bool {
+fn version_option(word: &str, min: &mut Option<TlsVersion>, max: &mut Option<TlsVersion>) -> bool {
     let number = |suffix: &str| match suffix {
         "sslv3" => Some(0),
         "tlsv10" => Some(1),
@@ -68,19 +73,18 @@ fn version_option(word: &str, min: &mut Option<String>, max: &mut Option<String>
         _ => None,
     };
     if let Some(at) = word.strip_prefix("force-").and_then(number) {
-        *min = Some(VERSIONS[at].to_owned());
-        *max = Some(VERSIONS[at].to_owned());
+        *min = Some(VERSIONS[at].1);
+        *max = Some(VERSIONS[at].1);
         return true;
     }
     let Some(at) = word.strip_prefix("no-").and_then(number) else { return false };
-    let index = |version: &Option<String>| VERSIONS.iter().position(|v| Some(*v) == version.as_deref());
-    let lowest = index(min).unwrap_or(0);
-    let highest = index(max).unwrap_or(VERSIONS.len() - 1);
+    let lowest = min.map_or(0, |version| version as usize);
+    let highest = max.map_or(VERSIONS.len() - 1, |version| version as usize);
     // A hole in the middle cannot be expressed: what is above the hole wins, as in HAProxy.
     if at == highest && at > lowest {
-        *max = Some(VERSIONS[at - 1].to_owned());
+        *max = Some(VERSIONS[at - 1].1);
     } else if at >= lowest && at < highest {
-        *min = Some(VERSIONS[at + 1].to_owned());
+        *min = Some(VERSIONS[at + 1].1);
     }
     true
 }
@@ -124,10 +128,14 @@ mod tests {
         check("client-sigalgs", "A", TlsWords { client_sigalgs: text("A"), ..none() });
         check("ca-file", "a", TlsWords { ca_file: Some("/ca/a".into()), ..none() });
         check("crl-file", "@x", TlsWords { crl_file: Some("@x".into()), ..none() });
-        check("ssl-min-ver", "TLSv1.2", TlsWords { min_ver: text("TLSv1.2"), ..none() });
-        check("ssl-max-ver", "TLSv1.3", TlsWords { max_ver: text("TLSv1.3"), ..none() });
+        check("ssl-min-ver", "TLSv1.2", TlsWords { min_ver: Some(TlsVersion::Tls12), ..none() });
+        check("ssl-max-ver", "TLSv1.3", TlsWords { max_ver: Some(TlsVersion::Tls13), ..none() });
         check("no-tls-tickets", "", TlsWords { no_tls_tickets: true, ..none() });
-        check("force-tlsv13", "", TlsWords { min_ver: text("TLSv1.3"), max_ver: text("TLSv1.3"), ..none() });
+        check(
+            "force-tlsv13",
+            "",
+            TlsWords { min_ver: Some(TlsVersion::Tls13), max_ver: Some(TlsVersion::Tls13), ..none() },
+        );
         assert!(!read("verify", "none").0);
         let missing =
             super::read(&mut none(), "ciphers", None, &mut |what| crate::args::fail(Pos::default(), what));
@@ -136,17 +144,18 @@ mod tests {
 
     #[test]
     fn version_words() {
-        let check = |words: &[&str], expected: (Option<&str>, Option<&str>)| {
+        use TlsVersion::{Tls10, Tls12};
+        let check = |words: &[&str], expected: (Option<TlsVersion>, Option<TlsVersion>)| {
             let (mut min, mut max) = (None, None);
             for word in words {
                 assert!(version_option(word, &mut min, &mut max), "{word}");
             }
-            assert_eq!((min.as_deref(), max.as_deref()), expected, "{words:?}");
+            assert_eq!((min, max), expected, "{words:?}");
         };
-        check(&["no-sslv3"], (Some("TLSv1.0"), None));
-        check(&["no-sslv3", "no-tlsv10", "no-tlsv11"], (Some("TLSv1.2"), None));
-        check(&["no-tlsv13"], (None, Some("TLSv1.2")));
-        check(&["force-tlsv12"], (Some("TLSv1.2"), Some("TLSv1.2")));
+        check(&["no-sslv3"], (Some(Tls10), None));
+        check(&["no-sslv3", "no-tlsv10", "no-tlsv11"], (Some(Tls12), None));
+        check(&["no-tlsv13"], (None, Some(Tls12)));
+        check(&["force-tlsv12"], (Some(Tls12), Some(Tls12)));
         assert!(!version_option("no-tls-tickets", &mut None, &mut None));
     }
 }

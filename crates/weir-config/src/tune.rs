@@ -363,7 +363,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<number>",
         "Most checks at a time in a thread",
         How::Global(|d, a| {
-            d.global.tune.max_checks_per_thread = a.number(0..=usize::MAX)?;
+            d.global.tune.max_checks_per_thread = a.limit(usize::MAX)?;
             a.end()
         }),
     ),

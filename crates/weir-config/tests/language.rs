@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use weir_balance::{Algorithm, Limit};
 use weir_config::model::{
-    Balance, BindAddr, CheckConnect, CheckPayload, Config, Expect, Filter, KeepAlive, LogAddress, LogFraming,
-    Mode, OtherCheck, PortMap, Proxy, ServerAddr, TcpCheckStep, TraceFilter, Verify,
+    BalanceKey, BindAddr, CheckConnect, CheckPayload, Config, Expect, Filter, KeepAlive, LogAddress,
+    LogFraming, Mode, OtherCheck, PortMap, Proxy, ServerAddr, TcpCheckStep, TlsVersion, TraceFilter, Verify,
 };
 use weir_config::source::Sources;
 use weir_config::{Environment, Loaded, keywords, load_sources, load_str};
@@ -40,7 +41,7 @@ fn a_frontend_and_its_backend() {
          frontend web\n bind 127.0.0.1:8080\n bind :8443-8444 ssl crt a.pem alpn h2,http/1.1\n default_backend pool\n\
          backend pool\n balance leastconn\n server s1 127.0.0.1:3000 check inter 10s weight 7\n server s2 h.example:81 backup\n",
     );
-    assert_eq!(config.global.maxconn, Some(4096));
+    assert_eq!(config.global.maxconn, Limit::new(4096));
     let [web, pool] = &config.proxies[..] else { panic!("two proxies") };
     assert_eq!(
         (web.default_backend, web.mode, web.frontend, web.backend),
@@ -52,7 +53,7 @@ fn a_frontend_and_its_backend() {
     assert_eq!(addrs, [inet("127.0.0.1:8080"), inet("0.0.0.0:8443"), inet("0.0.0.0:8444")]);
     assert_eq!(web.binds[2].ssl.as_ref().unwrap().alpn, Some(vec![b"h2".to_vec(), b"http/1.1".to_vec()]));
     assert_eq!(web.binds.iter().map(|bind| bind.id).collect::<Vec<_>>(), [1, 2, 3]);
-    assert!(matches!(pool.balance, Balance::LeastConn));
+    assert_eq!(pool.balance, Algorithm::LeastConn);
     let [s1, s2] = &pool.servers[..] else { panic!("two servers") };
     assert_eq!((s1.weight, s1.id, s1.check.as_ref().unwrap().inter), (7, 1, Duration::from_secs(10)));
     assert_eq!((s2.addr.clone(), s2.backup, s2.id), (ServerAddr::Name("h.example".into(), 81), true, 2));
@@ -252,7 +253,7 @@ fn filters_stand_in_their_order() {
         filters(" filter trace random-forwarding max-fwd 7 hexdump quiet\n"),
         [Filter::Trace(TraceFilter {
             random_forwarding: true,
-            max_forward_bytes: 7,
+            max_forward_bytes: Limit::new(7),
             hexdump: true,
             quiet: true,
             ..trace("TRACE")
@@ -365,8 +366,8 @@ fn tls_defaults_reach_binds_and_servers() {
     let bind = l.binds[0].ssl.as_ref().unwrap();
     assert_eq!(bind.crt, [std::path::Path::new("/certs/a.pem"), std::path::Path::new("/b.pem")]);
     assert_eq!(
-        (bind.words.min_ver.as_deref(), bind.words.no_tls_tickets, bind.verify),
-        (Some("TLSv1.2"), true, Some(Verify::Optional))
+        (bind.words.min_ver, bind.words.no_tls_tickets, bind.verify),
+        (Some(TlsVersion::Tls12), true, Some(Verify::Optional))
     );
     assert_eq!(bind.words.ca_file.as_deref(), Some(std::path::Path::new("/ca/c.pem")));
     let server = l.servers[0].ssl.as_ref().unwrap();
@@ -717,7 +718,7 @@ fn configurations_of_others() {
 
     // Zero is no limit of its own.
     let config = config(&format!("global\n maxconn 0\n{http} maxconn 0\nfrontend f\n bind :80"));
-    assert_eq!((config.global.maxconn, config.proxies[0].maxconn), (None, None));
+    assert_eq!((config.global.maxconn, config.proxies[0].maxconn), (Limit::NONE, Limit::NONE));
     // What is wrong in a defaults section is said once for all proxies that start from it.
     let inherited = format!(
         "{http} option httpchk GET / HTTP/1.0\\r\\nA:\\ b\n http-request set-header a: b\nbackend a\nbackend b"
@@ -747,7 +748,7 @@ fn rules_see_acls_captures_and_backends() {
     assert!(f.errors.contains_key(&404) && f.log_format.is_some() && f.unique_id_format.is_some());
     assert_eq!((f.monitor_fail.len(), f.stats.as_ref().unwrap().admin.len()), (1, 1));
     let b = &config.proxies[1];
-    assert!(matches!(b.balance, Balance::Hash(_)) && b.servers[0].ssl_settings.sni.is_some());
+    assert!(matches!(b.balance_key, BalanceKey::Expr(_)) && b.servers[0].ssl_settings.sni.is_some());
     assert_eq!((b.use_server.len(), b.stick_rules.len()), (1, 1));
 }
 
@@ -927,7 +928,7 @@ fn networks_hold_addresses() {
 #[test]
 fn an_algorithm_is_round_robin_where_none_is_named() {
     let proxy = proxy("listen l\n balance leastconn\n balance\n");
-    assert!(matches!(proxy.balance, weir_config::model::Balance::RoundRobin));
+    assert_eq!(proxy.balance, Algorithm::RoundRobin);
 }
 
 #[test]
@@ -1029,4 +1030,20 @@ fn log_profiles() {
     check("", " http-request do-log profile q", "unable to find log-profile 'q'");
     check("", " log-steps accept,close\n log-steps all", "");
     check("", " log-steps begin", "unknown step 'begin'");
+}
+
+#[test]
+fn every_algorithm_is_read_with_the_key_it_needs() {
+    for (name, algorithm) in Algorithm::NAMES {
+        let arguments = match *name {
+            "hash" => " src",
+            "hdr" => "(host)",
+            "log-hash" => " sdbm",
+            "url_param" => " id",
+            _ => "",
+        };
+        let b = proxy(&format!("backend b\n mode http\n balance {name}{arguments}\n"));
+        assert_eq!(b.balance, *algorithm, "{name}");
+        assert_eq!(algorithm.hashes(), !matches!(b.balance_key, BalanceKey::None), "{name}");
+    }
 }

@@ -9,7 +9,7 @@
 use std::alloc::{GlobalAlloc, Layout};
 
 use libmimalloc_sys::{
-    mi_calloc, mi_free, mi_malloc, mi_malloc_aligned, mi_realloc, mi_realloc_aligned, mi_zalloc_aligned,
+    mi_free, mi_malloc, mi_malloc_aligned, mi_realloc, mi_realloc_aligned, mi_zalloc, mi_zalloc_aligned,
 };
 
 /// The alignment of every block that is at least as large.
@@ -25,7 +25,7 @@ const fn is_usual(size: usize, align: usize) -> bool {
     align <= WORD || (align <= USUAL_ALIGN && size >= USUAL_ALIGN)
 }
 
-// SAFETY: each call goes to mimalloc with what it was given.  `mi_malloc`, `mi_calloc` and `mi_realloc` return blocks that are
+// SAFETY: each call goes to mimalloc with what it was given.  `mi_malloc`, `mi_zalloc` and `mi_realloc` return blocks that are
 // aligned to 8 bytes, and to 16 from 16 bytes on, or null; all of mimalloc's blocks are freed by `mi_free` and may be
 // resized by either function, however they were made.
 unsafe impl GlobalAlloc for Allocator {
@@ -40,9 +40,7 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         let (size, align) = (layout.size(), layout.align());
         // SAFETY: the caller's promise, handed on.
-        unsafe {
-            if is_usual(size, align) { mi_calloc(1, size) } else { mi_zalloc_aligned(size, align) }.cast()
-        }
+        unsafe { if is_usual(size, align) { mi_zalloc(size) } else { mi_zalloc_aligned(size, align) }.cast() }
     }
 
     #[inline]

@@ -6,6 +6,7 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 
+use weir_balance::Limit;
 use weir_config::model::{Bind, Config};
 use weir_config::source::Sources;
 use weir_config::{Diagnostics, Environment};
@@ -117,7 +118,7 @@ pub(crate) fn say_found(found: &[Problem], sources: &Sources, console: &Console)
 /// What the command line says goes before what the files say.
 fn adjust(config: &mut Config, options: &Options) {
     if let Some(limit) = options.max_connections {
-        config.global.maxconn = Some(limit);
+        config.global.maxconn = Limit::new(limit);
     }
     config.global.ssl_server_verify_none |= options.no_server_verify;
     config.global.ignore_unresolved |= options.ignore_unresolved;
@@ -125,8 +126,8 @@ fn adjust(config: &mut Config, options: &Options) {
     config.global.stats_sockets.iter_mut().for_each(name_owner);
     for proxy in &mut config.proxies {
         let Some(proxy) = Arc::get_mut(proxy) else { continue };
-        if proxy.frontend && proxy.maxconn.is_none() {
-            proxy.maxconn = options.max_proxy_connections;
+        if proxy.frontend && !proxy.maxconn.is_set() {
+            proxy.maxconn = Limit::new(options.max_proxy_connections.unwrap_or(0));
         }
         proxy.binds.iter_mut().for_each(name_owner);
     }

@@ -7,6 +7,7 @@ use std::io;
 
 use rustix::process::{DumpableBehavior, Gid, Resource, Rlimit, Uid, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
+use weir_balance::Limit;
 use weir_config::model::Global;
 
 /// Descriptors for other things than connections: logs, command sockets, epoll, files.
@@ -25,8 +26,8 @@ const GROUPS: &str = "/etc/group";
 /// Returns a warning where `no strict-limits` makes one of what would be an error.
 pub(crate) fn limit_descriptors(global: &mut Global, listeners: usize) -> Result<Option<String>, String> {
     let (granted, warning) = set_descriptor_limit(global, listeners)?;
-    if global.maxconn.is_none() {
-        global.maxconn = Some(connections_for(granted, listeners));
+    if !global.maxconn.is_set() {
+        global.maxconn = Limit::new(connections_for(granted, listeners));
     }
     Ok(warning)
 }
@@ -42,7 +43,7 @@ fn set_descriptor_limit(global: &Global, listeners: usize) -> Result<(u64, Optio
         return Ok((current, None));
     }
     let hard = limit.maximum.unwrap_or(u64::MAX);
-    let explicit = (global.ulimit_n.is_some() || global.maxconn.is_some()) && global.strict_limits;
+    let explicit = (global.ulimit_n.is_some() || global.maxconn.is_set()) && global.strict_limits;
     let set = |current, maximum| {
         setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum: Some(maximum) })
     };
@@ -69,7 +70,7 @@ fn set_descriptor_limit(global: &Global, listeners: usize) -> Result<(u64, Optio
 
 /// Each connection has one descriptor to the client and one to the server.
 fn descriptors_wanted(global: &Global, listeners: usize) -> u64 {
-    let connections = global.maxconn.map_or(DEFAULT_MAX_CONNECTIONS, |maxconn| maxconn as u64);
+    let connections = global.maxconn.most().map_or(DEFAULT_MAX_CONNECTIONS, |maxconn| maxconn as u64);
     let computed = connections.saturating_mul(2) + listeners as u64 + OTHER_DESCRIPTORS;
     global.ulimit_n.unwrap_or(computed)
 }
@@ -218,12 +219,12 @@ mod tests {
     #[test]
     fn descriptors() {
         let check = |maxconn, ulimit_n, expected| {
-            let global = Global { maxconn, ulimit_n, ..Global::default() };
+            let global = Global { maxconn: Limit::new(maxconn), ulimit_n, ..Global::default() };
             assert_eq!(descriptors_wanted(&global, 5), expected);
         };
-        check(Some(1000), None, 2105);
-        check(Some(1000), Some(500), 500);
-        check(None, None, 200_105);
+        check(1000, None, 2105);
+        check(1000, Some(500), 500);
+        check(0, None, 200_105);
     }
 
     #[test]

@@ -266,10 +266,5 @@ fn list<'a>(commands: impl Iterator<Item = &'a Command>, text: &mut String) {
 
 /// The severity keyword, for `set severity-output`.
 pub(crate) fn severity_named(word: &str) -> Option<SeverityOutput> {
-    match word {
-        "none" => Some(SeverityOutput::None),
-        "number" => Some(SeverityOutput::Number),
-        "string" => Some(SeverityOutput::Word),
-        _ => None,
-    }
+    SeverityOutput::NAMES.iter().find(|(name, _)| *name == word).map(|(_, output)| *output)
 }

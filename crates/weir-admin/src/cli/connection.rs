@@ -25,11 +25,8 @@ pub(crate) async fn serve(
     mut stream: Stream,
     terms: Terms,
 ) {
-    let severity = terms.severity_output.as_deref().and_then(command::severity_named);
-    let session = Session {
-        severity: severity.unwrap_or(SeverityOutput::None),
-        ..session(shared, version, versions, terms.level)
-    };
+    let session =
+        Session { severity: terms.severity_output, ..session(shared, version, versions, terms.level) };
     // A client that is gone, or that was silent for too long, needs no answer.
     converse(session, &mut stream).await.ok();
     stream.shutdown_write().await.ok();

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use weir_balance::Limit;
+
 use super::{Answer, Request, Session, frontend as frontends, server as servers};
 
 /// What `set rate-limit` may be about.
@@ -39,7 +41,7 @@ pub(crate) fn server(session: &mut Session, request: &Request) -> Answer {
         return Answer::error("maxconn string empty or preceded by garbage");
     }
     let Some(value) = integer(written) else { return Answer::error("Trailing garbage in maxconn string") };
-    server.maxconn.store(value, Relaxed);
+    server.maxconn.store(Limit::new(value), Relaxed);
     server.changed();
     Answer::Done
 }
@@ -67,8 +69,8 @@ pub(crate) fn rate(session: &mut Session, request: &Request) -> Answer {
         ("http-compression", "global") => &limits.compression_kb_per_second,
         _ => return Answer::error(RATES),
     };
-    let Ok(value) = request.word(4).parse() else { return Answer::error("Expects an integer value.") };
-    limit.store(value, Relaxed);
+    let Some(value) = integer(request.word(4)) else { return Answer::error("Expects an integer value.") };
+    limit.store(Limit::new(value), Relaxed);
     Answer::Done
 }
 

@@ -50,7 +50,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::model::AdminLevel;
+use weir_config::model::{AdminLevel, SeverityOutput};
 use weir_proxy::Shared;
 
 /// What a connection to the socket remembers between its commands.
@@ -79,14 +79,6 @@ pub(crate) enum Mode {
     Interactive,
     /// The same, with a prompt.
     Prompt,
-}
-
-/// `set severity-output`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SeverityOutput {
-    None,
-    Number,
-    Word,
 }
 
 /// How important a message is, as syslog numbers it.

@@ -294,7 +294,7 @@ fn compression(shared: &Shared) -> String {
         Reason::Free => String::new(),
         Reason::Cpu => format!(" (cpu {busy} % of {} %)", shared.config.global.maxcompcpuusage_percent),
         Reason::Rate => {
-            let limit = f64::from(shared.limits.compression_kb_per_second.load(Relaxed)) * 1024.0;
+            let limit = shared.limits.compression_kb_per_second.load(Relaxed).or_zero() as f64 * 1024.0;
             format!(" (rate limit {}/s)", scaled(limit))
         }
     };
@@ -402,7 +402,7 @@ fn legend(object: &Object<'_>) -> String {
     let mut text = format!("{parts}, mode {}, id {}", stat::mode(proxy), proxy.id);
     if proxy.backend {
         text.push_str(", balance ");
-        text.push_str(stat::algorithm(&proxy.balance));
+        text.push_str(proxy.balance.name());
     }
     text
 }

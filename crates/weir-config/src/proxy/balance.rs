@@ -2,59 +2,46 @@
 
 use std::time::Duration;
 
-use weir_balance::{HashFunction, HashMethod, HashType};
+use weir_balance::{Affinity, Algorithm, HashFunction, HashMethod, HashType, UriKey};
 use weir_rules::{Diagnostic, Expr, Place, Word};
 
 use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::keywords::{How, Keyword, Places, keyword};
-use crate::model::{Balance, CookiePersistence, HashPreserveAffinity, HttpReuse, RetryOn};
+use crate::model::{BalanceKey, CookiePersistence, HttpReuse, RetryOn};
 use crate::proxy::{ProxyDraft, parenthesised};
 use crate::units::Unit;
 
-const ALGORITHMS: &[&str] = &[
-    "roundrobin",
-    "static-rr",
-    "leastconn",
-    "first",
-    "hash",
-    "source",
-    "uri",
-    "url_param",
-    "hdr",
-    "random",
-    "rdp-cookie",
-    "log-sticky",
-    "log-hash",
-    "sticky",
-];
-
 fn balance(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
-    if a.peek().is_none() {
-        d.proxy.balance = Balance::RoundRobin;
-        return Ok(());
-    }
+    (d.proxy.balance, d.proxy.balance_key) = match a.peek() {
+        Some(_) => algorithm(d, a)?,
+        None => (Algorithm::default(), BalanceKey::None),
+    };
+    a.end()
+}
+
+fn algorithm(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed<(Algorithm, BalanceKey)> {
     let word = a.need("an algorithm such as roundrobin")?;
     let text = word.as_str();
     let name = text.split('(').next().unwrap_or_default();
-    d.proxy.balance = match name {
-        "roundrobin" => Balance::RoundRobin,
-        "static-rr" => Balance::StaticRr,
-        "leastconn" => Balance::LeastConn,
-        "first" => Balance::First,
-        "source" => Balance::Source,
-        "sticky" | "log-sticky" => Balance::Sticky,
-        "uri" => uri(a)?,
-        "url_param" => url_param(a)?,
-        "hdr" => header(word, a)?,
-        "random" => random(word)?,
-        "rdp-cookie" => {
-            Balance::RdpCookie { name: parenthesised(word).unwrap_or_else(|| b"mstshash".to_vec()) }
-        }
-        "hash" => Balance::Hash(expression(d, a)?),
-        "log-hash" => log_hash(d, a)?,
-        _ => return Err(vec![Diagnostic::unknown("balancing algorithm", word, ALGORITHMS.iter().copied())]),
+    let Some(algorithm) = Algorithm::named(name) else {
+        let names = Algorithm::NAMES.iter().map(|(name, _)| *name);
+        return Err(vec![Diagnostic::unknown("balancing algorithm", word, names)]);
     };
-    a.end()
+    let key = match algorithm {
+        Algorithm::Random { .. } => return Ok((random(word, algorithm)?, BalanceKey::None)),
+        Algorithm::Source => BalanceKey::Source,
+        Algorithm::Uri => uri(a)?,
+        Algorithm::UrlParam => url_param(a)?,
+        Algorithm::Hdr => header(word, a)?,
+        Algorithm::RdpCookie => {
+            BalanceKey::RdpCookie { name: parenthesised(word).unwrap_or_else(|| b"mstshash".to_vec()) }
+        }
+        Algorithm::Hash => BalanceKey::Expr(expression(d, a)?),
+        Algorithm::LogHash => log_hash(d, a)?,
+        // The others are a word and need no key; a test walks all of them.
+        _ => BalanceKey::None,
+    };
+    Ok((algorithm, key))
 }
 
 fn expression(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed<Expr> {
@@ -67,31 +54,31 @@ fn expression(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed<Expr> {
 }
 
 /// `balance log-hash CONVERTERS`: they are applied to the message, which stands where a request's bytes stand.
-fn log_hash(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed<Balance> {
+fn log_hash(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed<BalanceKey> {
     let word = a.need("converters between commas")?;
     let text = [b"req.payload(0,0),", word.text.as_slice()].concat();
     let words = [Word { text, pos: word.pos }];
     let (expr, _) = d.at(Place::Any, |d| Expr::parse(&words, &mut d.scope))?;
-    Ok(Balance::LogHash(expr))
+    Ok(BalanceKey::Expr(expr))
 }
 
 /// `balance uri [len N] [depth N] [whole] [path-only]`
-fn uri(a: &mut Args<'_>) -> Parsed<Balance> {
-    let (mut len, mut depth, mut whole, mut path_only) = (0, 0, false, false);
+fn uri(a: &mut Args<'_>) -> Parsed<BalanceKey> {
+    let mut key = UriKey::default();
     while let Some(word) = a.next() {
         match word.text.as_slice() {
-            b"len" => len = args::number(a.value_of(word, "a number")?, 1..=usize::MAX)?,
-            b"depth" => depth = args::number(a.value_of(word, "a number")?, 1..=usize::MAX)?,
-            b"whole" => whole = true,
-            b"path-only" => path_only = true,
+            b"len" => key.len = args::number(a.value_of(word, "a number")?, 1..=usize::MAX)?,
+            b"depth" => key.depth = args::number(a.value_of(word, "a number")?, 1..=usize::MAX)?,
+            b"whole" => key.whole = true,
+            b"path-only" => key.path_only = true,
             _ => return Err(vec![Diagnostic::unknown("word", word, ["len", "depth", "whole", "path-only"])]),
         }
     }
-    Ok(Balance::Uri { len, depth, whole, path_only })
+    Ok(BalanceKey::Uri(key))
 }
 
 /// `balance url_param NAME [check_post [N]]`
-fn url_param(a: &mut Args<'_>) -> Parsed<Balance> {
+fn url_param(a: &mut Args<'_>) -> Parsed<BalanceKey> {
     let name = a.need("a parameter's name")?.text.clone();
     let mut check_post = 0;
     if a.take("check_post") {
@@ -100,21 +87,22 @@ fn url_param(a: &mut Args<'_>) -> Parsed<Balance> {
             None => 48,
         };
     }
-    Ok(Balance::UrlParam { name, check_post })
+    Ok(BalanceKey::UrlParam { name, check_post })
 }
 
-fn header(word: &Word, a: &mut Args<'_>) -> Parsed<Balance> {
+fn header(word: &Word, a: &mut Args<'_>) -> Parsed<BalanceKey> {
     let name = parenthesised(word).filter(|name| !name.is_empty());
     let Some(name) = name else {
         return fail_hint(word.pos, "'hdr' needs a field name", "write for instance hdr(host)");
     };
-    Ok(Balance::Hdr { name, use_domain_only: a.take("use_domain_only") })
+    Ok(BalanceKey::Hdr { name, use_domain_only: a.take("use_domain_only") })
 }
 
-fn random(word: &Word) -> Parsed<Balance> {
-    let Some(draws) = parenthesised(word) else { return Ok(Balance::Random { draws: 2 }) };
+/// `random[(DRAWS)]`
+fn random(word: &Word, default: Algorithm) -> Parsed<Algorithm> {
+    let Some(draws) = parenthesised(word) else { return Ok(default) };
     let draws = Word { text: draws, pos: word.pos };
-    Ok(Balance::Random { draws: args::number(&draws, 1..=1024)? })
+    Ok(Algorithm::Random { draws: args::number(&draws, 1..=1024)? })
 }
 
 /// `hash-type METHOD [FUNCTION [MODIFIER]]`
@@ -153,11 +141,8 @@ fn hash_type(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
 }
 
 fn preserve_affinity(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
-    let known = [
-        ("always", HashPreserveAffinity::Always),
-        ("maxconn", HashPreserveAffinity::Maxconn),
-        ("maxqueue", HashPreserveAffinity::Maxqueue),
-    ];
+    let known =
+        [("always", Affinity::Always), ("maxconn", Affinity::MaxConn), ("maxqueue", Affinity::MaxQueue)];
     d.proxy.hash_preserve_affinity = choice(a.need("always, maxconn or maxqueue")?, "value", &known)?;
     a.end()
 }

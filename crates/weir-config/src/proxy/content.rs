@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use weir_balance::Limit;
+use weir_compress::Algorithm;
 use weir_rules::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Word};
 
@@ -11,16 +13,6 @@ use crate::model::{Compression, Filter, TraceFilter};
 use crate::proxy::{ProxyDraft, bandwidth};
 use crate::tree::SectionKind;
 
-/// Algorithms of `compression algo`.
-const ALGORITHMS: &[(&str, &str)] = &[
-    ("identity", "identity"),
-    ("gzip", "gzip"),
-    ("deflate", "deflate"),
-    ("raw-deflate", "raw-deflate"),
-    ("br", "br"),
-    ("zstd", "zstd"),
-];
-
 fn compression<'d>(d: &'d mut ProxyDraft<'_>) -> &'d mut Compression {
     d.proxy
         .compression
@@ -29,20 +21,20 @@ fn compression<'d>(d: &'d mut ProxyDraft<'_>) -> &'d mut Compression {
 
 fn algo(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let first = a.need("one or more of identity, gzip, deflate, raw-deflate, br, zstd")?;
-    let mut names = Vec::new();
+    let known = Algorithm::ALL.map(|algorithm| (algorithm.name(), algorithm));
+    let mut algorithms = Vec::new();
     for word in std::iter::once(first).chain(a.rest()) {
-        names.push(choice(word, "compression algorithm", ALGORITHMS)?.to_owned());
+        algorithms.push(choice(word, "compression algorithm", &known)?);
     }
     let settings = compression(d);
     if a.keyword == "compression algo-req" {
-        if names.len() > 1 {
+        if algorithms.len() > 1 {
             return fail(a.words[1].pos, "requests are compressed by one algorithm");
         }
-        settings.algo_req = names.pop();
+        settings.algo_req = algorithms.pop();
     } else {
-        settings
-            .algo_res
-            .extend(names.into_iter().filter(|name| !settings.algo_res.contains(name)).collect::<Vec<_>>());
+        algorithms.retain(|algorithm| !settings.algo_res.contains(algorithm));
+        settings.algo_res.append(&mut algorithms);
     }
     Ok(())
 }
@@ -173,8 +165,8 @@ fn trace(a: &mut Args<'_>) -> Parsed<TraceFilter> {
             b"name" => trace.name = a.value_of(word, "a name")?.as_str().into_owned(),
             b"random-forwarding" => trace.random_forwarding = true,
             b"max-fwd" => {
-                trace.max_forward_bytes =
-                    args::number(a.value_of(word, "a number of bytes")?, 0..=usize::MAX)?;
+                let most = args::number(a.value_of(word, "a number of bytes")?, 0..=usize::MAX)?;
+                trace.max_forward_bytes = Limit::new(most);
             }
             b"hexdump" => trace.hexdump = true,
             b"quiet" => trace.quiet = true,

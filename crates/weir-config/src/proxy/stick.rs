@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weir_balance::DataType;
 use weir_rules::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Expr, Place, Pos, Word};
 
@@ -27,34 +28,34 @@ enum Data {
 }
 
 /// Data types of tables.
-const DATA: &[(&str, Data)] = &[
-    ("server_id", Data::Plain),
-    ("server_key", Data::Plain),
-    ("gpt0", Data::Plain),
-    ("gpt", Data::Array),
-    ("gpc", Data::Array),
-    ("gpc_rate", Data::ArrayPeriod),
-    ("gpc0", Data::Plain),
-    ("gpc0_rate", Data::Period),
-    ("gpc1", Data::Plain),
-    ("gpc1_rate", Data::Period),
-    ("conn_cnt", Data::Plain),
-    ("conn_cur", Data::Plain),
-    ("conn_rate", Data::Period),
-    ("sess_cnt", Data::Plain),
-    ("sess_rate", Data::Period),
-    ("http_req_cnt", Data::Plain),
-    ("http_req_rate", Data::Period),
-    ("http_err_cnt", Data::Plain),
-    ("http_err_rate", Data::Period),
-    ("http_fail_cnt", Data::Plain),
-    ("http_fail_rate", Data::Period),
-    ("bytes_in_cnt", Data::Plain),
-    ("bytes_in_rate", Data::Period),
-    ("bytes_out_cnt", Data::Plain),
-    ("bytes_out_rate", Data::Period),
-    ("glitch_cnt", Data::Plain),
-    ("glitch_rate", Data::Period),
+const DATA: &[(DataType, Data)] = &[
+    (DataType::ServerId, Data::Plain),
+    (DataType::ServerKey, Data::Plain),
+    (DataType::Gpt0, Data::Plain),
+    (DataType::Gpt, Data::Array),
+    (DataType::Gpc, Data::Array),
+    (DataType::GpcRate, Data::ArrayPeriod),
+    (DataType::Gpc0, Data::Plain),
+    (DataType::Gpc0Rate, Data::Period),
+    (DataType::Gpc1, Data::Plain),
+    (DataType::Gpc1Rate, Data::Period),
+    (DataType::ConnCnt, Data::Plain),
+    (DataType::ConnCur, Data::Plain),
+    (DataType::ConnRate, Data::Period),
+    (DataType::SessCnt, Data::Plain),
+    (DataType::SessRate, Data::Period),
+    (DataType::HttpReqCnt, Data::Plain),
+    (DataType::HttpReqRate, Data::Period),
+    (DataType::HttpErrCnt, Data::Plain),
+    (DataType::HttpErrRate, Data::Period),
+    (DataType::HttpFailCnt, Data::Plain),
+    (DataType::HttpFailRate, Data::Period),
+    (DataType::BytesInCnt, Data::Plain),
+    (DataType::BytesInRate, Data::Period),
+    (DataType::BytesOutCnt, Data::Plain),
+    (DataType::BytesOutRate, Data::Period),
+    (DataType::GlitchCnt, Data::Plain),
+    (DataType::GlitchRate, Data::Period),
 ];
 
 /// The words of a table after its name.
@@ -152,15 +153,16 @@ fn store(table: &mut StickTable, word: &Word) -> Parsed {
             },
             None => (item.as_str(), None),
         };
-        let Some((_, data)) = DATA.iter().find(|(known, _)| *known == name) else {
+        let Some((data, takes)) = DATA.iter().find(|(known, _)| known.name() == name) else {
             let named = Word { text: name.into(), pos: word.pos };
-            return Err(vec![Diagnostic::unknown("data type", &named, DATA.iter().map(|(known, _)| *known))]);
+            let known = DATA.iter().map(|(known, _)| known.name());
+            return Err(vec![Diagnostic::unknown("data type", &named, known)]);
         };
-        let (elements, period) = parameters(word, name, *data, inside)?;
-        if table.store.iter().any(|(stored, ..)| stored == name) {
+        let (elements, period) = parameters(word, name, *takes, inside)?;
+        if table.store.iter().any(|(stored, ..)| stored == data) {
             return fail(word.pos, format!("data type '{name}' is stored twice"));
         }
-        table.store.push((name.to_owned(), period, elements));
+        table.store.push((*data, period, elements));
     }
     Ok(())
 }
@@ -342,7 +344,7 @@ mod tests {
             ("gpc", None, 3),
             ("gpc_rate", Some(second), 2),
         ];
-        let stored: Vec<_> = found.store.iter().map(|(n, p, e)| (n.as_str(), *p, *e)).collect();
+        let stored: Vec<_> = found.store.iter().map(|(data, p, e)| (data.name(), *p, *e)).collect();
         assert_eq!(stored, expected);
         assert!(read("type ip size 1m srvkey addr nopurge").unwrap().srvkey_addr);
     }

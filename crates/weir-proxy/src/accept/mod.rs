@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use weir_balance::Limit;
 use weir_config::model::Config;
 use weir_net::listen::{Accepted, Acceptor};
 use weir_net::timers::now_ms;
@@ -119,18 +120,12 @@ fn serve(worker: &Rc<Worker>, entry: &Rc<Entry>, accepted: Accepted) {
 fn room(worker: &Worker, entry: &Entry) -> usize {
     let shared = &worker.shared;
     let state = worker.state(entry.front);
-    let left = |limit: usize, now: i64| limit.saturating_sub(usize::try_from(now).unwrap_or(0));
     let process = shared.max_connections.load(Relaxed).saturating_sub(shared.connections.load(Relaxed));
-    let frontend = left(state.front_limit.load(Relaxed), state.front_current.now());
-    let bind = match entry.bind.maxconn {
-        0 => usize::MAX,
-        limit => left(limit, entry.state.current.now()),
-    };
-    let tls = match worker.config().global.maxsslconn {
-        limit if limit > 0 && entry.tls.is_some() => {
-            (limit as usize).saturating_sub(shared.tls_connections.load(Relaxed))
-        }
-        _ => usize::MAX,
+    let frontend = state.front_limit.load(Relaxed).saturating_sub(state.front_current.count());
+    let bind = entry.bind.maxconn.room(entry.state.current.count());
+    let tls = match &entry.tls {
+        Some(_) => worker.config().global.maxsslconn.room(shared.tls_connections.load(Relaxed)),
+        None => usize::MAX,
     };
     process.min(frontend).min(bind).min(tls)
 }
@@ -143,7 +138,9 @@ fn is_refused(config: &Config, port: Option<u16>) -> bool {
 /// Whether a limit a second is reached: the frontend's, or one of the process.
 fn is_too_fast(worker: &Worker, entry: &Entry) -> bool {
     let (shared, limits) = (&worker.shared, &worker.shared.limits);
-    let reached = |limit: u32, rate: &Rate| limit > 0 && rate.per_second(now_ms()) >= u64::from(limit);
+    // Without a limit there is no need to know the rate.
+    let reached =
+        |limit: Limit, rate: &Rate| limit.most().is_some_and(|most| rate.per_second(now_ms()) >= most as u64);
     let of_frontend = worker.proxy(entry.front).rate_limit_sessions;
     reached(of_frontend, &worker.state(entry.front).session_rate)
         || reached(limits.connections_per_second.load(Relaxed), &shared.connection_rate)

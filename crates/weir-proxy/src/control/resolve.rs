@@ -5,19 +5,13 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use weir_balance::Admin;
-use weir_config::model::{Proxy, ServerAddr};
+use weir_config::model::{InitAddr, IpFamily, Proxy, ServerAddr};
 use weir_net::Address;
 use weir_rules::Pos;
 
 use crate::control::saved_state::SavedStates;
 use crate::state::problem::Problem;
 use crate::state::{ServerState, ServerTarget, Shared};
-
-/// `init-addr` where the line has none.
-const DEFAULT_METHODS: &str = "last,libc";
-
-/// The method that starts without an address.
-const NONE: &str = "none";
 
 /// Resolves every server that is given by name.  Returns those without an address: errors, unless `init-addr none` (or
 /// `-dr`) lets them start without.
@@ -35,9 +29,9 @@ pub(crate) fn at_start(shared: &Shared, saved: &SavedStates) -> Vec<Problem> {
                 without_address(server);
                 continue;
             }
-            let methods = server.config.init_addr.as_deref().unwrap_or(DEFAULT_METHODS);
+            let methods = &server.config.init_addr;
             let last = saved.of(&proxy.name, &server.config.name).and_then(|saved| saved.addr);
-            let ipv6 = server.config.resolve_prefer.as_deref() == Some("ipv6");
+            let ipv6 = server.config.resolve_prefer == Some(IpFamily::V6);
             let mut look = |name: &str| {
                 *known.entry((name.to_owned(), ipv6)).or_insert_with(|| prefer(name, 0, ipv6).map(|a| a.ip()))
             };
@@ -52,7 +46,7 @@ pub(crate) fn at_start(shared: &Shared, saved: &SavedStates) -> Vec<Problem> {
                 })),
                 Found::Later => {
                     without_address(server);
-                    if !methods.starts_with(NONE) {
+                    if methods.first() != Some(&InitAddr::None) {
                         found.push(unresolved(proxy, server, name, Problem::notice, ", disabling server"));
                     }
                 }
@@ -91,25 +85,20 @@ enum Found {
 }
 
 /// The first method that works (manual, `init-addr`).
-fn first_address(methods: &str, last: Option<IpAddr>, mut libc: impl FnMut() -> Option<IpAddr>) -> Found {
-    for method in methods.split(',').map(str::trim) {
-        match method {
-            "last" => {
-                if let Some(last) = last {
-                    return Found::Address(last);
-                }
-            }
-            "none" => return Found::Later,
-            "libc" => {
-                if let Some(ip) = libc() {
-                    return Found::Address(ip);
-                }
-            }
-            address => {
-                if let Ok(ip) = address.parse() {
-                    return Found::Address(ip);
-                }
-            }
+fn first_address(
+    methods: &[InitAddr],
+    last: Option<IpAddr>,
+    mut libc: impl FnMut() -> Option<IpAddr>,
+) -> Found {
+    for method in methods {
+        let found = match method {
+            InitAddr::Last => last,
+            InitAddr::Libc => libc(),
+            InitAddr::Ip(ip) => Some(*ip),
+            InitAddr::None => return Found::Later,
+        };
+        if let Some(ip) = found {
+            return Found::Address(ip);
         }
     }
     Found::Nothing
@@ -138,15 +127,17 @@ mod tests {
 
     #[test]
     fn methods_in_turn() {
+        use InitAddr::{Ip, Last, Libc, None};
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        let check = |methods: &str, libc: Option<&str>, expected: Found| {
-            assert_eq!(first_address(methods, None, || libc.map(ip)), expected, "{methods}");
+        let check = |methods: &[InitAddr], libc: Option<&str>, expected: Found| {
+            assert_eq!(first_address(methods, Option::None, || libc.map(ip)), expected, "{methods:?}");
         };
-        check("last,libc", Some("10.0.0.1"), Found::Address(ip("10.0.0.1")));
-        check("last,libc", None, Found::Nothing);
-        check("libc,none", None, Found::Later);
-        check("last,192.0.2.1,libc", Some("10.0.0.1"), Found::Address(ip("192.0.2.1")));
-        check("none,libc", Some("10.0.0.1"), Found::Later);
-        assert_eq!(first_address("last,libc", Some(ip("10.0.0.9")), || None), Found::Address(ip("10.0.0.9")));
+        check(&[Last, Libc], Some("10.0.0.1"), Found::Address(ip("10.0.0.1")));
+        check(&[Last, Libc], Option::None, Found::Nothing);
+        check(&[Libc, None], Option::None, Found::Later);
+        check(&[Last, Ip(ip("192.0.2.1")), Libc], Some("10.0.0.1"), Found::Address(ip("192.0.2.1")));
+        check(&[None, Libc], Some("10.0.0.1"), Found::Later);
+        let known = Some(ip("10.0.0.9"));
+        assert_eq!(first_address(&[Last, Libc], known, || Option::None), Found::Address(ip("10.0.0.9")));
     }
 }

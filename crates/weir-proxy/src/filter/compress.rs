@@ -52,7 +52,7 @@ pub(crate) fn limits(shared: &Shared) -> Limits {
     let global = &shared.config.global;
     let kb_per_second = shared.limits.compression_kb_per_second.load(Relaxed);
     Limits {
-        rate_bytes_per_second: u64::from(kb_per_second) * 1024,
+        rate_bytes_per_second: kb_per_second.or_zero() as u64 * 1024,
         cpu_percent: global.maxcompcpuusage_percent,
         max_level: global.tune.comp_maxlevel,
     }
@@ -67,9 +67,6 @@ pub(super) fn settings(front: &model::Proxy, back: &model::Proxy) -> Settings {
 
 fn from_config(config: &model::Compression, proxy: &model::Proxy) -> Settings {
     let text = |types: &[Vec<u8>]| types.iter().map(|t| String::from_utf8_lossy(t).into_owned()).collect();
-    let algorithms = |names: &mut dyn Iterator<Item = &String>| -> Vec<Algorithm> {
-        names.filter_map(|name| name.parse().ok()).collect()
-    };
     let has = |filter| proxy.filters.contains(&filter);
     // Manual, section 9.2: a filter of one direction says it itself.
     let direction = match (has(model::Filter::CompressRequests), has(model::Filter::CompressResponses)) {
@@ -84,12 +81,12 @@ fn from_config(config: &model::Compression, proxy: &model::Proxy) -> Settings {
     };
     Settings {
         request: Rules {
-            algorithms: algorithms(&mut config.algo_req.iter()),
+            algorithms: config.algo_req.into_iter().collect(),
             types: text(&config.types_req),
             min_size: config.minsize_req as u64,
         },
         response: Rules {
-            algorithms: algorithms(&mut config.algo_res.iter()),
+            algorithms: config.algo_res.clone(),
             types: text(&config.types_res),
             min_size: config.minsize_res as u64,
         },

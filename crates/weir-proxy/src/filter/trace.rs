@@ -149,10 +149,7 @@ impl Body {
     /// How much of what is there goes on now.
     fn part(&self, available: usize) -> usize {
         let filter = &self.settings.filter;
-        let most = match filter.max_forward_bytes {
-            0 => available,
-            most => available.min(most),
-        };
+        let most = filter.max_forward_bytes.most().map_or(available, |most| available.min(most));
         if filter.random_forwarding { 1 + self.random() as usize % most } else { most }
     }
 
@@ -203,6 +200,8 @@ fn dump(bytes: &[u8], out: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use weir_balance::Limit;
+
     use super::*;
 
     fn body(filter: model::TraceFilter) -> Body {
@@ -218,7 +217,8 @@ mod tests {
 
     #[test]
     fn bodies_pass_in_parts() {
-        let check = |random_forwarding, max_forward_bytes, expected: Option<&[usize]>| {
+        let check = |random_forwarding, most: usize, expected: Option<&[usize]>| {
+            let max_forward_bytes = Limit::new(most);
             let filter = model::TraceFilter { random_forwarding, max_forward_bytes, ..Default::default() };
             let (mut body, piece) = (body(filter), b"0123456789".repeat(5));
             let (mut passed, mut sizes, mut endings) = (Vec::new(), Vec::new(), Vec::new());
@@ -233,7 +233,7 @@ mod tests {
             assert!(endings.iter().all(|ending| *ending == Ending::Open));
             match expected {
                 Some(expected) => assert_eq!(sizes, expected),
-                None => assert!(sizes.len() > 1 && sizes.iter().all(|n| *n <= max_forward_bytes.max(50))),
+                None => assert!(sizes.len() > 1 && sizes.iter().all(|n| *n <= most.max(50))),
             }
         };
         check(false, 0, Some(&[50]));

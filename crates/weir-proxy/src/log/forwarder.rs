@@ -89,11 +89,8 @@ pub(crate) async fn accept(
     mut acceptor: listen::Acceptor,
     tls: Option<Arc<Acceptor>>,
 ) {
-    let limit = match section(&worker, at).maxconn {
-        0 => MAX_CONNECTIONS,
-        limit => limit.min(MAX_CONNECTIONS),
-    };
-    let places = Arc::new(Semaphore::new(limit));
+    let limit = section(&worker, at).maxconn.most().unwrap_or(MAX_CONNECTIONS);
+    let places = Arc::new(Semaphore::new(limit.min(MAX_CONNECTIONS)));
     loop {
         // Nobody closes the semaphore.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };

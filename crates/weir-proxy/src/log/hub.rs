@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 use weir_balance::Algorithm;
-use weir_config::model::{self, Balance, Config, LogFraming, Mode};
+use weir_config::model::{self, BalanceKey, Config, LogFraming, Mode};
 use weir_net::Stream;
 use weir_net::connect::{ConnectOptions, connect};
 use weir_rules::txn::{Environment, ProxyName};
@@ -346,15 +346,12 @@ impl Chooser {
     pub(super) fn choose(&self, index: usize, line: &[u8]) -> Option<Arc<ServerState>> {
         let (state, proxy) = (&self.shared.proxies[index], &self.shared.config.proxies[index]);
         let server = match proxy.balance {
-            Balance::Sticky => stuck(state),
+            Algorithm::Sticky => stuck(state),
             _ => {
                 let settings = state.picker.settings();
-                let hash = match settings.algorithm {
-                    Algorithm::Hash => {
-                        let txn = self.transaction(proxy, index, line);
-                        key::hash(&proxy.balance, settings.hash_type, &txn)
-                    }
-                    _ => None,
+                let hash = match proxy.balance_key {
+                    BalanceKey::None => None,
+                    ref by => key::hash(by, settings.hash_type, &self.transaction(proxy, index, line)),
                 };
                 choose::server(state, hash, self.env.random())
             }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
-use weir_config::model::{AdminLevel, CloseSpread, Config};
+use weir_config::model::{AdminLevel, CloseSpread, Config, SeverityOutput};
 use weir_net::Stream;
 use weir_net::timers::now_ms;
 use weir_rules::{Reply, Txn};
@@ -46,17 +46,17 @@ use crate::thread::task::{spawn_vital, vital};
 use crate::thread::worker::Worker;
 
 /// What a client of the runtime socket may do, and how it is answered.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Terms {
     /// `level`
     pub level: AdminLevel,
-    /// `severity-output`: `none`, `number` or `string`.
-    pub severity_output: Option<String>,
+    /// `severity-output`
+    pub severity_output: SeverityOutput,
 }
 
 impl From<AdminLevel> for Terms {
     fn from(level: AdminLevel) -> Self {
-        Self { level, severity_output: None }
+        Self { level, severity_output: SeverityOutput::None }
     }
 }
 
@@ -351,7 +351,7 @@ fn listen(
         Role::Admin if worker.thread == 0 => {
             let Ok(mut acceptor) = listening.listener.acceptor() else { return };
             let bind = &listening.bind;
-            let terms = Terms { level: bind.level, severity_output: bind.severity_output.clone() };
+            let terms = Terms { level: bind.level, severity_output: bind.severity_output };
             let (shared, services) = (Arc::clone(&plan.shared), Arc::clone(&plan.services));
             let places = Arc::clone(places);
             spawn_vital(async move {
@@ -364,8 +364,7 @@ fn listen(
                         accepted = acceptor.accept() => accepted,
                     };
                     if let Ok(accepted) = accepted {
-                        let serving =
-                            services.administer(Arc::clone(&shared), accepted.stream, terms.clone());
+                        let serving = services.administer(Arc::clone(&shared), accepted.stream, terms);
                         tokio::task::spawn_local(async move {
                             serving.await;
                             drop(place);

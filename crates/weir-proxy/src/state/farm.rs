@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use smallvec::SmallVec;
-use weir_balance::{Affinity, Algorithm, ServerView, Settings, avalanche};
-use weir_config::model::{BackendTarget, Balance, HashPreserveAffinity, Proxy, UseBackend};
+use weir_balance::{ServerView, Settings, avalanche};
+use weir_config::model::{BackendTarget, HashKey, Proxy, UseBackend};
 use weir_net::timers::now_ms;
 use xxhash_rust::xxh32::xxh32;
 
@@ -55,15 +55,15 @@ pub struct Farm {
 /// `fullconn`).
 pub(crate) fn fullconn(proxies: &[Arc<Proxy>], index: usize, default_maxconn: usize) -> usize {
     let own = &proxies[index];
-    if own.fullconn > 0 {
-        return own.fullconn;
+    if let Some(fullconn) = own.fullconn.most() {
+        return fullconn;
     }
     let chooses = |at: usize, front: &Proxy| {
         let by_rule = |rule: &UseBackend| matches!(rule.target, BackendTarget::Known(to) if to == index);
         at == index || front.default_backend == Some(index) || front.use_backend.iter().any(by_rule)
     };
     let fronts = proxies.iter().enumerate().filter(|(at, proxy)| proxy.frontend && chooses(*at, proxy));
-    let most: usize = fronts.map(|(_, front)| front.maxconn.unwrap_or(default_maxconn)).sum();
+    let most: usize = fronts.map(|(_, front)| front.maxconn.most().unwrap_or(default_maxconn)).sum();
     most.div_ceil(10).max(1)
 }
 
@@ -187,14 +187,14 @@ impl Layout {
 
 /// `hash-key`: where on the ring a server stands, when not by its number.
 fn ring_key(server: &ServerState) -> Option<u32> {
-    match server.config.hash_key.as_deref()? {
-        "addr" => Some(ring_key_of(server.addr.load().ip()?.ip(), 0)),
-        "addr-port" => {
+    match server.config.hash_key {
+        HashKey::Addr => Some(ring_key_of(server.addr.load().ip()?.ip(), 0)),
+        HashKey::AddrPort => {
             let addr = server.addr.load().ip()?;
             Some(ring_key_of(addr.ip(), avalanche(addr.port().into())))
         }
-        "guid" => Some(xxh32(server.config.guid.as_ref()?.as_bytes(), 0)),
-        _ => None,
+        HashKey::Guid => Some(xxh32(server.config.guid.as_ref()?.as_bytes(), 0)),
+        HashKey::Id | HashKey::Id32 => None,
     }
 }
 
@@ -296,30 +296,11 @@ impl Picker {
 
 /// `balance`, `hash-type` and their like for the balancing crate.
 fn settings(proxy: &Proxy) -> Settings {
-    let algorithm = match &proxy.balance {
-        Balance::RoundRobin => Algorithm::RoundRobin,
-        Balance::StaticRr => Algorithm::StaticRr,
-        Balance::LeastConn => Algorithm::LeastConn,
-        // Logs stay with one server while it is there.
-        Balance::First | Balance::Sticky => Algorithm::First,
-        Balance::Random { draws } => Algorithm::Random { draws: *draws },
-        Balance::Source
-        | Balance::Uri { .. }
-        | Balance::UrlParam { .. }
-        | Balance::Hdr { .. }
-        | Balance::RdpCookie { .. }
-        | Balance::Hash(_)
-        | Balance::LogHash(_) => Algorithm::Hash,
-    };
     Settings {
-        algorithm,
+        algorithm: proxy.balance,
         hash_type: proxy.hash,
         balance_factor: proxy.hash_balance_factor,
-        affinity: match proxy.hash_preserve_affinity {
-            HashPreserveAffinity::Always => Affinity::Always,
-            HashPreserveAffinity::Maxconn => Affinity::MaxConn,
-            HashPreserveAffinity::Maxqueue => Affinity::MaxQueue,
-        },
+        affinity: proxy.hash_preserve_affinity,
         all_backups: proxy.options.allbackups,
     }
 }
@@ -463,20 +444,21 @@ pub(crate) mod tests {
     #[test]
     fn a_slow_start_rises_in_steps() {
         use crate::state::Health;
+        use weir_balance::Limit;
         let shared = backend(" server a 127.0.0.1:1 slowstart 16s maxconn 32\n server b 127.0.0.1:2");
         let state = &shared.proxies[0];
         let a = server(state, "a");
-        assert_eq!((a.ramp(now_ms()), a.limit_now()), (16, 32));
+        assert_eq!((a.ramp(now_ms()), a.limit_now()), (16, Limit::new(32)));
         a.set_health(Health::Down);
         a.changed();
         a.set_health(Health::Up);
         a.changed();
         let now = now_ms();
-        assert_eq!((a.ramp(now), a.limit_now()), (1, 2));
+        assert_eq!((a.ramp(now), a.limit_now()), (1, Limit::new(2)));
         assert_eq!([0, 1000, 8500, 15_999, 16_100].map(|later| a.ramp(now + later)), [1, 2, 9, 16, 16]);
         assert!(state.layout().next_step_ms <= now + 2000);
         // Over.
         assert_eq!(a.next_step_ms(now + 17_000), NEVER);
-        assert_eq!(a.limit_now(), 32);
+        assert_eq!(a.limit_now(), Limit::new(32));
     }
 }

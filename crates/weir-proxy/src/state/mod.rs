@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Notify, watch};
+use weir_balance::{AtomicLimit, Limit};
 use weir_config::model::{self, Config, PortMap};
 use weir_net::namespace::Namespace;
 use weir_net::source_ports::SourcePorts;
@@ -136,26 +137,26 @@ pub struct Shared {
     pub pid: u32,
 }
 
-/// Limits a second for the whole process (`set rate-limit`); 0 = none.
+/// Limits a second for the whole process (`set rate-limit`).
 #[derive(Debug)]
 pub struct RateLimits {
     /// `maxconnrate`
-    pub connections_per_second: AtomicU32,
+    pub connections_per_second: AtomicLimit,
     /// `maxsessrate`
-    pub sessions_per_second: AtomicU32,
+    pub sessions_per_second: AtomicLimit,
     /// `maxsslrate`
-    pub tls_per_second: AtomicU32,
+    pub tls_per_second: AtomicLimit,
     /// `maxcomprate`, in kilobytes.
-    pub compression_kb_per_second: AtomicU32,
+    pub compression_kb_per_second: AtomicLimit,
 }
 
 impl RateLimits {
     fn new(global: &model::Global) -> Self {
         Self {
-            connections_per_second: AtomicU32::new(global.maxconnrate),
-            sessions_per_second: AtomicU32::new(global.maxsessrate),
-            tls_per_second: AtomicU32::new(global.maxsslrate),
-            compression_kb_per_second: AtomicU32::new(global.maxcomprate_kbps),
+            connections_per_second: AtomicLimit::new(global.maxconnrate),
+            sessions_per_second: AtomicLimit::new(global.maxsessrate),
+            tls_per_second: AtomicLimit::new(global.maxsslrate),
+            compression_kb_per_second: AtomicLimit::new(global.maxcomprate_kbps),
         }
     }
 }
@@ -228,10 +229,15 @@ impl Level {
         now
     }
 
-    /// One more unless `limit` is reached; true when it was counted.
-    pub fn enter_below(&self, limit: i64) -> bool {
+    /// One more unless the limit is reached; true when it was counted.
+    pub fn enter_below(&self, limit: Limit) -> bool {
+        let Some(most) = limit.most() else {
+            self.enter();
+            return true;
+        };
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
         let mut now = self.now.load(SeqCst);
-        while now < limit {
+        while now < most {
             match self.now.compare_exchange_weak(now, now + 1, SeqCst, SeqCst) {
                 Ok(_) => {
                     self.note(now + 1);
@@ -241,6 +247,12 @@ impl Level {
             }
         }
         false
+    }
+
+    /// The number now; never below zero, where a reader between two changes may see it.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        usize::try_from(self.now()).unwrap_or(0)
     }
 
     fn note(&self, now: i64) {
@@ -361,8 +373,8 @@ pub struct ServerState {
     pub served: Level,
     /// Connections to it now, counted for `strict-maxconn` only.
     pub open: Level,
-    /// Most requests at once, 0 = no limit; changed by `set maxconn server`.
-    pub maxconn: AtomicUsize,
+    /// Most requests at once; changed by `set maxconn server`.
+    pub maxconn: AtomicLimit,
     /// When the slow start in progress began, milliseconds; [`NEVER`] without one.
     slow_since_ms: AtomicU64,
     /// What it shares with the other servers.
@@ -504,7 +516,7 @@ impl ServerState {
             source_ports: config.source.ports.map(|(first, last)| Arc::new(SourcePorts::new(first, last))),
             generation: AtomicU32::new(0),
             weight: AtomicU32::new(config.weight),
-            maxconn: AtomicUsize::new(config.maxconn),
+            maxconn: AtomicLimit::new(config.maxconn),
             admin: AtomicU8::new(admin_bits),
             health: AtomicU8::new(health as u8),
             standing,
@@ -617,19 +629,17 @@ impl ServerState {
         now_ms + (slowstart_ms / u64::from(weir_balance::WEIGHT_SCALE)).max(1)
     }
 
-    /// Requests it takes now; 0 is no limit.
+    /// Requests it takes now.
     #[must_use]
-    pub fn limit_now(&self) -> usize {
+    pub fn limit_now(&self) -> Limit {
         let maxconn = self.maxconn.load(Relaxed);
         let slow = self.slow_since_ms.load(Relaxed) != NEVER;
-        if maxconn == 0 || (self.config.minconn == 0 && !slow) {
+        if !maxconn.is_set() || (self.config.minconn == 0 && !slow) {
             return maxconn;
         }
-        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let load = u32::try_from(self.farm.current.now()).unwrap_or(0);
+        let load = self.farm.current.count();
         let ramp = if slow { self.ramp(weir_net::timers::now_ms()) } else { weir_balance::WEIGHT_SCALE };
-        let (minconn, fullconn) = (number(self.config.minconn), number(self.farm.fullconn));
-        weir_balance::dynamic_maxconn(minconn, number(maxconn), fullconn, load, ramp) as usize
+        weir_balance::dynamic_maxconn(self.config.minconn, maxconn, self.farm.fullconn, load, ramp)
     }
 
     /// Whether requests go over TLS: 1 yes, 0 no, -1 no because of `no-ssl`.
@@ -762,7 +772,7 @@ impl ProxyState {
             times: Times::default(),
             front_current: Level::default(),
             back_current: Arc::clone(&farm.current),
-            front_limit: AtomicUsize::new(proxy.maxconn.unwrap_or(default_limit)),
+            front_limit: AtomicUsize::new(proxy.maxconn.most().unwrap_or(default_limit)),
             session_rate: Rate::default(),
             connection_rate: Rate::default(),
             request_rate: Rate::default(),
@@ -869,7 +879,7 @@ impl Shared {
     pub fn new(config: Arc<Config>, threads: usize, hostname: String) -> Arc<Self> {
         /// `maxconn` where neither the configuration nor the descriptor limit says otherwise.
         const DEFAULT_MAXCONN: usize = 10_000;
-        let max = config.global.maxconn.unwrap_or(DEFAULT_MAXCONN);
+        let max = config.global.maxconn.most().unwrap_or(DEFAULT_MAXCONN);
         let proxies =
             (0..config.proxies.len()).map(|at| ProxyState::new(at, &config.proxies, threads, max)).collect();
         Arc::new(Self {

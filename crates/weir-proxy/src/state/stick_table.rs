@@ -192,11 +192,8 @@ impl StickTable {
         let mut settings = TableSettings::new(key, table.size, table.expire.map(ms));
         settings.nopurge = table.nopurge;
         settings.brates_factor = u64::from(table.brates_factor.max(1));
-        let stored = table.store.iter().filter_map(|(name, period, elements)| {
-            Some((DataType::from_name(name)?, *elements, period.map_or(0, ms)))
-        });
-        for (kind, elements, period_ms) in stored {
-            settings = settings.store(kind, elements, period_ms);
+        for (kind, period, elements) in &table.store {
+            settings = settings.store(*kind, *elements, period.map_or(0, ms));
         }
         if sticks {
             settings = settings.store(DataType::ServerId, 1, 0).store(DataType::ServerKey, 1, 0);

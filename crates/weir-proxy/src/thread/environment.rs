@@ -125,18 +125,13 @@ fn sum_unless_unlimited<'a>(
 
 /// Connections that a server may have beside those that it has.
 fn connections_left(server: &ServerState) -> Option<i64> {
-    match server.limit_now() {
-        0 => None,
-        limit => Some((limit as i64 - server.served.now()).max(0)),
-    }
+    let limit = server.limit_now().most()?;
+    Some((limit as i64 - server.served.now()).max(0))
 }
 
 /// Connections and places in its queue that a server has left (manual, "connslots").
 fn slots_left(server: &ServerState) -> Option<i64> {
-    let (maxconn, maxqueue) = (server.maxconn.load(Relaxed), server.config.maxqueue);
-    if maxconn == 0 || maxqueue == 0 {
-        return None;
-    }
+    let (maxconn, maxqueue) = (server.maxconn.load(Relaxed).most()?, server.config.maxqueue.most()?);
     Some((maxconn + maxqueue) as i64 - server.served.now() - server.queue.len() as i64)
 }
 
@@ -168,7 +163,7 @@ impl Environment for WorkerEnvironment {
                 i64::from(server.weight.load(Relaxed))
             }
             Figure::InitialWeight => i64::from(server.config.weight),
-            Figure::MaxConnections => server.maxconn.load(Relaxed) as i64,
+            Figure::MaxConnections => server.maxconn.load(Relaxed).or_zero() as i64,
             Figure::FreeConnections => connections_left(&server).unwrap_or(-1),
             Figure::Id => i64::from(server.config.id),
             Figure::ServerTimeout

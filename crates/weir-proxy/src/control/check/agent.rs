@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_balance::CheckResult;
+use weir_balance::{CheckResult, Limit};
 
 use super::status::{Outcome, Status};
 use crate::state::{ServerState, Shared};
@@ -12,7 +12,7 @@ use crate::state::{ServerState, Shared};
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Orders {
     weight: Option<Weight>,
-    maxconn: Option<usize>,
+    maxconn: Option<Limit>,
     admin: Option<Admin>,
     /// Up or not, with the word and the text after it.
     health: Option<(bool, Vec<u8>)>,
@@ -88,7 +88,7 @@ impl Orders {
                 let maxconn = lower.strip_prefix(b"maxconn:").and_then(number);
                 match (weight, maxconn) {
                     (Some(weight), _) => self.weight = Some(weight),
-                    (None, Some(maxconn)) => self.maxconn = Some(maxconn as usize),
+                    (None, Some(maxconn)) => self.maxconn = Some(Limit::new(maxconn as usize)),
                     (None, None) => self.unknown = Some(word.to_vec()),
                 }
             }
@@ -159,7 +159,7 @@ mod tests {
             "75%,maxconn:30,maint,down\n",
             Orders {
                 weight: Some(Weight::Percent(75)),
-                maxconn: Some(30),
+                maxconn: Some(Limit::new(30)),
                 admin: Some(Admin::Maint),
                 health: Some((false, b"down".to_vec())),
                 ..none()

@@ -186,7 +186,7 @@ pub(crate) fn start(worker: &Rc<Worker>) {
         spawn_vital(write_log(Rc::clone(worker), notices));
     }
     let most = worker.config().global.tune.max_checks_per_thread;
-    let slots = (most > 0).then(|| Rc::new(Semaphore::new(most)));
+    let slots = most.most().map(|most| Rc::new(Semaphore::new(most)));
     if let Some(mut starts) = take(&hub.starts[worker.thread].1) {
         let (worker, slots) = (Rc::clone(worker), slots.clone());
         spawn_vital(async move {

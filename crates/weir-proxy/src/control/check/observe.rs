@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_balance::{CheckResult, OnError};
+use weir_config::model::ObservedLayer;
 
 use super::report;
 use super::sentence::Cause;
@@ -24,7 +25,8 @@ pub(crate) enum Seen {
 
 impl Seen {
     /// Good or bad on a layer; nothing when it says nothing about it.
-    fn is_good(self, layer7: bool) -> Option<bool> {
+    fn is_good(self, layer: ObservedLayer) -> Option<bool> {
+        let layer7 = layer == ObservedLayer::Layer7;
         match self {
             Self::Connected => (!layer7).then_some(true),
             Self::ConnectFailed => Some(false),
@@ -51,8 +53,8 @@ impl Seen {
 
 /// Reports how a request or connection to a server went.
 pub(crate) fn observe(shared: &Shared, server: &Arc<ServerState>, seen: Seen) {
-    let (Some(mode), true) = (&server.config.observe, server.check_enabled.load(Relaxed)) else { return };
-    match seen.is_good(mode == "layer7") {
+    let (Some(layer), true) = (server.config.observe, server.check_enabled.load(Relaxed)) else { return };
+    match seen.is_good(layer) {
         None => {}
         Some(true) => server.observed_errors.store(0, Relaxed),
         Some(false) => count_error(shared, server, seen),
@@ -65,12 +67,7 @@ fn count_error(shared: &Shared, server: &Arc<ServerState>, seen: Seen) {
         return;
     }
     server.observed_errors.store(0, Relaxed);
-    let action = match server.config.on_error.as_deref() {
-        Some("fastinter") => OnError::FastInter,
-        Some("sudden-death") => OnError::SuddenDeath,
-        Some("mark-down") => OnError::MarkDown,
-        _ => OnError::FailCheck,
-    };
+    let action = server.config.on_error;
     if action != OnError::FastInter {
         let text = format!("Detected {errors} consecutive errors, last one was: {}", seen.description());
         let outcome = Outcome::new(Status::HealthAnalyze, text);
@@ -91,7 +88,11 @@ mod tests {
     #[test]
     fn layers() {
         let check = |seen: Seen, layer4, layer7| {
-            assert_eq!((seen.is_good(false), seen.is_good(true)), (layer4, layer7), "{seen:?}");
+            assert_eq!(
+                (seen.is_good(ObservedLayer::Layer4), seen.is_good(ObservedLayer::Layer7)),
+                (layer4, layer7),
+                "{seen:?}"
+            );
         };
         check(Seen::Connected, Some(true), None);
         check(Seen::ConnectFailed, Some(false), Some(false));

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Notify;
 use weir_balance::{Admin, CheckSettings, InitState, OpState, Server as Machine};
-use weir_config::model;
+use weir_config::model::{self, OnMarkedDown, OnMarkedUp};
 
 use super::Notice;
 use super::sentence::{Cause, Step, full_name, push_what_is_left};
@@ -71,7 +71,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Standing {
     /// As the configuration starts it.
     pub(crate) fn new(config: &model::Server) -> Self {
-        let check = config.check.as_ref().map(|check| check_settings(check, config.init_state.as_deref()));
+        let check = config.check.as_ref().map(|check| check_settings(check, config.init_state));
         let agent = config.agent_check.as_ref().map(|agent| CheckSettings::agent(ms(agent.inter)));
         let mut machine = Machine::new(check, agent, ms(config.slowstart), 0);
         if config.disabled {
@@ -182,14 +182,7 @@ fn agent_target(agent: &model::AgentCheck) -> Target {
     Target { addr, port: Some(agent.port) }
 }
 
-fn check_settings(check: &model::Check, init: Option<&str>) -> CheckSettings {
-    let init = match init {
-        Some("fully-up") => InitState::FullyUp,
-        Some("up") => InitState::Up,
-        Some("down") => InitState::Down,
-        Some("fully-down") => InitState::FullyDown,
-        _ => InitState::None,
-    };
+fn check_settings(check: &model::Check, init: InitState) -> CheckSettings {
     CheckSettings {
         rise: check.rise,
         fall: check.fall,
@@ -451,10 +444,10 @@ impl Shared {
     /// `on-marked-down`, `on-marked-up`.
     fn end_sessions(&self, server: &Arc<ServerState>, step: &Step) {
         let config = &server.config;
-        if step.went_down() && config.on_marked_down.as_deref() == Some("shutdown-sessions") {
+        if step.went_down() && config.on_marked_down == Some(OnMarkedDown::ShutdownSessions) {
             self.end_sessions_on(server, End::ServerDown);
         }
-        let wanted = config.on_marked_up.as_deref() == Some("shutdown-backup-sessions");
+        let wanted = config.on_marked_up == Some(OnMarkedUp::ShutdownBackupSessions);
         if wanted && step.came_up() && !config.backup && server.weight.load(Relaxed) > 0 {
             for backup in self.proxies[server.proxy].servers.load().iter().filter(|s| s.config.backup) {
                 self.end_sessions_on(backup, End::ServerUp);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use weir_config::model::ServerAddr;
+use weir_config::model::{IpFamily, ServerAddr};
 use weir_net::Address;
 
 use super::ask::{self, Told};
@@ -205,7 +205,7 @@ fn outweighing(section: &Section, fault: Fault, last_valid: Instant, now: Instan
 
 /// Manual, `resolve-prefer`: IPv6 unless it says otherwise.
 fn prefers_ipv6(server: &ServerState) -> bool {
-    server.config.resolve_prefer.as_deref() != Some("ipv4")
+    server.config.resolve_prefer != Some(IpFamily::V4)
 }
 
 const NO_ADDRESS: &str = "No IP for server ";

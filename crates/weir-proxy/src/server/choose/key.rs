@@ -2,31 +2,25 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use weir_balance::{HashFunction, HashType, UriKey, domain_only, url_param};
-use weir_config::model::Balance;
+use weir_balance::{HashFunction, HashType, domain_only, url_param};
+use weir_config::model::BalanceKey;
 use weir_http::Method;
 use weir_rules::{Txn, Value};
 
 /// Hash of a transaction's key; `None` when it has none, or the algorithm needs none.
-pub(crate) fn hash(balance: &Balance, hash_type: HashType, txn: &Txn) -> Option<u32> {
-    match balance {
-        Balance::RoundRobin
-        | Balance::StaticRr
-        | Balance::LeastConn
-        | Balance::First
-        | Balance::Random { .. }
-        | Balance::Sticky => None,
-        Balance::Source => match txn.src()?.ip().to_canonical() {
+pub(crate) fn hash(key: &BalanceKey, hash_type: HashType, txn: &Txn) -> Option<u32> {
+    match key {
+        BalanceKey::None => None,
+        BalanceKey::Source => match txn.src()?.ip().to_canonical() {
             IpAddr::V4(ip) => Some(hash_type.hash_source(&ip.octets())),
             IpAddr::V6(ip) => Some(hash_type.hash_source(&ip.octets())),
         },
-        Balance::Uri { len, depth, whole, path_only } => {
-            let key = UriKey { len: *len, depth: *depth, whole: *whole, path_only: *path_only };
+        BalanceKey::Uri(key) => {
             let request = &txn.request;
-            let uri = if *path_only { request.path_and_query() } else { request.uri_bytes() };
+            let uri = if key.path_only { request.path_and_query() } else { request.uri_bytes() };
             Some(hash_type.hash(key.key(uri)))
         }
-        Balance::UrlParam { name, check_post } => {
+        BalanceKey::UrlParam { name, check_post } => {
             let found = url_param(txn.request.query(), name);
             let posted = || match txn.request.method == Method::Post && *check_post > 0 {
                 true => url_param(&txn.request_body, name),
@@ -34,15 +28,15 @@ pub(crate) fn hash(balance: &Balance, hash_type: HashType, txn: &Txn) -> Option<
             };
             found.or_else(posted).map(|value| hash_type.hash(value))
         }
-        Balance::Hdr { name, use_domain_only } => {
+        BalanceKey::Hdr { name, use_domain_only } => {
             let value = txn.request.fields.get(name)?;
             let value = value.split(|&byte| byte == b',').next()?.trim_ascii();
             Some(hash_type.hash(if *use_domain_only { domain_only(value) } else { value }))
         }
-        Balance::RdpCookie { name } => rdp_cookie(&txn.request_body, name).map(|value| hash_type.hash(value)),
-        Balance::Hash(expr) | Balance::LogHash(expr) => {
-            expr.eval(txn).map(|value| hash_value(hash_type, value))
+        BalanceKey::RdpCookie { name } => {
+            rdp_cookie(&txn.request_body, name).map(|value| hash_type.hash(value))
         }
+        BalanceKey::Expr(expr) => expr.eval(txn).map(|value| hash_value(hash_type, value)),
     }
 }
 

@@ -41,17 +41,8 @@ pub(crate) struct Held {
 impl Held {
     /// Counts a request onto a server when its limit allows it.
     pub(crate) fn try_new(server: &Arc<ServerState>) -> Option<Self> {
-        match server.limit_now() {
-            0 => {
-                server.served.enter();
-            }
-            limit => {
-                if !server.served.enter_below(i64::try_from(limit).unwrap_or(i64::MAX)) {
-                    return None;
-                }
-            }
-        }
-        Some(Self { server: Arc::clone(server), direct: false, counted: true })
+        let counted = server.served.enter_below(server.limit_now());
+        counted.then(|| Self { server: Arc::clone(server), direct: false, counted })
     }
 
     /// Leaves without looking who waits.
@@ -67,7 +58,7 @@ impl Drop for Held {
         if std::mem::take(&mut self.counted) {
             self.server.served.leave();
             // Nobody waits for a server without a limit: its queue is not even looked at.
-            let own = self.server.maxconn.load(Acquire) > 0 && !self.server.queue.is_empty();
+            let own = self.server.maxconn.load(Acquire).is_set() && !self.server.queue.is_empty();
             if own || !self.server.farm.queue.is_empty() {
                 self.server.dispatch();
             }
@@ -246,8 +237,7 @@ fn queue_for(x: &mut Exchange, server: &Arc<ServerState>) -> Option<Outcome> {
         held.direct = true;
         return Some(Outcome::Held(held));
     }
-    let maxqueue = server.config.maxqueue;
-    if maxqueue > 0 && server.queue.len() >= maxqueue {
+    if server.config.maxqueue.reached(server.queue.len()) {
         return None;
     }
     let (place, before) = server.queue.enter(urgency(x));
@@ -304,10 +294,8 @@ enum Chosen {
 }
 
 fn is_full(server: &ServerState) -> bool {
-    match server.limit_now() {
-        0 => false,
-        limit => !server.queue.is_empty() || server.served.now() >= limit as i64,
-    }
+    let limit = server.limit_now();
+    limit.is_set() && (!server.queue.is_empty() || limit.reached(server.served.count()))
 }
 
 /// A server's load for the picker.  `queueing` algorithms fill queues up to `maxqueue`.
@@ -316,18 +304,18 @@ fn load_of(server: &ServerState, queueing: bool, with_rate: bool) -> Load {
     let limit = server.limit_now();
     let maxqueue = server.config.maxqueue;
     // Nobody waits for a server without a limit.
-    let queued = if limit == 0 { 0 } else { server.queue.len() };
-    let full = match limit {
-        0 => false,
-        _ if queueing && maxqueue > 0 => served as usize + queued >= limit + maxqueue,
-        _ => queued > 0 || served as usize >= limit,
+    let queued = if limit.is_set() { server.queue.len() } else { 0 };
+    let full = match (limit.most(), maxqueue.most()) {
+        (None, _) => false,
+        (Some(limit), Some(maxqueue)) if queueing => served as usize + queued >= limit + maxqueue,
+        (Some(limit), _) => queued > 0 || served as usize >= limit,
     };
     Load {
         served,
         queued: u32::try_from(queued).unwrap_or(u32::MAX),
         // A server that just went down may still be in the layout.
         full: full || !server.is_usable(),
-        queue_full: maxqueue > 0 && queued >= maxqueue,
+        queue_full: maxqueue.reached(queued),
         rate: if with_rate { server.rate.per_second(now_ms()) as u32 } else { 0 },
     }
 }
@@ -335,14 +323,8 @@ fn load_of(server: &ServerState, queueing: bool, with_rate: bool) -> Load {
 /// Picks until a slot is taken or there is none.
 fn choose(x: &Exchange, proxy: &Proxy, state: &ProxyState, avoid: Option<&Arc<ServerState>>) -> Chosen {
     let settings = state.picker.settings();
-    let hash = match settings.algorithm {
-        Algorithm::Hash => key::hash(&proxy.balance, settings.hash_type, &x.txn),
-        _ => None,
-    };
-    let random = match settings.algorithm {
-        Algorithm::Random { .. } => x.worker.env.random(),
-        _ => 0,
-    };
+    let hash = key::hash(&proxy.balance_key, settings.hash_type, &x.txn);
+    let random = if settings.algorithm.needs_random() { x.worker.env.random() } else { 0 };
     pick(state, hash, random, avoid)
 }
 
@@ -370,19 +352,21 @@ fn pick(state: &ProxyState, mut hash: Option<u32>, random: u64, avoid: Option<&A
             layout = state.fresh_layout();
             continue;
         }
-        let must_wait = !server.queue.is_empty() && server.maxconn.load(Relaxed) > 0;
+        let must_wait = !server.queue.is_empty() && server.maxconn.load(Relaxed).is_set();
         if !must_wait && let Some(held) = Held::try_new(server) {
             return Chosen::Held(held);
         }
         let maxqueue = server.config.maxqueue;
-        let queue_full = maxqueue > 0 && server.queue.len() >= maxqueue;
-        match algorithm {
+        let queue_full = maxqueue.reached(server.queue.len());
+        match hash {
             // The key belongs to this server.
-            Algorithm::Hash if hash.is_some() && !queue_full => return Chosen::Queue(Arc::clone(server)),
+            Some(_) if !queue_full => return Chosen::Queue(Arc::clone(server)),
             // No room where the key belongs: anywhere else.
-            Algorithm::Hash if hash.is_some() => hash = None,
-            Algorithm::LeastConn if maxqueue > 0 && !queue_full => return Chosen::Queue(Arc::clone(server)),
-            _ => {}
+            Some(_) => hash = None,
+            None if algorithm.queues() && maxqueue.is_set() && !queue_full => {
+                return Chosen::Queue(Arc::clone(server));
+            }
+            None => {}
         }
     }
     Chosen::AllFull
@@ -406,11 +390,9 @@ fn pick_from(
     avoid: Option<&Arc<ServerState>>,
 ) -> Choice {
     let servers = &layout.members.servers[..];
-    let takes_turns = match algorithm {
-        Algorithm::RoundRobin | Algorithm::StaticRr | Algorithm::LeastConn => true,
-        Algorithm::Hash => hash.is_none() || avoid.is_some(),
-        Algorithm::First | Algorithm::Random { .. } => false,
-    };
+    // Without its key, or without the server that the key belongs to, a request takes a turn.
+    let leaves_key = algorithm.hashes() && (hash.is_none() || avoid.is_some());
+    let takes_turns = algorithm.takes_turns() || leaves_key;
     let pick = Pick {
         turn: if takes_turns { state.picker.turn() } else { 0 },
         hash,
@@ -418,8 +400,7 @@ fn pick_from(
         avoid: avoid.and_then(|avoid| servers.iter().position(|server| Arc::ptr_eq(server, avoid))),
         farm_served: u32::try_from(state.back_current.now()).unwrap_or(0),
     };
-    let queueing = algorithm == Algorithm::LeastConn;
-    let with_rate = matches!(algorithm, Algorithm::Random { .. });
+    let (queueing, with_rate) = (algorithm.queues(), algorithm.needs_random());
     layout.picker.pick(&pick, |at| load_of(&servers[at], queueing, with_rate))
 }
 
@@ -705,7 +686,7 @@ mod tests {
             while state.back_current.now() < load {
                 state.back_current.enter();
             }
-            ["a", "b"].map(|name| server(state, name).limit_now())
+            ["a", "b"].map(|name| server(state, name).limit_now().or_zero())
         };
         assert_eq!(limits(0), [2, 20]);
         assert_eq!(limits(50), [10, 20]);
@@ -769,7 +750,7 @@ mod tests {
                                     poll_fn(|cx| place.poll_slot(cx)).await.unwrap()
                                 }
                             };
-                            let limit = held.server.limit_now() as i64;
+                            let limit = held.server.limit_now().or_zero() as i64;
                             assert!((1..=limit).contains(&held.server.served.now()));
                             if round % 7 == 0 {
                                 tokio::task::yield_now().await;

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
 
-use weir_config::model::{Balance, ForeignSource, HttpReuse, KeepAlive, Proto, Proxy, ServerAddr};
+use weir_config::model::{ForeignSource, HttpReuse, KeepAlive, Proto, Proxy, ServerAddr, WebSocketVersion};
 use weir_http::{FieldName, Method, Response};
 use weir_net::connect::{self as net, ConnectOptions};
 use weir_net::timers::{now_ms, now_us};
@@ -298,7 +298,7 @@ async fn next_try(
     let elsewhere = redispatches(proxy, x.txn.retries, left, *direct, active);
     // Manual, `retries`: a turn-around before the same server, or the only one there is, is tried again.
     let refused = matches!(failure, Failure::Connect(ConnectError::Refused | ConnectError::Tls(_)));
-    if refused && (!elsewhere || !takes_turns(proxy) || active <= 1) {
+    if refused && (!elsewhere || !proxy.balance.goes_round() || active <= 1) {
         turn_around(x, proxy).await?;
     }
     let held = match elsewhere {
@@ -326,11 +326,6 @@ impl Attempt {
     }
 }
 
-/// The algorithm goes round: no request belongs to a server.
-fn takes_turns(proxy: &Proxy) -> bool {
-    matches!(proxy.balance, Balance::RoundRobin | Balance::StaticRr | Balance::Random { .. })
-}
-
 /// Whether try number `retries` (from 1), with so many `left` after it, may go to another server.
 ///
 /// Manual, `option redispatch`: on every so many retries, or so many before the last one; at once where
@@ -338,7 +333,7 @@ fn takes_turns(proxy: &Proxy) -> bool {
 fn redispatches(proxy: &Proxy, retries: u32, left: u32, direct: bool, active: usize) -> bool {
     match proxy.options.redispatch {
         None | Some(0) => false,
-        Some(_) if !direct && active > 1 && takes_turns(proxy) => true,
+        Some(_) if !direct && active > 1 && proxy.balance.goes_round() => true,
         Some(every) if every > 0 => retries.is_multiple_of(every.unsigned_abs()),
         Some(before_last) => left == before_last.unsigned_abs() - 1,
     }
@@ -686,11 +681,11 @@ fn websocket_proto(x: &Exchange, config: &weir_config::model::Server) -> Option<
     }
     let only_h2 = config.proto == Some(Proto::H2)
         || config.alpn.as_ref().is_some_and(|alpn| !alpn.is_empty() && alpn.iter().all(|p| p == b"h2"));
-    Some(match config.ws.as_deref() {
-        Some("h1") => Proto::H1,
-        Some("h2") => Proto::H2,
-        _ if only_h2 => Proto::H2,
-        _ => Proto::H1,
+    Some(match config.ws {
+        WebSocketVersion::H1 => Proto::H1,
+        WebSocketVersion::H2 => Proto::H2,
+        WebSocketVersion::Auto if only_h2 => Proto::H2,
+        WebSocketVersion::Auto => Proto::H1,
     })
 }
 

@@ -73,11 +73,7 @@ pub(crate) struct OpenPlace(Arc<ServerState>);
 impl OpenPlace {
     /// One more, unless there are `maxconn` connections already.
     pub(crate) fn take(server: &Arc<ServerState>) -> Option<Arc<Self>> {
-        let limit = match server.maxconn.load(Relaxed) {
-            0 => i64::MAX,
-            limit => i64::try_from(limit).unwrap_or(i64::MAX),
-        };
-        server.open.enter_below(limit).then(|| Arc::new(Self(Arc::clone(server))))
+        server.open.enter_below(server.maxconn.load(Relaxed)).then(|| Arc::new(Self(Arc::clone(server))))
     }
 }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_config::model::{self, Config, Global, SslBind, SslServer, TlsWords, Tune};
+use weir_config::model::{self, Config, Global, SslBind, SslServer, TlsVersion, TlsWords, Tune};
 use weir_net::Stream;
 use weir_net::tls::algorithms::{Algorithms, Version};
 use weir_net::tls::certificate::{Certificate, CertificateStore, ExtraFiles, NamedFiles, load_files};
@@ -149,18 +149,12 @@ fn max_record(tune: &Tune) -> Option<usize> {
 
 /// `ssl-load-extra-files` and `ssl-load-extra-del-ext`
 fn extra_files(global: &Global) -> ExtraFiles {
-    let kinds = global.ssl_load_extra_files.as_deref();
-    let wanted = |kind: &str| {
-        kinds.is_none_or(|kinds| {
-            kinds.last().is_none_or(|last| last != "none")
-                && kinds.iter().any(|known| known == "all" || known == kind)
-        })
-    };
+    let model::ExtraFiles { bundle, key, ocsp, issuer } = global.ssl_load_extra_files;
     ExtraFiles {
-        bundle: wanted("bundle"),
-        key: wanted("key"),
-        ocsp: wanted("ocsp"),
-        issuer: wanted("issuer"),
+        bundle,
+        key,
+        ocsp,
+        issuer,
         replace_extension: global.ssl_load_extra_del_ext,
         skip_self_issued: global.ssl_skip_self_issued_ca,
     }
@@ -252,15 +246,22 @@ fn ticket_keys(path: &Path) -> Result<TicketKeys, String> {
 
 /// Versions, cipher suites, groups and signatures as written.
 fn algorithms(words: &TlsWords) -> Algorithms {
-    let version = |name: &Option<String>| name.as_deref().and_then(Version::parse).unwrap_or_default();
+    let version = |named: Option<TlsVersion>| match named {
+        None => Version::Unset,
+        Some(TlsVersion::Ssl3) => Version::Ssl3,
+        Some(TlsVersion::Tls10) => Version::Tls10,
+        Some(TlsVersion::Tls11) => Version::Tls11,
+        Some(TlsVersion::Tls12) => Version::Tls12,
+        Some(TlsVersion::Tls13) => Version::Tls13,
+    };
     Algorithms {
         ciphers: words.ciphers.clone(),
         ciphersuites: words.ciphersuites.clone(),
         curves: words.curves.clone(),
         sigalgs: words.sigalgs.clone(),
         client_sigalgs: words.client_sigalgs.clone(),
-        min_version: version(&words.min_ver),
-        max_version: version(&words.max_ver),
+        min_version: version(words.min_ver),
+        max_version: version(words.max_ver),
         without: Vec::new(),
     }
 }
