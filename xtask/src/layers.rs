@@ -19,12 +19,13 @@ struct Layers {
 const CRATES: &[Layers] = &[Layers {
     sources: "crates/weir-proxy/src/",
     layers: &[
-        &["state"],
+        &["state", "plan"],
         &["log"],
         &["edge"],
         &["thread"],
         &["exchange"],
         &["filter"],
+        &["rules"],
         &["finish"],
         &["response"],
         &["server"],

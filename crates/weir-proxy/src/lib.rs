@@ -14,7 +14,11 @@ pub mod accept;
 
 mod client;
 
+mod plan;
+
 pub mod exchange;
+
+mod rules;
 
 mod request;
 

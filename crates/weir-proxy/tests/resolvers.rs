@@ -356,7 +356,7 @@ fn a_valid_answer_outweighs_faults_for_a_while() {
 
 #[test]
 fn rules_of_connections_resolve_names() {
-    let origin = TcpListener::bind("127.0.0.1:0").unwrap();
+    let origin = TcpListener::bind("127.0.0.2:0").unwrap();
     let port = origin.local_addr().unwrap().port();
     let lines = format!(
         "mode tcp\ntcp-request inspect-delay 30s\n\
@@ -364,7 +364,7 @@ fn rules_of_connections_resolve_names() {
          tcp-request content set-dst var(sess.ip)\n\
          server s 0.0.0.0:{port}"
     );
-    let bench = Bench::new(&lines, &[("origin.test", at(&["127.0.0.1"]))]);
+    let bench = Bench::new(&lines, &[("origin.test", at(&["127.0.0.2"]))]);
     let mut client = TcpStream::connect(bench.running.address).unwrap();
     client.write_all(b"hello").unwrap();
     let (mut server, _) = origin.accept().unwrap();

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use harness::Running;
 
@@ -140,4 +140,25 @@ fn times_of_the_client_are_told_apart() {
         }
     }
     panic!("handshake, idle time, head: {seen:?}");
+}
+
+#[test]
+fn rules_on_responses_pause() {
+    const PAUSE: Duration = Duration::from_millis(150);
+    let text = format!(
+        "global\n nbthread 1\ndefaults\n mode http\n timeout connect 20s\n timeout server 20s\n timeout client 20s\n\
+         listen l\n bind 127.0.0.1:0\n http-response pause 150ms if {{ path /slow }}\n\
+         http-response set-header x-after yes\n server s {}\n",
+        origin()
+    );
+    let running = harness::start(&text);
+    for (path, least) in [("/slow", PAUSE), ("/", Duration::ZERO)] {
+        let start = Instant::now();
+        let mut client = TcpStream::connect(running.address).unwrap();
+        write!(client, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("x-after: yes"), "{answer}");
+        assert!(start.elapsed() >= least, "{path}");
+    }
 }

@@ -204,10 +204,11 @@ impl Client<'_> {
 
     /// Waits for the rest of a request's head.
     async fn head(&mut self, edge: &mut H1Edge, request: &mut Request) -> Head {
-        self.arm(self.head_time());
         let may_upgrade = self.is_new()
             && self.entry.bind.proto != Some(Proto::H1)
             && !self.worker.proxy(self.entry.front).options.disable_h2_upgrade;
+        // Most heads come whole: nothing is waited for.
+        let mut waits = false;
         poll_fn(|cx| {
             loop {
                 if !edge.input.is_empty() {
@@ -229,6 +230,9 @@ impl Client<'_> {
                             Err(error) => return Poll::Ready(Head::malformed(&error)),
                         },
                     }
+                }
+                if !std::mem::replace(&mut waits, true) {
+                    self.arm(self.head_time());
                 }
                 if self.deadline.poll_expired(cx).is_ready() {
                     return Poll::Ready(Head::TIMEOUT);

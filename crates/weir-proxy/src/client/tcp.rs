@@ -3,11 +3,12 @@
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 
 use weir_config::model::Mode;
 use weir_http::h2::Opening;
 use weir_http::{Request, h1};
-use weir_net::timers::now_us;
+use weir_net::timers::{now_ms, now_us};
 use weir_rules::txn::LogOrigin;
 use weir_rules::{Flow, WaitFor, action};
 
@@ -22,6 +23,7 @@ use crate::log;
 use crate::request::route;
 use crate::response;
 use crate::response::inspection;
+use crate::rules::wait::{Looked, wait};
 use crate::server::reach;
 
 /// A connection that goes on in HTTP, with the exchange that has looked at its first bytes.
@@ -100,6 +102,7 @@ async fn inspect(x: &mut Exchange, index: usize) -> Result<Verdict, Stop> {
         return Ok(Verdict::Tcp);
     }
     x.deadline.arm(proxy.tcp_request_inspect_delay);
+    let ends_ms = proxy.tcp_request_inspect_delay.map(|delay| now_ms() + delay.as_millis() as u64);
     let limit = x.worker.config().global.tune.bufsize;
     let mut from = 0;
     loop {
@@ -110,7 +113,12 @@ async fn inspect(x: &mut Exchange, index: usize) -> Result<Verdict, Stop> {
             Flow::Switch(version) => return Ok(Verdict::Http { version }),
             // From the start: rules without a condition before this one see what came, too.
             Flow::Wait { what: WaitFor::MoreData, .. } => from = 0,
-            Flow::Wait { next, .. } => from = next,
+            Flow::Wait { next, what } => {
+                Box::pin(wait(x, &proxy, what, Looked::Request)).await?;
+                x.deadline.arm(ends_ms.map(|end| Duration::from_millis(end.saturating_sub(now_ms()))));
+                from = next;
+                continue;
+            }
             Flow::Drop { silent } => {
                 x.terminated(b'P', b'R');
                 return Err(Stop::Drop { silent });

@@ -449,6 +449,9 @@ impl H1Edge {
     ) -> Poll<Result<(), EdgeError>> {
         loop {
             if !self.input.is_empty() {
+                if response.fields.memory_bytes() == 0 {
+                    response.fields = self.worker.fields.borrow_mut().take();
+                }
                 let options = ParseOptions {
                     accept_unsafe: self.accept_unsafe,
                     use_proxy_connection: self.proxied,

@@ -9,6 +9,7 @@ use weir_rules::txn::LogOrigin;
 
 use crate::exchange::{Exchange, Finished, Stop};
 use crate::filter::cache;
+use crate::plan::Work;
 use crate::request::{route, rules, services};
 use crate::server::reach;
 use crate::state::counters::Counter;
@@ -26,18 +27,31 @@ pub(crate) async fn run(mut exchange: Box<Exchange>) -> Finished {
     finish::finish(exchange, stop).await
 }
 
-/// The request's way.
+/// The request's way.  What few requests meet is on the heap: the others have no room for it in their future, nor its code
+/// in their way.
 async fn stages(x: &mut Exchange) -> Result<(), Stop> {
     begin(x);
     // In TCP mode a backend may have been chosen that goes on in HTTP.
     if !x.in_backend {
-        rules::frontend(x).await?;
-        services::answer(x, x.front).await?;
+        let work = x.work(x.front);
+        if work.has(Work::REQUEST) || x.inspected {
+            Box::pin(rules::frontend(x)).await?;
+        }
+        if work.has(Work::STATS) {
+            Box::pin(services::answer(x, x.front)).await?;
+        }
         route::choose_backend(x)?;
     }
-    rules::backend(x).await?;
-    services::answer(x, x.back).await?;
-    cache::answer(x).await?;
+    let work = x.work(x.back);
+    if work.has(Work::REQUEST) && x.back != x.front {
+        Box::pin(rules::backend(x)).await?;
+    }
+    if work.has(Work::STATS) {
+        Box::pin(services::answer(x, x.back)).await?;
+    }
+    if x.txn.cache_use.is_some() {
+        Box::pin(cache::answer(x)).await?;
+    }
     let (mut server, response) = reach::serve(x).await?;
     response::apply(x, &mut server, response).await?;
     forward::answer(x, server).await
@@ -56,8 +70,10 @@ fn begin(x: &mut Exchange) {
     };
     x.count_front(version, 1);
     stick_track::request_begins(&x.worker.shared, &x.txn);
-    log::step(x, LogOrigin::Accept);
-    log::step(x, LogOrigin::Request);
+    if x.work(x.front).has(Work::EARLY_LOG) {
+        log::step(x, LogOrigin::Accept);
+        log::step(x, LogOrigin::Request);
+    }
 }
 
 /// Bytes of the request's head as the client sent it, on the wire of HTTP/1: rules change it later.

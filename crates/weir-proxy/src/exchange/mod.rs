@@ -14,6 +14,7 @@ use crate::edge::Edge;
 use crate::exchange::running::{End, Entered, Sessions};
 use crate::filter::{self, cache};
 use crate::forward::Upload;
+use crate::plan::Work;
 use crate::server::choose::{cookie, stick};
 use crate::state::counters::Counter;
 use crate::thread::worker::Worker;
@@ -154,6 +155,16 @@ impl Exchange {
             logged: false,
             counted: [0; 2],
         })
+    }
+
+    /// The stages in which one of its proxies has work.
+    pub(crate) fn work(&self, proxy: usize) -> Work {
+        self.worker.proxy(proxy).work
+    }
+
+    /// The stages in which its frontend or its backend has work.
+    pub(crate) fn work_of_both(&self) -> Work {
+        self.work(self.front).and(self.work(self.back))
     }
 
     /// Bytes both ways without framing from now on.

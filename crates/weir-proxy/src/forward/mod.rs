@@ -280,8 +280,7 @@ fn finish_upload(
 /// Sends the request's body and receives the response's head; interim responses pass on the way.
 pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Result<Response, Fault> {
     let abort = aborts_on_close(x.worker.proxy(x.back));
-    let fields = x.worker.fields.borrow_mut().take();
-    let mut response = Response { fields, ..Response::default() };
+    let mut response = Response::default();
     arm_for_upload(x);
     let mut moved_ms = now_ms();
     let mut informed = false;
@@ -442,11 +441,16 @@ pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Re
 
 /// Waits until the client has taken what its edge holds.
 async fn flushed(x: &mut Exchange) -> Result<(), Fault> {
-    let [client_time, _] = patience(x, false);
-    x.deadline.arm(client_time);
-    poll_fn(|cx| match x.client.poll_flush(cx) {
-        Poll::Ready(flushed) => Poll::Ready(flushed.map_err(Fault::Client)),
-        Poll::Pending => x.deadline.poll_expired(cx).map(|()| Err(Fault::ClientTimeout)),
+    let mut waits = false;
+    poll_fn(|cx| {
+        if let Poll::Ready(flushed) = x.client.poll_flush(cx) {
+            return Poll::Ready(flushed.map_err(Fault::Client));
+        }
+        if !std::mem::replace(&mut waits, true) {
+            let [client_time, _] = patience(x, false);
+            x.deadline.arm(client_time);
+        }
+        x.deadline.poll_expired(cx).map(|()| Err(Fault::ClientTimeout))
     })
     .await
 }
@@ -458,8 +462,9 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge, state: &ServerState) -> 
     let mut counted_ms = now_ms();
     let mut filters = x.filters.take();
     let mut download = Download::default();
-    arm_for_download(x, &download);
     let mut activity = Activity::new(x);
+    // Many responses are there whole: nothing is waited for.
+    let mut waits = false;
     let outcome = poll_fn(|cx| {
         let before = (download.moved, x.txn.bytes_in);
         let mut upload = if x.upload.done { Poll::Ready(Ok(())) } else { poll_upload(x, server, cx) };
@@ -476,6 +481,9 @@ async fn both_ways(x: &mut Exchange, server: &mut Edge, state: &ServerState) -> 
         };
         if download_done.is_ready() && (!tunnel || x.upload.done) {
             return Poll::Ready(Ok(()));
+        }
+        if !std::mem::replace(&mut waits, true) {
+            arm_for_download(x, &download);
         }
         let held_back =
             x.upload.is_held_back() || filters.as_ref().is_some_and(|filters| filters.is_held_back());

@@ -11,7 +11,7 @@ use weir_rules::{Condition, Txn, basic_credentials, decode_url};
 
 use crate::edge::BodyLength;
 use crate::exchange::{Exchange, Stop};
-use crate::request::rules;
+use crate::rules::wait::wait_for_body;
 
 /// Name and version that applications are told.
 const SOFTWARE: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
@@ -22,7 +22,7 @@ pub(crate) async fn prepare(x: &mut Exchange, proxy: &Proxy) -> Result<(), Stop>
     if proxy.use_fcgi_app.is_none() || !unknown || x.txn.request_body_complete {
         return Ok(());
     }
-    rules::wait_for_body(x, x.worker.proxy(x.front).timeouts.client, usize::MAX).await
+    wait_for_body(x, x.worker.proxy(x.front).timeouts.client, usize::MAX).await
 }
 
 /// The parameters of the request.

@@ -25,11 +25,15 @@ pub(crate) fn prepare(x: &mut Exchange) {
     }
 }
 
+/// The request came in early data, and its client has not proved since that it is there.
+pub(crate) fn is_early(x: &Exchange) -> bool {
+    x.txn.session.tls.as_ref().is_some_and(|tls| tls.has_early())
+}
+
 /// RFC 8470 section 5.1: the server is told of a request that may be a copy.
 fn early_data(x: &mut Exchange) {
-    let fields = &mut x.txn.request.fields;
-    if x.txn.session.tls.as_ref().is_some_and(|tls| tls.has_early()) && fields.get(b"early-data").is_none() {
-        fields.push(b"early-data", b"1");
+    if is_early(x) && x.txn.request.fields.get(b"early-data").is_none() {
+        x.txn.request.fields.push(b"early-data", b"1");
     }
 }
 

@@ -1,16 +1,15 @@
 //! Rules on the request: the frontend's, then the backend's; captures and waiting for the body.
 
-use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Poll, ready};
 use std::time::Duration;
 
 use weir_config::model::{Proxy, RestrictNames, Tune};
 use weir_http::{Fields, Request, Response};
-use weir_rules::{Flow, Phase, Rule, Value, WaitFor, action, reply};
+use weir_rules::{Flow, Phase, Rule, action, reply};
 
-use crate::edge::{Body, Edge, EdgeError};
 use crate::exchange::{Exchange, Stop};
+use crate::plan::Work;
+use crate::rules::wait::{Looked, pause, wait, wait_for_body};
 use crate::state::counters::Counter;
 
 /// Everything a frontend does with a request before a backend is chosen.
@@ -64,12 +63,12 @@ fn early_hints(x: &mut Exchange) -> Result<(), Stop> {
     x.client.send_informational(&response).map_err(|_| Stop::Client)
 }
 
-/// What the backend adds, when it is not the frontend's own other half.
+/// What a backend adds that is not the frontend's own other half.
 pub(crate) async fn backend(x: &mut Exchange) -> Result<(), Stop> {
-    if x.back == x.front {
-        return Ok(());
-    }
     let proxy = Rc::clone(x.worker.proxy(x.back));
+    if !x.work(x.front).has(Work::REQUEST) {
+        limit_rewriting(x);
+    }
     if proxy.options.http_buffer_request && !x.txn.request_body_complete {
         let time = proxy.timeouts.http_request.or(proxy.timeouts.client);
         wait_for_body(x, time, usize::MAX).await?;
@@ -145,7 +144,7 @@ pub(crate) async fn apply(x: &mut Exchange, proxy: &Proxy, rules: &[Rule], phase
             // What is HTTP already needs no switch.
             Flow::Done | Flow::Allow | Flow::Switch(_) => break,
             Flow::Wait { next, what } => {
-                Box::pin(wait(x, proxy, what)).await?;
+                Box::pin(wait(x, proxy, what, Looked::Request)).await?;
                 from = next;
             }
             flow => return Err(stopped(x, proxy, flow, phase).await),
@@ -195,151 +194,6 @@ pub(crate) async fn stopped(x: &mut Exchange, proxy: &Proxy, flow: Flow, phase: 
         }
         Flow::Done | Flow::Allow | Flow::Wait { .. } | Flow::CloseServer | Flow::Switch(_) => {
             Stop::Drop { silent: false }
-        }
-    }
-}
-
-async fn wait(x: &mut Exchange, proxy: &Proxy, what: WaitFor) -> Result<(), Stop> {
-    match what {
-        WaitFor::Body { time_ms, at_least, large } => {
-            let time = Duration::from_millis(u64::from(time_ms));
-            let enough = if at_least == 0 { usize::MAX } else { at_least };
-            let limit = body_limit(&x.worker.config().global.tune, large);
-            receive_body(x, Some(time), enough, limit).await
-        }
-        WaitFor::Pause { time_ms } => {
-            pause(x, Duration::from_millis(u64::from(time_ms))).await;
-            Ok(())
-        }
-        WaitFor::MoreData => wait_for_body(x, proxy.tcp_request_inspect_delay, 1).await,
-        WaitFor::Handshake => handshake(x, proxy).await,
-        WaitFor::Resolve { var, resolvers, host, family } => {
-            let host = String::from_utf8_lossy(&host);
-            let section = x.worker.shared.dns.section(&resolvers).cloned();
-            let address = match section {
-                Some(section) => section.resolve(&host, family != 4).await,
-                None => None,
-            };
-            var.set(&mut x.txn, address.map(Value::Ip));
-            Ok(())
-        }
-    }
-}
-
-/// `wait-for-handshake`: a request in early data waits until its client has proved that it is there.
-async fn handshake(x: &mut Exchange, proxy: &Proxy) -> Result<(), Stop> {
-    let Some(tls) = x.txn.session.tls.clone().filter(|tls| tls.has_early()) else { return Ok(()) };
-    x.deadline.arm(proxy.timeouts.client_hs.or(proxy.timeouts.client));
-    let complete = poll_fn(|cx| {
-        if let Poll::Ready(complete) = tls.poll_complete(cx) {
-            return Poll::Ready(complete);
-        }
-        if x.deadline.poll_expired(cx).is_ready() {
-            return Poll::Ready(false);
-        }
-        match &mut x.client {
-            Edge::H1(edge) => edge.stream.poll_handshake(cx).map(|complete| complete.is_ok()),
-            // The connection's own task goes on with it.
-            Edge::H2(_) | Edge::Fcgi(_) => Poll::Pending,
-        }
-    })
-    .await;
-    x.deadline.arm(None);
-    if complete {
-        return Ok(());
-    }
-    x.terminated(b'C', b'R');
-    x.count_front(Counter::ClientAborts, 1);
-    x.close_client = true;
-    Err(Stop::Client)
-}
-
-/// Waits, or until the client's connection fails.  That it has said all it has does not shorten its time: a tarpit would
-/// hold nobody who does so.
-async fn pause(x: &mut Exchange, time: Duration) {
-    x.deadline.set_after(time);
-    poll_fn(|cx| {
-        if x.deadline.poll_expired(cx).is_ready() {
-            return Poll::Ready(());
-        }
-        x.client.poll_failed(cx)
-    })
-    .await;
-}
-
-/// What is kept of a body that rules wait for.
-pub(crate) fn body_limit(tune: &Tune, large: bool) -> usize {
-    tune.bufsize_large.filter(|_| large).map_or(tune.bufsize, |size| size.max(tune.bufsize))
-}
-
-/// Receives body bytes into the transaction until it is complete, `at_least` bytes are there, a buffer is
-/// full, or the time is over.
-pub(crate) async fn wait_for_body(
-    x: &mut Exchange,
-    time: Option<Duration>,
-    at_least: usize,
-) -> Result<(), Stop> {
-    let limit = body_limit(&x.worker.config().global.tune, false);
-    receive_body(x, time, at_least, limit).await
-}
-
-/// The same with a buffer of this size.
-async fn receive_body(
-    x: &mut Exchange,
-    time: Option<Duration>,
-    at_least: usize,
-    limit: usize,
-) -> Result<(), Stop> {
-    if x.tunnel {
-        return Ok(());
-    }
-    x.deadline.arm(time);
-    x.client.ask_for_body();
-    let outcome = poll_fn(|cx| {
-        loop {
-            if x.txn.request_body.len() >= at_least.min(limit) {
-                return Poll::Ready(Ok(true));
-            }
-            if x.deadline.poll_expired(cx).is_ready() {
-                return Poll::Ready(Ok(false));
-            }
-            match ready!(x.client.poll_body(cx)) {
-                Ok(Body::Data) => {
-                    let body = &mut x.txn.request_body;
-                    x.client.with_data(|data| {
-                        let taken = data.len().min(limit.saturating_sub(body.len()));
-                        body.extend_from_slice(&data[..taken]);
-                        (taken, ())
-                    });
-                }
-                Ok(Body::End) => {
-                    x.txn.request_body_complete = true;
-                    return Poll::Ready(Ok(true));
-                }
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
-    })
-    .await;
-    match outcome {
-        Ok(true) => Ok(()),
-        Ok(false) => {
-            x.terminated(b'c', b'R');
-            x.count_front(Counter::RequestErrors, 1);
-            x.close_client = true;
-            Err(x.error(408))
-        }
-        Err(EdgeError::Protocol(error)) => {
-            x.terminated(b'P', b'R');
-            x.count_front(Counter::RequestErrors, 1);
-            x.close_client = true;
-            Err(x.error(error.status()))
-        }
-        Err(_) => {
-            // Rules may still look at what came; the request goes to no server any more.
-            x.body_aborted = true;
-            x.close_client = true;
-            Ok(())
         }
     }
 }

@@ -9,6 +9,7 @@ use weir_rules::Phase;
 use crate::exchange::{Exchange, Stop};
 use crate::filter;
 use crate::request::rules;
+use crate::rules::wait::wait_for_body;
 use crate::state::counters::Counter;
 
 /// Answers the request when a service of this proxy is meant: the frontend's before a backend is chosen, for it
@@ -22,7 +23,7 @@ pub(crate) async fn answer(x: &mut Exchange, index: usize) -> Result<(), Stop> {
     rules::apply(x, &proxy, &stats.rules, Phase::HttpRequest).await?;
     if x.txn.request.method == Method::Post {
         let limit = proxy.timeouts.http_request.or(proxy.timeouts.client);
-        rules::wait_for_body(x, limit, usize::MAX).await?;
+        wait_for_body(x, limit, usize::MAX).await?;
     }
     x.txn.server = Some(Arc::from("<STATS>"));
     x.terminated(b'L', b'R');

@@ -6,12 +6,15 @@
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 
+use weir_net::timers::now_ms;
 use weir_rules::{Flow, WaitFor, action};
 
 use crate::edge::{Body, Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::forward;
+use crate::rules::wait::{Looked, wait};
 use crate::state::counters::Counter;
 
 /// Runs the backend's rules; in a tunnel the client's bytes go on to the server meanwhile.
@@ -22,6 +25,7 @@ pub(crate) async fn inspect(x: &mut Exchange, server: &mut Edge) -> Result<(), S
         return Ok(());
     }
     x.deadline.arm(proxy.tcp_response_inspect_delay);
+    let ends_ms = proxy.tcp_response_inspect_delay.map(|delay| now_ms() + delay.as_millis() as u64);
     let mut over = proxy.tcp_response_inspect_delay.is_none();
     let mut from = 0;
     loop {
@@ -32,7 +36,11 @@ pub(crate) async fn inspect(x: &mut Exchange, server: &mut Edge) -> Result<(), S
                 over = wait_for_more(x, server).await;
             }
             Flow::Wait { what: WaitFor::MoreData, .. } | Flow::Done | Flow::Allow => break,
-            Flow::Wait { next, .. } => from = next,
+            Flow::Wait { next, what } => {
+                Box::pin(wait(x, &proxy, what, Looked::Response(server))).await?;
+                x.deadline.arm(ends_ms.map(|end| Duration::from_millis(end.saturating_sub(now_ms()))));
+                from = next;
+            }
             flow => {
                 x.txn.inspecting = false;
                 return Err(refused(x, flow));

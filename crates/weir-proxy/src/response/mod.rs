@@ -7,20 +7,23 @@ use std::rc::Rc;
 use weir_config::model::Proxy;
 use weir_http::{FieldName, Method, Response};
 use weir_rules::txn::LogOrigin;
-use weir_rules::{Flow, Phase, Rule, WaitFor, action};
+use weir_rules::{Flow, Phase, Rule, action};
 
-use crate::edge::{Body, BodyLength, Edge};
+use crate::edge::{BodyLength, Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::filter;
 use crate::filter::Direction;
 use crate::filter::cache;
+use crate::plan::Work;
 use crate::request::rules;
+use crate::rules::wait::{Looked, wait};
 use crate::server::choose::cookie;
 use crate::server::choose::stick;
 use crate::server::reach::ServerConnection;
 use crate::state::ServerState;
 use crate::state::counters::{Counter, Counters};
 use crate::state::stick_track;
+use crate::thread::worker::LocalProxy;
 
 /// Applies the rules and sends the head.
 pub(crate) async fn apply(
@@ -34,38 +37,69 @@ pub(crate) async fn apply(
     if response.status == 101 || (x.txn.request.method == Method::Connect && response.status / 100 == 2) {
         x.tunnel = true;
     }
-    let body = match server.edge.body_length() {
-        BodyLength::Exact(length) => usize::try_from(length).unwrap_or(usize::MAX),
-        _ => 0,
-    };
-    let room = rules::room(&x.worker.config().global.tune, &response.fields, body);
     x.txn.response = Some(response);
+    let work = front.work.and(back.work);
+    if work.has(Work::RESPONSE) {
+        Box::pin(ruled(x, server, &front, &back)).await?;
+    }
+    let mut body = length_of(x, &server.edge);
+    if x.txn.cache_use.is_some() {
+        cache::response(x, body);
+    }
+    if x.plan.is_some() {
+        let until_close = matches!(&server.edge, Edge::H1(edge) if edge.is_until_close());
+        filter::response(x, &mut body, until_close);
+    }
+    if work.has(Work::AFTER) {
+        if !work.has(Work::RESPONSE) {
+            limit_rewriting(x, &server.edge);
+        }
+        after_response(x);
+    }
+    send_head(x, server, body)?;
+    if work.has(Work::EARLY_LOG) {
+        crate::log::as_soon_as_possible(x);
+        crate::log::step(x, LogOrigin::Response);
+    }
+    Ok(())
+}
+
+/// Everything that rules, captures and cookies have to do with a response.
+async fn ruled(
+    x: &mut Exchange,
+    server: &mut ServerConnection,
+    front: &LocalProxy,
+    back: &LocalProxy,
+) -> Result<(), Stop> {
+    limit_rewriting(x, &server.edge);
     inspection::inspect(x, &mut server.edge).await?;
-    x.txn.limit_rewriting(room);
-    stick(x, &server.held.server, &back);
-    run_both(x, Some(&mut server.edge), &front, &back).await?;
+    stick(x, &server.held.server, back);
+    run_both(x, Some(&mut server.edge), front, back).await?;
     // The rules are about what the server said; the cookie that names it comes afterwards.
     if let Some(mut response) = x.txn.response.take() {
         if let Some((name, limit)) = &front.captures.cookie {
             x.txn.cookie_captures[1] = cookie::capture(&response.fields, name, *limit, true);
         }
-        cookie::write(x, &back, &server.held.server, &mut response);
+        cookie::write(x, back, &server.held.server, &mut response);
         x.txn.response = Some(response);
     }
-    if cache::check(x, &back) {
+    if cache::check(x, back) {
         x.terminated(b'P', b'H');
         x.count_back(Counter::DeniedResponses, 1);
         return Err(x.error(502));
     }
-    let mut body = length_of(x, &server.edge);
-    let until_close = matches!(&server.edge, Edge::H1(edge) if edge.is_until_close());
-    cache::response(x, body);
-    filter::response(x, &mut body, until_close);
-    after_response(x);
-    send_head(x, server, body)?;
-    crate::log::as_soon_as_possible(x);
-    crate::log::step(x, LogOrigin::Response);
     Ok(())
+}
+
+/// Rewriting may make a response's head as large as a buffer that holds its body, too.
+fn limit_rewriting(x: &mut Exchange, server: &Edge) {
+    let body = match server.body_length() {
+        BodyLength::Exact(length) => usize::try_from(length).unwrap_or(usize::MAX),
+        _ => 0,
+    };
+    let Some(response) = &x.txn.response else { return };
+    let room = rules::room(&x.worker.config().global.tune, &response.fields, body);
+    x.txn.limit_rewriting(room);
 }
 
 /// Keys that are stuck to the server from now on.
@@ -128,12 +162,11 @@ async fn run_rules(
         match action::run(rules, from, &mut x.txn) {
             Flow::Done | Flow::Allow => break,
             Flow::Wait { next, what } => {
-                if let (WaitFor::Body { time_ms, at_least, large }, Some(server)) =
-                    (what, server.as_deref_mut())
-                {
-                    let limit = rules::body_limit(&x.worker.config().global.tune, large);
-                    wait_for_body(x, server, time_ms, at_least.min(limit)).await?;
-                }
+                let looked = match server.as_deref_mut() {
+                    Some(server) => Looked::Response(server),
+                    None => Looked::Whole,
+                };
+                Box::pin(wait(x, proxy, what, looked)).await?;
                 from = next;
             }
             flow => {
@@ -143,44 +176,6 @@ async fn run_rules(
         }
     }
     Ok(())
-}
-
-/// `http-response wait-for-body`: so many bytes of the server's body, or all of it, into the transaction.
-async fn wait_for_body(x: &mut Exchange, server: &mut Edge, time_ms: u32, enough: usize) -> Result<(), Stop> {
-    use std::task::{Poll, ready};
-    x.deadline.set_after(std::time::Duration::from_millis(u64::from(time_ms)));
-    let failed = std::future::poll_fn(|cx| {
-        while x.txn.response_body.len() < enough {
-            if x.deadline.poll_expired(cx).is_ready() {
-                return Poll::Ready(Some(false));
-            }
-            match ready!(server.poll_body(cx)) {
-                Ok(Body::Data) => {
-                    let body = &mut x.txn.response_body;
-                    server.with_data(|data| {
-                        let taken = data.len().min(enough - body.len());
-                        body.extend_from_slice(&data[..taken]);
-                        (taken, ())
-                    });
-                }
-                Ok(Body::End) => {
-                    x.txn.response_body_complete = true;
-                    break;
-                }
-                Err(_) => return Poll::Ready(Some(true)),
-            }
-        }
-        Poll::Ready(None)
-    })
-    .await;
-    match failed {
-        None => Ok(()),
-        Some(server_failed) => {
-            x.terminated(if server_failed { b'S' } else { b's' }, b'D');
-            x.count_back(Counter::ResponseErrors, 1);
-            Err(x.error(if server_failed { 502 } else { 504 }))
-        }
-    }
 }
 
 /// How the response's body is delimited towards the client.

@@ -19,6 +19,7 @@ use crate::edge::fields_pool::FieldsPool;
 use crate::exchange::running::Sessions;
 use crate::filter::{self, Pieces, Plan};
 use crate::log::Logger;
+use crate::plan::Work;
 use crate::process::Services;
 use crate::server::reach::pool::Pool;
 use crate::state::counters::Counter;
@@ -31,13 +32,23 @@ use crate::thread::environment::WorkerEnvironment;
 type Filters = Option<Rc<Plan>>;
 
 /// A proxy's settings with a count of its own on this thread: taking one touches no memory of other threads.
-pub(crate) struct LocalProxy(Arc<Proxy>);
+pub(crate) struct LocalProxy {
+    settings: Arc<Proxy>,
+    /// The stages of a request in which it has work.
+    pub(crate) work: Work,
+}
+
+impl LocalProxy {
+    fn new(settings: &Arc<Proxy>) -> Rc<Self> {
+        Rc::new(Self { settings: Arc::clone(settings), work: Work::of(settings) })
+    }
+}
 
 impl Deref for LocalProxy {
     type Target = Proxy;
 
     fn deref(&self) -> &Proxy {
-        &self.0
+        &self.settings
     }
 }
 
@@ -101,7 +112,7 @@ impl Worker {
             buffers: RefCell::new(BufferPool::new(tune.bufsize)),
             fields: RefCell::default(),
             heads: Rc::new(ThreadHeads::new(threads)),
-            proxies: config.proxies.iter().map(|proxy| Rc::new(LocalProxy(Arc::clone(proxy)))).collect(),
+            proxies: config.proxies.iter().map(LocalProxy::new).collect(),
             sessions: Sessions::default(),
             pool: Pool::default(),
             logger,

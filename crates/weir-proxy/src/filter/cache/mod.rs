@@ -8,11 +8,10 @@ mod memory;
 mod vary;
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_config::model::Config;
+use weir_config::model::{Config, Proxy};
 use weir_http::{FieldName, Response};
 use weir_net::timers::now_ms;
 use weir_rules::Reply;
@@ -242,7 +241,7 @@ pub(crate) fn body(storing: &mut Option<Box<Storing>>, piece: &[u8]) {
 }
 
 /// `option checkcache`
-pub(crate) fn check(x: &Exchange, proxy: &Rc<crate::thread::worker::LocalProxy>) -> bool {
+pub(crate) fn check(x: &Exchange, proxy: &Proxy) -> bool {
     let leaks = |response: &Response| leaks_cookie(x.txn.request.method, response);
     proxy.options.checkcache && x.txn.response.as_ref().is_some_and(leaks)
 }

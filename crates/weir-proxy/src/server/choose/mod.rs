@@ -18,6 +18,7 @@ use weir_rules::Condition;
 
 use crate::exchange::{Exchange, Stop, ms_between};
 use crate::forward;
+use crate::plan::Work;
 use crate::state::counters::Counter;
 use crate::state::farm::Layout;
 use crate::state::queue::{Place, Urgency};
@@ -79,34 +80,60 @@ enum Outcome {
 /// Chooses a server and takes a place on it, waiting in a queue when all are taken.
 pub(crate) async fn assign(x: &mut Exchange, avoid: Option<&Arc<ServerState>>) -> Result<Held, Stop> {
     let proxy = Rc::clone(x.worker.proxy(x.back));
-    let mut direct = if avoid.is_none() { persistent(x, &proxy) } else { None };
-    settle(x, &proxy, &mut direct, avoid).await
+    let persists = avoid.is_none() && proxy.work.has(Work::PERSISTENCE);
+    let direct = if persists { persistent(x, &proxy) } else { None };
+    settle(x, &proxy, direct, avoid).await
 }
 
 /// A place on the server that is wanted, or on one that the algorithm chooses.
 async fn settle(
     x: &mut Exchange,
     proxy: &Proxy,
-    direct: &mut Option<Arc<ServerState>>,
+    direct: Option<Arc<ServerState>>,
     avoid: Option<&Arc<ServerState>>,
 ) -> Result<Held, Stop> {
-    let mut entered_us = None;
+    match place(x, proxy, direct, avoid) {
+        (Outcome::Held(held), balanced) => {
+            count_choice(x, &held, balanced);
+            Ok(selected(x, held, None))
+        }
+        // On the heap: a request that need not wait has no room for it.
+        (outcome, balanced) => Box::pin(queue(x, proxy, outcome, balanced, avoid)).await,
+    }
+}
+
+/// Where a request goes next, and whether it was the algorithm that said so.
+fn place(
+    x: &mut Exchange,
+    proxy: &Proxy,
+    direct: Option<Arc<ServerState>>,
+    avoid: Option<&Arc<ServerState>>,
+) -> (Outcome, bool) {
+    let outcome = direct.and_then(|server| queue_for(x, &server));
+    let balanced = outcome.is_none();
+    (outcome.unwrap_or_else(|| balance(x, proxy, avoid)), balanced)
+}
+
+/// Waits in queues until there is a place.
+async fn queue(
+    x: &mut Exchange,
+    proxy: &Proxy,
+    mut outcome: Outcome,
+    mut balanced: bool,
+    avoid: Option<&Arc<ServerState>>,
+) -> Result<Held, Stop> {
+    let entered_us = now_us();
     for _ in 0..MAX_MOVES {
-        let outcome = direct.take().and_then(|server| queue_for(x, &server));
-        let balanced = outcome.is_none();
-        let mut place = match outcome.unwrap_or_else(|| balance(x, proxy, avoid)) {
-            Outcome::Held(held) => {
-                count_choice(x, &held, balanced);
-                return Ok(selected(x, held, entered_us));
-            }
-            Outcome::Wait(place) => place,
+        let held = match outcome {
+            Outcome::Held(held) => Some(held),
+            Outcome::Wait(mut place) => wait(x, proxy, &mut place, entered_us).await?,
             Outcome::NoServer => return Err(refused(x, b'C')),
         };
-        let entered_us = *entered_us.get_or_insert_with(now_us);
-        if let Some(held) = wait(x, proxy, &mut place, entered_us).await? {
+        if let Some(held) = held {
             count_choice(x, &held, balanced);
             return Ok(selected(x, held, Some(entered_us)));
         }
+        (outcome, balanced) = place(x, proxy, None, avoid);
     }
     Err(refused(x, b'Q'))
 }
@@ -127,8 +154,8 @@ pub(crate) async fn assign_again(
 ) -> Result<Held, Stop> {
     let proxy = Rc::clone(x.worker.proxy(x.back));
     let stays = server.is_running() || direct && (proxy.options.persist || !server.farm.redispatch);
-    let mut again = stays.then(|| Arc::clone(server));
-    let mut held = settle(x, &proxy, &mut again, None).await?;
+    let again = stays.then(|| Arc::clone(server));
+    let mut held = settle(x, &proxy, again, None).await?;
     held.direct &= direct;
     Ok(held)
 }

@@ -10,6 +10,7 @@ pub(crate) mod tls;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -34,6 +35,7 @@ use crate::filter;
 use crate::forward::{self, Fault};
 use crate::log;
 use crate::log::early::EarlyError;
+use crate::plan::Work;
 use crate::request::fastcgi;
 use crate::request::head;
 use crate::request::websocket;
@@ -84,13 +86,15 @@ const MAX_CLOSED_FOR_PLACE: usize = 4;
 pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Response), Stop> {
     let proxy = Rc::clone(x.worker.proxy(x.back));
     if x.body_aborted {
-        x.terminated(b'C', b'R');
-        x.count_front(Counter::ClientAborts, 1);
-        x.close_client = true;
-        return Err(x.error(400));
+        return Err(aborted(x));
     }
-    head::prepare(x);
-    fastcgi::prepare(x, &proxy).await?;
+    let work = x.work_of_both();
+    if work.has(Work::HEAD) || head::is_early(x) {
+        head::prepare(x);
+    }
+    if work.has(Work::FASTCGI) {
+        Box::pin(fastcgi::prepare(x, &proxy)).await?;
+    }
     let mut held = choose::assign(x, None).await?;
     if let Some(prefix) = redirects(x, &held) {
         return Err(Stop::Reply(Box::new(elsewhere(&prefix, x.txn.request.uri_bytes()))));
@@ -117,6 +121,15 @@ pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Respons
         }
         held = next_try(x, &proxy, &attempt, &failure).await?;
     }
+}
+
+/// The client closed while its body was awaited.
+#[cold]
+fn aborted(x: &mut Exchange) -> Stop {
+    x.terminated(b'C', b'R');
+    x.count_front(Counter::ClientAborts, 1);
+    x.close_client = true;
+    x.error(400)
 }
 
 /// Manual, server keyword `redir`: clients fetch from the server themselves.
@@ -399,67 +412,81 @@ fn give_up(x: &mut Exchange, server: &Arc<ServerState>, failure: Failure) -> Sto
 
 /// A connection for the request: an idle one where the rules of reuse allow it, or a new one.
 async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerConnection, ConnectError> {
-    let server = Arc::clone(&held.server);
-    let identity = Identity::of(x, &server);
-    let key = PoolKey {
-        server: (x.back, server.index),
-        generation: server.generation.load(Relaxed),
-        identity: identity.hash(),
-    };
-    // A server without an address has no connections but those that were given to it.
-    let given = server.config.addr == ServerAddr::Reverse;
-    let reuse = if given { HttpReuse::Always } else { proxy.http_reuse };
-    let asker = Asker { client: x.client_id, first_request: x.first_request, reuse };
     let started = now_us();
-    if (given || proxy.options.keep_alive == KeepAlive::KeepAlive) && !x.tunnel {
-        if let Some(idle) = x.worker.pool.take_h1(&key, asker, x.worker.thread) {
-            let (edge, facts, tls) = reopen(x, &server, idle);
-            return established(x, edge, facts, tls, held, true, started);
-        }
-        if let Some(shared) = x.worker.pool.take_h2(&key, asker, x.worker.thread) {
-            let edge = Edge::H2(shared.shared.open(None, false));
-            return established(x, edge, shared.facts, shared.tls, held, true, started);
-        }
-        if let Some(found) = Box::pin(takeover::take(&x.worker, &server, &key, asker)).await {
-            let (edge, facts, tls) = match found {
-                Found::H1(idle) => reopen(x, &server, idle),
-                Found::H2(shared) => (Edge::H2(shared.shared.open(None, false)), shared.facts, shared.tls),
-            };
-            return established(x, edge, facts, tls, held, true, started);
-        }
+    let wanted = Wanted::by(x, proxy, &held.server);
+    if wanted.may_be_idle
+        && let Some((edge, facts, tls)) = idle(x, &held.server, &wanted)
+    {
+        return established(x, edge, facts, tls, held, true, started);
+    }
+    // On the heap: a request that finds an idle connection needs none of its state.
+    Box::pin(connect(x, proxy, held, wanted, started)).await
+}
+
+/// A connection as the rules of reuse see it.
+struct Wanted {
+    identity: Identity,
+    key: PoolKey,
+    asker: Asker,
+    /// One that others had will do.
+    may_be_idle: bool,
+}
+
+impl Wanted {
+    fn by(x: &Exchange, proxy: &Proxy, server: &ServerState) -> Self {
+        let identity = Identity::of(x, server);
+        let generation = server.generation.load(Relaxed);
+        let key = PoolKey { server: (x.back, server.index), generation, identity: identity.hash() };
+        // A server without an address has no connections but those that were given to it.
+        let given = server.config.addr == ServerAddr::Reverse;
+        let reuse = if given { HttpReuse::Always } else { proxy.http_reuse };
+        let asker = Asker { client: x.client_id, first_request: x.first_request, reuse };
+        let may_be_idle = (given || proxy.options.keep_alive == KeepAlive::KeepAlive) && !x.tunnel;
+        Self { identity, key, asker, may_be_idle }
+    }
+}
+
+/// A connection and what is known of it.
+type Known = (Edge, Box<ConnectionFacts>, Option<Rc<dyn TlsFacts>>);
+
+/// An idle connection of this thread.
+fn idle(x: &Exchange, server: &ServerState, wanted: &Wanted) -> Option<Known> {
+    let Wanted { key, asker, .. } = wanted;
+    if let Some(idle) = x.worker.pool.take_h1(key, *asker, x.worker.thread) {
+        return Some(reopen(x, server, idle));
+    }
+    let shared = x.worker.pool.take_h2(key, *asker, x.worker.thread)?;
+    Some((Edge::H2(shared.shared.open(None, false)), shared.facts, shared.tls))
+}
+
+/// A connection of another thread, or a new one.
+async fn connect(
+    x: &mut Exchange,
+    proxy: &Proxy,
+    held: Held,
+    wanted: Wanted,
+    started: u64,
+) -> Result<ServerConnection, ConnectError> {
+    let server = Arc::clone(&held.server);
+    let Wanted { identity, key, asker, may_be_idle } = wanted;
+    if may_be_idle && let Some(found) = takeover::take(&x.worker, &server, &key, asker).await {
+        let (edge, facts, tls) = match found {
+            Found::H1(idle) => reopen(x, &server, idle),
+            Found::H2(shared) => (Edge::H2(shared.shared.open(None, false)), shared.facts, shared.tls),
+        };
+        return established(x, edge, facts, tls, held, true, started);
     }
     if server.config.proto == Some(Proto::Fcgi) && server.idle.load(Relaxed) > 0 {
         // A process of an application serves one connection: an idle one that does not fit keeps it from the new one.
-        Box::pin(close_idle(&x.worker, &server)).await;
+        close_idle(&x.worker, &server).await;
     }
     let open_place = match server.config.strict_maxconn {
-        true => Some(Box::pin(place(&x.worker, &server)).await.ok_or(ConnectError::Resources)?),
+        true => Some(place(&x.worker, &server).await.ok_or(ConnectError::Resources)?),
         false => None,
     };
     server.count(x.worker.thread, Counter::ConnectAttempts, 1);
     x.worker.make_room();
-    let set = x.txn.set_other_timeouts[0].map(|ms| Duration::from_millis(u64::from(ms)));
-    x.deadline.arm(set.or(proxy.timeouts.connect));
-    let opened = {
-        // On the heap: a request that finds an idle connection needs none of its state.
-        let options = socket_options(&x.worker, &server);
-        let mut opening = Box::pin(open(x.txn.dst(), &server, &identity, options));
-        let (deadline, client) = (&mut x.deadline, &mut x.client);
-        let abort = forward::aborts_on_close(proxy);
-        std::future::poll_fn(|cx| {
-            if let Poll::Ready(opened) = opening.as_mut().poll(cx) {
-                return Poll::Ready(opened);
-            }
-            if deadline.poll_expired(cx).is_ready() {
-                return Poll::Ready(Err(ConnectError::Timeout));
-            }
-            if abort && client.poll_gone(cx).is_ready() {
-                return Poll::Ready(Err(ConnectError::ClientGone));
-            }
-            Poll::Pending
-        })
-        .await
-    };
+    let opened = open_in_time(x, proxy, &server, &identity).await;
     if let Err(ConnectError::Tls(failed)) = &opened {
         x.txn.server_tls.clone_from(&failed.facts);
         x.txn.server_error = failed.error.parts();
@@ -496,6 +523,34 @@ async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerCon
     established(x, edge, facts, opened.tls, held, false, started)
 }
 
+/// Opens a connection within `timeout connect`, for as long as the client waits.
+async fn open_in_time(
+    x: &mut Exchange,
+    proxy: &Proxy,
+    server: &Arc<ServerState>,
+    identity: &Identity,
+) -> Result<Opened, ConnectError> {
+    let set = x.txn.set_other_timeouts[0].map(|ms| Duration::from_millis(u64::from(ms)));
+    x.deadline.arm(set.or(proxy.timeouts.connect));
+    let options = socket_options(&x.worker, server);
+    let mut opening = pin!(open(x.txn.dst(), server, identity, options));
+    let (deadline, client) = (&mut x.deadline, &mut x.client);
+    let abort = forward::aborts_on_close(proxy);
+    std::future::poll_fn(|cx| {
+        if let Poll::Ready(opened) = opening.as_mut().poll(cx) {
+            return Poll::Ready(opened);
+        }
+        if deadline.poll_expired(cx).is_ready() {
+            return Poll::Ready(Err(ConnectError::Timeout));
+        }
+        if abort && client.poll_gone(cx).is_ready() {
+            return Poll::Ready(Err(ConnectError::ClientGone));
+        }
+        Poll::Pending
+    })
+    .await
+}
+
 /// The edge of a connection that carries one request at a time; `fresh` before its first one.
 fn alone(x: &Exchange, server: &ServerState, wire: Box<H1Edge>, fresh: bool) -> Edge {
     match server.config.proto {
@@ -505,11 +560,7 @@ fn alone(x: &Exchange, server: &ServerState, wire: Box<H1Edge>, fresh: bool) -> 
 }
 
 /// The edge of a pooled connection, ready for a request.
-fn reopen(
-    x: &Exchange,
-    server: &ServerState,
-    idle: IdleH1,
-) -> (Edge, Box<ConnectionFacts>, Option<Rc<dyn TlsFacts>>) {
+fn reopen(x: &Exchange, server: &ServerState, idle: IdleH1) -> Known {
     (alone(x, server, idle.edge, false), idle.facts, idle.tls)
 }
 
@@ -578,7 +629,9 @@ fn established(
     server.rate.hit(now_ms());
     server.need.note(u64::try_from(server.served.now()).unwrap_or(0));
     server.last_session_ms.store(now_ms(), Relaxed);
-    log::step(x, LogOrigin::Connect);
+    if x.work(x.front).has(Work::EARLY_LOG) {
+        log::step(x, LogOrigin::Connect);
+    }
     Ok(ServerConnection { edge, facts, tls, reused, held })
 }
 
