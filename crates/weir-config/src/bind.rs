@@ -28,8 +28,6 @@ pub(crate) struct BindDraft<'a> {
     pub(crate) ssl: SslBind,
     pub(crate) ssl_on: bool,
     global: &'a Global,
-    /// The keyword being read.
-    keyword: &'static str,
 }
 
 /// Reads addresses and words: one `Bind` for each address and port.
@@ -143,7 +141,7 @@ impl<'a> BindDraft<'a> {
     fn new(global: &'a Global, pos: Pos) -> Self {
         let mut bind = empty(BindAddr::Fd(-1), pos);
         bind.unix = global.unix_bind.clone();
-        Self { bind, ssl: global.ssl_default_bind.clone(), ssl_on: false, global, keyword: "" }
+        Self { bind, ssl: global.ssl_default_bind.clone(), ssl_on: false, global }
     }
 
     fn words(&mut self, args: &mut Args<'_>) -> Parsed {
@@ -153,9 +151,12 @@ impl<'a> BindDraft<'a> {
                 return Err(vec![keywords::unknown(one, Places::BIND, "a bind line")]);
             };
             args.skip(1);
-            self.keyword = keyword.name;
             match keyword.how {
                 How::Bind(parse) => parse(self, args)?,
+                How::Tls => {
+                    let ca_base = self.global.ca_base.as_ref();
+                    tls::read(&mut self.ssl.words, keyword.name, ca_base, &mut |what| args.need(what))?;
+                }
                 How::NoEffect(_) => {
                     if keyword.arguments.starts_with('<') {
                         args.value_of(word, keyword.arguments)?;
@@ -269,7 +270,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("ca-file", "<file>", "Authorities that client certificates are verified with", SHARED),
+    entry("ca-file", "<file>", "Authorities that client certificates are verified with", How::Tls),
     entry(
         "ca-ignore-err",
         "<errors>",
@@ -315,10 +316,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("ciphers", "<ciphers>", "Cipher suites up to TLS 1.2", SHARED),
-    entry("ciphersuites", "<suites>", "Cipher suites of TLS 1.3", SHARED),
-    entry("client-sigalgs", "<sigalgs>", "Signature algorithms of client certificates", SHARED),
-    entry("crl-file", "<file>", "Revoked client certificates", SHARED),
+    entry("client-sigalgs", "<sigalgs>", "Signature algorithms of client certificates", How::Tls),
+    entry("crl-file", "<file>", "Revoked client certificates", How::Tls),
     entry(
         "crt",
         "<cert>",
@@ -358,7 +357,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("curves", "<curves>", "Key exchange groups", SHARED),
     entry(
         "defer-accept",
         "",
@@ -368,7 +366,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("ecdhe", "<curve>", "One key exchange group", SHARED),
     entry("ech", "<dir>", "Encrypted client hello", How::NotYet),
     entry(
         "expose-fd",
@@ -381,11 +378,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("force-sslv3", "", "SSLv3 only", How::Removed("SSLv3 is not supported by the TLS library")),
-    entry("force-tlsv10", "", "TLS 1.0 only", SHARED),
-    entry("force-tlsv11", "", "TLS 1.1 only", SHARED),
-    entry("force-tlsv12", "", "TLS 1.2 only", SHARED),
-    entry("force-tlsv13", "", "TLS 1.3 only", SHARED),
     entry(
         "generate-certificates",
         "",
@@ -448,12 +440,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.interface = Some(a.text("an interface's name")?);
             Ok(())
         }),
-    ),
-    entry(
-        "ktls",
-        "<on|off>",
-        "TLS in the kernel",
-        How::NoEffect("TLS records are always made in the process"),
     ),
     entry(
         "label",
@@ -554,7 +540,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("no-sslv3", "", "No SSLv3", How::NoEffect("SSLv3 is never spoken")),
     entry(
         "no-strict-sni",
         "",
@@ -563,17 +548,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.strict_sni = false;
             Ok(())
         }),
-    ),
-    entry("no-tls-tickets", "", "No session tickets", SHARED),
-    entry("no-tlsv10", "", "No TLS 1.0", SHARED),
-    entry("no-tlsv11", "", "No TLS 1.1", SHARED),
-    entry("no-tlsv12", "", "No TLS 1.2", SHARED),
-    entry("no-tlsv13", "", "No TLS 1.3", SHARED),
-    entry(
-        "npn",
-        "<protocols>",
-        "Protocols offered by the predecessor of ALPN",
-        How::NoEffect("clients speak its successor, alpn"),
     ),
     entry(
         "prefer-client-ciphers",
@@ -593,7 +567,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("quic-cc-algo", "<algo>", "Congestion control of QUIC", How::NotYet),
     entry("quic-force-retry", "", "QUIC retries always", How::NotYet),
     entry("quic-socket", "<mode>", "Sockets of QUIC", How::NotYet),
     entry(
@@ -611,7 +584,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Sockets that share the address: a number, by-thread, by-group",
         How::NoEffect("all threads take connections from one socket"),
     ),
-    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", SHARED),
     entry(
         "ssl",
         "",
@@ -621,8 +593,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("ssl-max-ver", "<version>", "Highest TLS version", SHARED),
-    entry("ssl-min-ver", "<version>", "Lowest TLS version", SHARED),
     entry(
         "strict-sni",
         "",
@@ -678,7 +648,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     ),
     entry("process", "<set>", "Threads that serve it, in the old form", How::Removed("use thread")),
-    entry("tls-tickets", "", "Undoes no-tls-tickets", SHARED),
     entry(
         "tls-ticket-keys",
         "<file>",
@@ -755,12 +724,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         }),
     ),
 ];
-
-/// The words that server lines have too.
-const SHARED: How = How::Bind(|d, a| {
-    tls::read(&mut d.ssl.words, d.keyword, d.global.ca_base.as_ref(), &mut |what| a.need(what))?;
-    Ok(())
-});
 
 /// Idle time of a bind's defaults, kept here so that all who make binds agree.
 pub(crate) const DEFAULT_STATS_TIMEOUT: Duration = Duration::from_secs(10);

@@ -126,6 +126,8 @@ pub(crate) enum How {
     Proxy(fn(&mut ProxyDraft<'_>, &mut Args<'_>) -> Parsed),
     Bind(fn(&mut BindDraft<'_>, &mut Args<'_>) -> Parsed),
     Server(fn(&mut ServerDraft, &mut crate::server::ServerArgs<'_, '_, '_>) -> Parsed),
+    /// Read by [`crate::tls`], for both kinds of lines.
+    Tls,
     Section(fn(&mut SectionDraft<'_>, &mut Args<'_>) -> Parsed),
     Fcgi(fn(&mut FcgiDraft<'_>, &mut Args<'_>) -> Parsed),
     /// Read by [`crate::tree`] while lines are split.
@@ -214,6 +216,7 @@ const TABLES: &[&[Keyword]] = &[
     crate::proxy::removed::KEYWORDS,
     crate::bind::KEYWORDS,
     crate::server::KEYWORDS,
+    crate::tls::KEYWORDS,
     crate::sections::KEYWORDS,
     crate::fcgi::KEYWORDS,
 ];

@@ -202,6 +202,10 @@ impl ServerDraft {
         args.skip(1);
         match keyword.how {
             How::Server(parse) => parse(self, &mut ServerArgs { args, word, scope, global }),
+            How::Tls => {
+                let (ca_base, words) = (global.ca_base.as_ref(), &mut self.ssl().words);
+                tls::read(words, keyword.name, ca_base, &mut |what| args.value_of(word, what)).map(|_| ())
+            }
             How::NoEffect(_) => {
                 if keyword.arguments.starts_with('<') {
                     args.value_of(word, keyword.arguments)?;
@@ -543,7 +547,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("ca-file", "<file>", "Authorities that the server's certificate is verified with", SHARED),
+    entry("ca-file", "<file>", "Authorities that the server's certificate is verified with", How::Tls),
     entry(
         "cc",
         "<algo>",
@@ -628,9 +632,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("ciphers", "<ciphers>", "Cipher suites up to TLS 1.2", SHARED),
-    entry("ciphersuites", "<suites>", "Cipher suites of TLS 1.3", SHARED),
-    entry("client-sigalgs", "<sigalgs>", "Signature algorithms for our certificate", SHARED),
+    entry("client-sigalgs", "<sigalgs>", "Signature algorithms for our certificate", How::Tls),
     entry(
         "cookie",
         "<value>",
@@ -640,7 +642,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("crl-file", "<file>", "Revoked certificates", SHARED),
+    entry("crl-file", "<file>", "Revoked certificates", How::Tls),
     entry(
         "crt",
         "<file>",
@@ -651,7 +653,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("curves", "<curves>", "Key exchange groups", SHARED),
     entry(
         "disabled",
         "",
@@ -688,11 +689,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("force-sslv3", "", "SSLv3 only", How::Removed("SSLv3 is not supported by the TLS library")),
-    entry("force-tlsv10", "", "TLS 1.0 only", SHARED),
-    entry("force-tlsv11", "", "TLS 1.1 only", SHARED),
-    entry("force-tlsv12", "", "TLS 1.2 only", SHARED),
-    entry("force-tlsv13", "", "TLS 1.3 only", SHARED),
     entry(
         "guid",
         "<string>",
@@ -798,12 +794,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.init_state = choice(word, "state", &known)?;
             Ok(())
         }),
-    ),
-    entry(
-        "ktls",
-        "<on|off>",
-        "TLS in the kernel",
-        How::NoEffect("TLS records are always made in the process"),
     ),
     entry(
         "log-bufsize",
@@ -960,12 +950,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("no-sslv3", "", "No SSLv3", How::NoEffect("SSLv3 is never spoken")),
-    entry("no-tls-tickets", "", "No session tickets", SHARED),
-    entry("no-tlsv10", "", "No TLS 1.0", SHARED),
-    entry("no-tlsv11", "", "No TLS 1.1", SHARED),
-    entry("no-tlsv12", "", "No TLS 1.2", SHARED),
-    entry("no-tlsv13", "", "No TLS 1.3", SHARED),
     entry(
         "no-verifyhost",
         "",
@@ -992,12 +976,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.non_stick = true;
             Ok(())
         }),
-    ),
-    entry(
-        "npn",
-        "<protocols>",
-        "Protocols offered by the predecessor of ALPN",
-        How::NoEffect("clients speak its successor, alpn"),
     ),
     entry(
         "observe",
@@ -1102,7 +1080,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("quic-cc-algo", "<algo>", "Congestion control of QUIC", How::NotYet),
     entry(
         "redir",
         "<prefix>",
@@ -1219,7 +1196,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", SHARED),
     entry(
         "slowstart",
         "<time>",
@@ -1259,8 +1235,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("ssl-max-ver", "<version>", "Highest TLS version", SHARED),
-    entry("ssl-min-ver", "<version>", "Lowest TLS version", SHARED),
     entry(
         "ssl-reuse",
         "",
@@ -1333,7 +1307,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("tls-tickets", "", "Undoes no-tls-tickets", SHARED),
     entry(
         "verify",
         "<none|required>",
@@ -1381,7 +1354,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("ecdhe", "<curve>", "One key exchange group", SHARED),
 ];
 
 fn positive(a: &mut ServerArgs<'_, '_, '_>) -> Parsed<Duration> {
@@ -1397,10 +1369,3 @@ fn no_send_proxy(d: &mut ServerDraft, _: &mut ServerArgs<'_, '_, '_>) -> Parsed 
     d.server.send_proxy = None;
     Ok(())
 }
-
-/// The words that bind lines have too.
-const SHARED: How = How::Server(|d, a| {
-    let (word, ca_base) = (a.word, a.global.ca_base.as_ref());
-    tls::read(&mut d.ssl().words, &word.as_str(), ca_base, &mut |what| a.args.value_of(word, what))?;
-    Ok(())
-});

@@ -1,4 +1,5 @@
-//! TLS words that bind lines, server lines and the defaults of `global` have in common: one reader for all of them.
+//! TLS words that bind lines, server lines and the defaults of `global` have in common: one reader for all of them, and
+//! one entry for both kinds of lines where it means the same there.
 //!
 //! What differs from line to line (`verify`, `crt`, `alpn`) is read where the line is.
 
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use weir_rules::Word;
 
 use crate::args::{Parsed, choice};
+use crate::keywords::{How, Keyword, Places, keyword};
 use crate::model::{TlsVersion, TlsWords};
 
 /// Versions in their order.
@@ -98,6 +100,46 @@ pub(crate) fn in_base(word: &Word, base: Option<&PathBuf>) -> PathBuf {
         _ => path.to_path_buf(),
     }
 }
+
+const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, how: How) -> Keyword {
+    keyword(name, Places::BIND.or(Places::SERVER), arguments, doc, how)
+}
+
+/// Words of bind and server lines.
+pub(crate) const KEYWORDS: &[Keyword] = &[
+    entry("ciphers", "<ciphers>", "Cipher suites up to TLS 1.2", How::Tls),
+    entry("ciphersuites", "<suites>", "Cipher suites of TLS 1.3", How::Tls),
+    entry("curves", "<curves>", "Key exchange groups", How::Tls),
+    entry("ecdhe", "<curve>", "One key exchange group", How::Tls),
+    entry("force-sslv3", "", "SSLv3 only", How::Removed("SSLv3 is not supported by the TLS library")),
+    entry("force-tlsv10", "", "TLS 1.0 only", How::Tls),
+    entry("force-tlsv11", "", "TLS 1.1 only", How::Tls),
+    entry("force-tlsv12", "", "TLS 1.2 only", How::Tls),
+    entry("force-tlsv13", "", "TLS 1.3 only", How::Tls),
+    entry(
+        "ktls",
+        "<on|off>",
+        "TLS in the kernel",
+        How::NoEffect("TLS records are always made in the process"),
+    ),
+    entry("no-sslv3", "", "No SSLv3", How::NoEffect("SSLv3 is never spoken")),
+    entry("no-tls-tickets", "", "No session tickets", How::Tls),
+    entry("no-tlsv10", "", "No TLS 1.0", How::Tls),
+    entry("no-tlsv11", "", "No TLS 1.1", How::Tls),
+    entry("no-tlsv12", "", "No TLS 1.2", How::Tls),
+    entry("no-tlsv13", "", "No TLS 1.3", How::Tls),
+    entry(
+        "npn",
+        "<protocols>",
+        "Protocols offered by the predecessor of ALPN",
+        How::NoEffect("clients speak its successor, alpn"),
+    ),
+    entry("quic-cc-algo", "<algo>", "Congestion control of QUIC", How::NotYet),
+    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", How::Tls),
+    entry("ssl-max-ver", "<version>", "Highest TLS version", How::Tls),
+    entry("ssl-min-ver", "<version>", "Lowest TLS version", How::Tls),
+    entry("tls-tickets", "", "Undoes no-tls-tickets", How::Tls),
+];
 
 #[cfg(test)]
 mod tests {
