@@ -107,15 +107,18 @@ const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, h
 
 /// Words of bind and server lines.
 pub(crate) const KEYWORDS: &[Keyword] = &[
-    entry("ciphers", "<ciphers>", "Cipher suites up to TLS 1.2", How::Tls),
-    entry("ciphersuites", "<suites>", "Cipher suites of TLS 1.3", How::Tls),
-    entry("curves", "<curves>", "Key exchange groups", How::Tls),
-    entry("ecdhe", "<curve>", "One key exchange group", How::Tls),
+    entry("ciphers", "<ciphers>", "Cipher suites up to TLS 1.2", How::Tls)
+        .example("ssl verify none ciphers ECDHE-RSA-AES128-GCM-SHA256"),
+    entry("ciphersuites", "<suites>", "Cipher suites of TLS 1.3", How::Tls)
+        .example("ssl verify none ciphersuites TLS_AES_128_GCM_SHA256"),
+    entry("curves", "<curves>", "Key exchange groups", How::Tls)
+        .example("ssl verify none curves X25519:P-256"),
+    entry("ecdhe", "<curve>", "One key exchange group", How::Tls).example("ssl verify none ecdhe P-256"),
     entry("force-sslv3", "", "SSLv3 only", How::Removed("SSLv3 is not supported by the TLS library")),
-    entry("force-tlsv10", "", "TLS 1.0 only", How::Tls),
-    entry("force-tlsv11", "", "TLS 1.1 only", How::Tls),
-    entry("force-tlsv12", "", "TLS 1.2 only", How::Tls),
-    entry("force-tlsv13", "", "TLS 1.3 only", How::Tls),
+    entry("force-tlsv10", "", "TLS 1.0 only", How::Tls).example("ssl verify none force-tlsv10"),
+    entry("force-tlsv11", "", "TLS 1.1 only", How::Tls).example("ssl verify none force-tlsv11"),
+    entry("force-tlsv12", "", "TLS 1.2 only", How::Tls).example("ssl verify none force-tlsv12"),
+    entry("force-tlsv13", "", "TLS 1.3 only", How::Tls).example("ssl verify none force-tlsv13"),
     entry(
         "ktls",
         "<on|off>",
@@ -123,11 +126,11 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         How::NoEffect("TLS records are always made in the process"),
     ),
     entry("no-sslv3", "", "No SSLv3", How::NoEffect("SSLv3 is never spoken")),
-    entry("no-tls-tickets", "", "No session tickets", How::Tls),
-    entry("no-tlsv10", "", "No TLS 1.0", How::Tls),
-    entry("no-tlsv11", "", "No TLS 1.1", How::Tls),
-    entry("no-tlsv12", "", "No TLS 1.2", How::Tls),
-    entry("no-tlsv13", "", "No TLS 1.3", How::Tls),
+    entry("no-tls-tickets", "", "No session tickets", How::Tls).example("ssl verify none no-tls-tickets"),
+    entry("no-tlsv10", "", "No TLS 1.0", How::Tls).example("ssl verify none no-tlsv10"),
+    entry("no-tlsv11", "", "No TLS 1.1", How::Tls).example("ssl verify none no-tlsv11"),
+    entry("no-tlsv12", "", "No TLS 1.2", How::Tls).example("ssl verify none no-tlsv12"),
+    entry("no-tlsv13", "", "No TLS 1.3", How::Tls).example("ssl verify none no-tlsv13"),
     entry(
         "npn",
         "<protocols>",
@@ -135,10 +138,13 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         How::NoEffect("clients speak its successor, alpn"),
     ),
     entry("quic-cc-algo", "<algo>", "Congestion control of QUIC", How::NotYet),
-    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", How::Tls),
-    entry("ssl-max-ver", "<version>", "Highest TLS version", How::Tls),
-    entry("ssl-min-ver", "<version>", "Lowest TLS version", How::Tls),
-    entry("tls-tickets", "", "Undoes no-tls-tickets", How::Tls),
+    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", How::Tls)
+        .example("ssl verify none sigalgs ECDSA+SHA256"),
+    entry("ssl-max-ver", "<version>", "Highest TLS version", How::Tls)
+        .example("ssl verify none ssl-max-ver TLSv1.2"),
+    entry("ssl-min-ver", "<version>", "Lowest TLS version", How::Tls)
+        .example("ssl verify none ssl-min-ver TLSv1.3"),
+    entry("tls-tickets", "", "Undoes no-tls-tickets", How::Tls).example("ssl verify none tls-tickets"),
 ];
 
 #[cfg(test)]
