@@ -4,7 +4,9 @@ use weir_rules::{Diagnostic, Expr, LogFormat, Place, Word};
 
 use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::keywords::{self, How, Keyword, Places, keyword};
-use crate::model::{CheckConnect, CheckPayload, Expect, HttpCheck, OtherCheck, StringMatch, TcpCheckStep};
+use crate::model::{
+    CheckConnect, CheckPayload, CheckStatus, Expect, HttpCheck, OtherCheck, StringMatch, TcpCheckStep,
+};
 use crate::proxy::{ProxyDraft, parenthesised};
 use crate::server::{parse_address, protocol};
 use crate::tree::SectionKind;
@@ -479,14 +481,9 @@ fn regex_of(word: &Word, ignore_case: bool) -> Parsed<regex::bytes::Regex> {
     built.or_else(|error| fail(word.pos, format!("'{text}' is not a regular expression: {error}")))
 }
 
-/// Statuses with the words `ok-status`, `error-status` and `tout-status`.
-const CHECK_STATUSES: &[&str] =
-    &["L7OK", "L7OKC", "L6OK", "L4OK", "L7RSP", "L7STS", "L6RSP", "L4CON", "L7TOUT", "L6TOUT", "L4TOUT"];
-
-fn check_status(word: &Word, a: &mut Args<'_>) -> Parsed<Option<String>> {
+fn check_status(word: &Word, a: &mut Args<'_>) -> Parsed<Option<CheckStatus>> {
     let value = a.value_of(word, "a check status such as L7OK")?;
-    let known: Vec<(&str, &str)> = CHECK_STATUSES.iter().map(|status| (*status, *status)).collect();
-    Ok(Some(choice(value, "check status", &known)?.to_owned()))
+    choice(value, "check status", CheckStatus::NAMES).map(Some)
 }
 
 fn expect(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
