@@ -1,7 +1,7 @@
 //! Which server is next, is it well, and how often things happen: decisions as pure functions.
 //!
 //! No clocks, threads or sockets: the time and the servers' current loads are arguments.  What
-//! threads share (counters, connections in flight, snapshots) is the caller's.
+//! threads share (counters, connections in flight, snapshots) is the caller's, but for limits that commands change.
 
 mod algorithm;
 mod bandwidth;

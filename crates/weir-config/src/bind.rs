@@ -28,8 +28,6 @@ pub(crate) struct BindDraft<'a> {
     pub(crate) ssl: SslBind,
     pub(crate) ssl_on: bool,
     global: &'a Global,
-    /// The keyword being read.
-    keyword: &'static str,
 }
 
 /// Reads addresses and words: one `Bind` for each address and port.
@@ -143,7 +141,7 @@ impl<'a> BindDraft<'a> {
     fn new(global: &'a Global, pos: Pos) -> Self {
         let mut bind = empty(BindAddr::Fd(-1), pos);
         bind.unix = global.unix_bind.clone();
-        Self { bind, ssl: global.ssl_default_bind.clone(), ssl_on: false, global, keyword: "" }
+        Self { bind, ssl: global.ssl_default_bind.clone(), ssl_on: false, global }
     }
 
     fn words(&mut self, args: &mut Args<'_>) -> Parsed {
@@ -153,9 +151,12 @@ impl<'a> BindDraft<'a> {
                 return Err(vec![keywords::unknown(one, Places::BIND, "a bind line")]);
             };
             args.skip(1);
-            self.keyword = keyword.name;
             match keyword.how {
                 How::Bind(parse) => parse(self, args)?,
+                How::Tls => {
+                    let ca_base = self.global.ca_base.as_ref();
+                    tls::read(&mut self.ssl.words, keyword.name, ca_base, &mut |what| args.need(what))?;
+                }
                 How::NoEffect(_) => {
                     if keyword.arguments.starts_with('<') {
                         args.value_of(word, keyword.arguments)?;
@@ -231,7 +232,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.accept_netscaler_cip = Some(a.number(1..=u32::MAX)?);
             Ok(())
         }),
-    ),
+    )
+    .example("accept-netscaler-cip 12289"),
     entry(
         "accept-proxy",
         "",
@@ -240,7 +242,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.accept_proxy = true;
             Ok(())
         }),
-    ),
+    )
+    .example("accept-proxy"),
     entry(
         "allow-0rtt",
         "",
@@ -249,7 +252,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.allow_0rtt = true;
             Ok(())
         }),
-    ),
+    )
+    .example("ssl crt site.pem allow-0rtt"),
     entry(
         "alpn",
         "<protocols>",
@@ -259,7 +263,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.no_alpn = false;
             Ok(())
         }),
-    ),
+    )
+    .default("h2,http/1.1")
+    .example("ssl crt site.pem alpn h2,http/1.1"),
     entry(
         "backlog",
         "<backlog>",
@@ -268,8 +274,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.backlog = Some(a.number(0..=i32::MAX as u32)?);
             Ok(())
         }),
-    ),
-    entry("ca-file", "<file>", "Authorities that client certificates are verified with", SHARED),
+    )
+    .example("backlog 1024"),
+    entry("ca-file", "<file>", "Authorities that client certificates are verified with", How::Tls)
+        .example("ssl crt site.pem ca-file clients.pem verify required"),
     entry(
         "ca-ignore-err",
         "<errors>",
@@ -278,7 +286,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.ca_ignore_err = Some(a.text("error numbers or 'all'")?);
             Ok(())
         }),
-    ),
+    )
+    .example("ssl crt site.pem ca-file clients.pem verify optional ca-ignore-err all"),
     entry(
         "ca-sign-file",
         "<file>",
@@ -287,7 +296,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.ca_sign_file = Some(d.file(a, d.global.ca_base.as_ref())?);
             Ok(())
         }),
-    ),
+    )
+    .example("ssl crt site.pem generate-certificates ca-sign-file ca.pem"),
     entry(
         "ca-sign-pass",
         "<passphrase>",
@@ -296,7 +306,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.ca_sign_pass = Some(a.text("a passphrase")?);
             Ok(())
         }),
-    ),
+    )
+    .example("ssl crt site.pem generate-certificates ca-sign-file ca.pem ca-sign-pass secret"),
     entry(
         "ca-verify-file",
         "<file>",
@@ -305,7 +316,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.ca_verify_file = Some(d.file(a, d.global.ca_base.as_ref())?);
             Ok(())
         }),
-    ),
+    )
+    .example("ssl crt site.pem ca-verify-file roots.pem verify optional"),
     entry(
         "cc",
         "<algo>",
@@ -314,11 +326,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.congestion = Some(a.text("an algorithm's name")?);
             Ok(())
         }),
-    ),
-    entry("ciphers", "<ciphers>", "Cipher suites up to TLS 1.2", SHARED),
-    entry("ciphersuites", "<suites>", "Cipher suites of TLS 1.3", SHARED),
-    entry("client-sigalgs", "<sigalgs>", "Signature algorithms of client certificates", SHARED),
-    entry("crl-file", "<file>", "Revoked client certificates", SHARED),
+    )
+    .example("cc cubic"),
+    entry("client-sigalgs", "<sigalgs>", "Signature algorithms of client certificates", How::Tls)
+        .example("ssl crt site.pem client-sigalgs ECDSA+SHA256"),
+    entry("crl-file", "<file>", "Revoked client certificates", How::Tls)
+        .example("ssl crt site.pem ca-file clients.pem verify required crl-file revoked.pem"),
     entry(
         "crt",
         "<cert>",
@@ -328,7 +341,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.crt.push(file);
             Ok(())
         }),
-    ),
+    )
+    .example("ssl crt site.pem"),
     entry(
         "crt-ignore-err",
         "<errors>",
@@ -337,6 +351,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.crt_ignore_err = Some(a.text("error numbers or 'all'")?);
             Ok(())
         }),
+    )
+    .example(
+        "ssl crt site.pem ca-file clients.pem verify optional crt-ignore-err X509_V_ERR_CERT_HAS_EXPIRED",
     ),
     entry(
         "crt-list",
@@ -347,7 +364,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.crt_list.push(file);
             Ok(())
         }),
-    ),
+    )
+    .example("ssl crt-list sites.list"),
     entry(
         "default-crt",
         "<cert>",
@@ -357,8 +375,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.default_crt.push(file);
             Ok(())
         }),
-    ),
-    entry("curves", "<curves>", "Key exchange groups", SHARED),
+    )
+    .example("ssl default-crt fallback.pem crt site.pem"),
     entry(
         "defer-accept",
         "",
@@ -367,8 +385,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.defer_accept = true;
             Ok(())
         }),
-    ),
-    entry("ecdhe", "<curve>", "One key exchange group", SHARED),
+    )
+    .example("defer-accept"),
     entry("ech", "<dir>", "Encrypted client hello", How::NotYet),
     entry(
         "expose-fd",
@@ -380,12 +398,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.expose_fd_listeners = true;
             Ok(())
         }),
-    ),
-    entry("force-sslv3", "", "SSLv3 only", How::Removed("SSLv3 is not supported by the TLS library")),
-    entry("force-tlsv10", "", "TLS 1.0 only", SHARED),
-    entry("force-tlsv11", "", "TLS 1.1 only", SHARED),
-    entry("force-tlsv12", "", "TLS 1.2 only", SHARED),
-    entry("force-tlsv13", "", "TLS 1.3 only", SHARED),
+    )
+    .example("expose-fd listeners"),
     entry(
         "generate-certificates",
         "",
@@ -394,7 +408,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.generate_certificates = true;
             Ok(())
         }),
-    ),
+    )
+    .example("ssl crt site.pem generate-certificates ca-sign-file ca.pem"),
     entry(
         "gid",
         "<gid>",
@@ -403,7 +418,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.unix.gid = Some(a.number(0..=u32::MAX)?);
             Ok(())
         }),
-    ),
+    )
+    .example("gid 100"),
     entry(
         "group",
         "<group>",
@@ -412,7 +428,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.unix.group = Some(a.text("a group's name")?);
             Ok(())
         }),
-    ),
+    )
+    .example("group www"),
     entry(
         "guid-prefix",
         "<string>",
@@ -421,7 +438,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.guid = Some(a.text("the start of an identifier")?);
             Ok(())
         }),
-    ),
+    )
+    .example("guid-prefix shop"),
     entry(
         "id",
         "<id>",
@@ -430,7 +448,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.id = a.number(1..=i32::MAX as u32)?;
             Ok(())
         }),
-    ),
+    )
+    .example("id 7"),
     entry(
         "idle-ping",
         "<delay>",
@@ -439,7 +458,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.idle_ping = Some(a.time()?).filter(|delay| !delay.is_zero());
             Ok(())
         }),
-    ),
+    )
+    .default("off")
+    .example("idle-ping 10s"),
     entry(
         "interface",
         "<interface>",
@@ -448,13 +469,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.interface = Some(a.text("an interface's name")?);
             Ok(())
         }),
-    ),
-    entry(
-        "ktls",
-        "<on|off>",
-        "TLS in the kernel",
-        How::NoEffect("TLS records are always made in the process"),
-    ),
+    )
+    .example("interface eth0"),
     entry(
         "label",
         "<label>",
@@ -474,7 +490,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.level = choice(a.need("a level")?, "level", &known)?;
             Ok(())
         }),
-    ),
+    )
+    .default("operator")
+    .example("level admin"),
     entry(
         "maxconn",
         "<maxconn>",
@@ -483,7 +501,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.maxconn = a.limit(usize::MAX)?;
             Ok(())
         }),
-    ),
+    )
+    .default("0, no limit")
+    .example("maxconn 1000"),
     entry(
         "mode",
         "<mode>",
@@ -492,7 +512,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.unix.mode = Some(mode(a.need("a mode such as 660")?)?);
             Ok(())
         }),
-    ),
+    )
+    .example("mode 660"),
     entry(
         "mss",
         "<maxseg>",
@@ -501,7 +522,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.mss = Some(a.number(-65535..=65535)?);
             Ok(())
         }),
-    ),
+    )
+    .example("mss 1400"),
     entry(
         "name",
         "<name>",
@@ -510,7 +532,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.name = Some(a.text("a name")?.into());
             Ok(())
         }),
-    ),
+    )
+    .example("name public"),
     entry(
         "namespace",
         "<name>",
@@ -519,7 +542,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.namespace = Some(crate::args::namespace(a.need("the name of a network namespace")?)?);
             Ok(())
         }),
-    ),
+    )
+    .example("namespace blue"),
     entry(
         "nbconn",
         "<nbconn>",
@@ -528,7 +552,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.nbconn = a.number(1..=MOST_REVERSE)?;
             Ok(())
         }),
-    ),
+    )
+    .default("1")
+    .example("nbconn 4"),
     entry(
         "nice",
         "<nice>",
@@ -544,7 +570,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.no_alpn = true;
             Ok(())
         }),
-    ),
+    )
+    .example("ssl crt site.pem no-alpn"),
     entry(
         "no-ca-names",
         "",
@@ -553,8 +580,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.no_ca_names = true;
             Ok(())
         }),
-    ),
-    entry("no-sslv3", "", "No SSLv3", How::NoEffect("SSLv3 is never spoken")),
+    )
+    .example("ssl crt site.pem no-ca-names"),
     entry(
         "no-strict-sni",
         "",
@@ -563,18 +590,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.strict_sni = false;
             Ok(())
         }),
-    ),
-    entry("no-tls-tickets", "", "No session tickets", SHARED),
-    entry("no-tlsv10", "", "No TLS 1.0", SHARED),
-    entry("no-tlsv11", "", "No TLS 1.1", SHARED),
-    entry("no-tlsv12", "", "No TLS 1.2", SHARED),
-    entry("no-tlsv13", "", "No TLS 1.3", SHARED),
-    entry(
-        "npn",
-        "<protocols>",
-        "Protocols offered by the predecessor of ALPN",
-        How::NoEffect("clients speak its successor, alpn"),
-    ),
+    )
+    .example("ssl crt site.pem no-strict-sni"),
     entry(
         "prefer-client-ciphers",
         "",
@@ -583,7 +600,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.prefer_client_ciphers = true;
             Ok(())
         }),
-    ),
+    )
+    .example("ssl crt site.pem prefer-client-ciphers"),
     entry(
         "proto",
         "<name>",
@@ -592,8 +610,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.proto = Some(protocol(a.need("a protocol")?)?);
             Ok(())
         }),
-    ),
-    entry("quic-cc-algo", "<algo>", "Congestion control of QUIC", How::NotYet),
+    )
+    .example("proto h2"),
     entry("quic-force-retry", "", "QUIC retries always", How::NotYet),
     entry("quic-socket", "<mode>", "Sockets of QUIC", How::NotYet),
     entry(
@@ -604,14 +622,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.severity_output = choice(a.need("a format")?, "format", SeverityOutput::NAMES)?;
             Ok(())
         }),
-    ),
+    )
+    .default("none")
+    .example("severity-output number"),
     entry(
         "shards",
         "<shards>",
         "Sockets that share the address: a number, by-thread, by-group",
         How::NoEffect("all threads take connections from one socket"),
     ),
-    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", SHARED),
     entry(
         "ssl",
         "",
@@ -620,9 +639,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl_on = true;
             Ok(())
         }),
-    ),
-    entry("ssl-max-ver", "<version>", "Highest TLS version", SHARED),
-    entry("ssl-min-ver", "<version>", "Lowest TLS version", SHARED),
+    )
+    .example("ssl crt site.pem"),
     entry(
         "strict-sni",
         "",
@@ -631,7 +649,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.strict_sni = true;
             Ok(())
         }),
-    ),
+    )
+    .example("ssl crt site.pem strict-sni"),
     entry(
         "tcp-md5sig",
         "<password>",
@@ -640,7 +659,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.md5_key = Some(crate::args::md5_key(a.need("a password")?)?);
             Ok(())
         }),
-    ),
+    )
+    .example("tcp-md5sig secret"),
     entry(
         "tcp-ss",
         "<mode>",
@@ -649,7 +669,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.save_syn = Some(a.number(0..=2)?).filter(|mode| *mode > 0);
             Ok(())
         }),
-    ),
+    )
+    .default("0")
+    .example("tcp-ss 1"),
     entry(
         "tcp-ut",
         "<delay>",
@@ -658,7 +680,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.tcp_ut = Some(a.time()?);
             Ok(())
         }),
-    ),
+    )
+    .example("tcp-ut 30s"),
     entry(
         "tfo",
         "",
@@ -667,7 +690,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.tfo = true;
             Ok(())
         }),
-    ),
+    )
+    .example("tfo"),
     entry(
         "thread",
         "<set>",
@@ -676,9 +700,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.threads = threads(a.need("a set of threads")?)?;
             Ok(())
         }),
-    ),
+    )
+    .default("all")
+    .example("thread 1-4"),
     entry("process", "<set>", "Threads that serve it, in the old form", How::Removed("use thread")),
-    entry("tls-tickets", "", "Undoes no-tls-tickets", SHARED),
     entry(
         "tls-ticket-keys",
         "<file>",
@@ -687,7 +712,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.tls_ticket_keys = Some(d.file(a, None)?);
             Ok(())
         }),
-    ),
+    )
+    .example("ssl crt site.pem tls-ticket-keys tickets.keys"),
     entry(
         "transparent",
         "",
@@ -696,7 +722,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.transparent = true;
             Ok(())
         }),
-    ),
+    )
+    .example("transparent"),
     entry(
         "uid",
         "<uid>",
@@ -705,7 +732,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.unix.uid = Some(a.number(0..=u32::MAX)?);
             Ok(())
         }),
-    ),
+    )
+    .example("uid 100"),
     entry(
         "user",
         "<user>",
@@ -714,7 +742,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.unix.user = Some(a.text("a user's name")?);
             Ok(())
         }),
-    ),
+    )
+    .example("user www"),
     entry(
         "v4v6",
         "",
@@ -723,7 +752,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.v4v6 = true;
             Ok(())
         }),
-    ),
+    )
+    .example("v4v6"),
     entry(
         "v6only",
         "",
@@ -732,7 +762,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.bind.v6only = true;
             Ok(())
         }),
-    ),
+    )
+    .example("v6only"),
     entry(
         "verify",
         "<none|optional|required>",
@@ -743,7 +774,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.verify = Some(choice(a.need("none, optional or required")?, "verification", &known)?);
             Ok(())
         }),
-    ),
+    )
+    .default("none")
+    .example("ssl crt site.pem ca-file clients.pem verify optional"),
     entry(
         "ocsp-update",
         "<on|off>",
@@ -753,14 +786,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl.ocsp_update = Some(choice(word, "value", &[("on", true), ("off", false)])?);
             Ok(())
         }),
-    ),
+    )
+    .default("off")
+    .example("ssl crt site.pem ocsp-update on"),
 ];
-
-/// The words that server lines have too.
-const SHARED: How = How::Bind(|d, a| {
-    tls::read(&mut d.ssl.words, d.keyword, d.global.ca_base.as_ref(), &mut |what| a.need(what))?;
-    Ok(())
-});
 
 /// Idle time of a bind's defaults, kept here so that all who make binds agree.
 pub(crate) const DEFAULT_STATS_TIMEOUT: Duration = Duration::from_secs(10);

@@ -117,6 +117,10 @@ pub struct Keyword {
     pub doc: &'static str,
     /// `no` before it is allowed.
     pub negatable: bool,
+    /// What holds where it does not stand, as it would be written.
+    pub default: Option<&'static str>,
+    /// Lines that are right in a section it may stand in; of bind and server lines, the words behind the address.
+    pub example: Option<&'static str>,
     pub(crate) how: How,
 }
 
@@ -126,6 +130,8 @@ pub(crate) enum How {
     Proxy(fn(&mut ProxyDraft<'_>, &mut Args<'_>) -> Parsed),
     Bind(fn(&mut BindDraft<'_>, &mut Args<'_>) -> Parsed),
     Server(fn(&mut ServerDraft, &mut crate::server::ServerArgs<'_, '_, '_>) -> Parsed),
+    /// Read by [`crate::tls`], for both kinds of lines.
+    Tls,
     Section(fn(&mut SectionDraft<'_>, &mut Args<'_>) -> Parsed),
     Fcgi(fn(&mut FcgiDraft<'_>, &mut Args<'_>) -> Parsed),
     /// Read by [`crate::tree`] while lines are split.
@@ -183,6 +189,18 @@ impl Keyword {
         self.negatable = true;
         self
     }
+
+    /// The same keyword with what holds where it does not stand.
+    pub(crate) const fn default(mut self, written: &'static str) -> Self {
+        self.default = Some(written);
+        self
+    }
+
+    /// The same keyword with an example, which a test reads.
+    pub(crate) const fn example(mut self, lines: &'static str) -> Self {
+        self.example = Some(lines);
+        self
+    }
 }
 
 /// An entry of a table.
@@ -193,7 +211,7 @@ pub(crate) const fn keyword(
     doc: &'static str,
     how: How,
 ) -> Keyword {
-    Keyword { name, places, arguments, doc, negatable: false, how }
+    Keyword { name, places, arguments, doc, negatable: false, default: None, example: None, how }
 }
 
 /// The tables, in the order of the manual.
@@ -214,6 +232,7 @@ const TABLES: &[&[Keyword]] = &[
     crate::proxy::removed::KEYWORDS,
     crate::bind::KEYWORDS,
     crate::server::KEYWORDS,
+    crate::tls::KEYWORDS,
     crate::sections::KEYWORDS,
     crate::fcgi::KEYWORDS,
 ];
@@ -327,6 +346,8 @@ pub(crate) fn not_yet(word: &Word, name: &str) -> Vec<Diagnostic> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -337,6 +358,77 @@ mod tests {
             assert_eq!(keyword.name.trim(), keyword.name);
         }
     }
+
+    /// What examples refer to.
+    const AROUND: &str = "global\n external-check\n h1-case-adjust host Host\n\
+        resolvers dns\n nameserver one 192.0.2.53:53\n\
+        healthcheck web\n type httpchk\n\
+        mailers mail\n mailer one 192.0.2.25:25\n\
+        fcgi-app php\n docroot /var/www\n\
+        defaults\n mode http\n timeout client 1m\n timeout connect 1m\n timeout server 1m\n\
+        backend api\n server s 192.0.2.3:80\n";
+
+    /// A section that a keyword of this place is right in; its lines stand at `{}`.
+    fn section(places: Places) -> &'static str {
+        let known = [
+            (
+                Places::SERVER,
+                "backend b\n retry-on conn-failure empty-response response-timeout\n server other 192.0.2.2:80 check\n server s 192.0.2.1:80 {}\n",
+            ),
+            (Places::BIND, "frontend f\n bind 192.0.2.9:80 {}\n"),
+            (Places::BACKEND, "backend b\n server s 192.0.2.1:80\n {}\n"),
+            (Places::FRONTEND, "frontend f\n bind 192.0.2.9:80\n {}\n"),
+            (Places::HEALTHCHECK, "healthcheck h\n {}\n"),
+        ];
+        known.into_iter().find(|(place, _)| places.meets(*place)).map_or("", |(_, section)| section)
+    }
+
+    #[test]
+    fn examples_are_read_without_a_word() {
+        let mut wrong = Vec::new();
+        for keyword in all() {
+            let Some(example) = keyword.example else { continue };
+            let named =
+                example.lines().any(|line| format!(" {line}").contains(&format!(" {}", keyword.name)));
+            let text = AROUND.to_owned() + &section(keyword.places).replace("{}", example);
+            let said = match crate::load_str("example", &text) {
+                Ok(loaded) => loaded.diagnostics.render(false),
+                Err(problems) => problems.render(false),
+            };
+            if !named || !said.is_empty() {
+                wrong.push(format!("{}: {example}\n{said}", keyword.name));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    /// Keywords in force without an example, by the first place they stand in: a number only gets smaller.
+    #[test]
+    fn few_keywords_have_no_example() {
+        let mut without: BTreeMap<&str, usize> = BTreeMap::new();
+        for keyword in all().filter(|k| k.example.is_none() && k.status() == Status::Implemented) {
+            *without.entry(keyword.places.names()[0]).or_default() += 1;
+        }
+        assert_eq!(without.into_iter().collect::<Vec<_>>(), WITHOUT_EXAMPLE);
+    }
+
+    const WITHOUT_EXAMPLE: &[(&str, usize)] = &[
+        ("cache", 5),
+        ("crt-store", 3),
+        ("defaults", 7),
+        ("fcgi-app", 9),
+        ("frontend", 3),
+        ("global", 157),
+        ("http-errors", 1),
+        ("log-forward", 9),
+        ("log-profile", 2),
+        ("mailers", 2),
+        ("peers", 10),
+        ("resolvers", 7),
+        ("ring", 8),
+        ("server line", 1),
+        ("userlist", 2),
+    ];
 
     #[test]
     fn a_keyword_stands_once_in_a_place() {

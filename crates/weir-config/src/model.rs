@@ -1929,9 +1929,9 @@ pub enum TcpCheckStep {
         what: Expect,
         min_recv: Option<usize>,
         comment: Option<String>,
-        ok_status: Option<String>,
-        error_status: Option<String>,
-        tout_status: Option<String>,
+        ok_status: Option<CheckStatus>,
+        error_status: Option<CheckStatus>,
+        tout_status: Option<CheckStatus>,
         on_success: Option<LogFormat>,
         on_error: Option<LogFormat>,
         status_code: Option<Expr>,
@@ -1943,6 +1943,40 @@ pub enum TcpCheckStep {
     UnsetVar {
         name: Vec<u8>,
     },
+}
+
+/// How an expectation says that a check ended: `ok-status`, `error-status`, `tout-status`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each variant is the status of the same name in the statistics")]
+pub enum CheckStatus {
+    L7Ok,
+    L7OkConditional,
+    L6Ok,
+    L4Ok,
+    L7Response,
+    L7Status,
+    L6Response,
+    L4Connection,
+    L7Timeout,
+    L6Timeout,
+    L4Timeout,
+}
+
+impl CheckStatus {
+    /// As the configuration writes them.
+    pub const NAMES: &[(&str, Self)] = &[
+        ("L7OK", Self::L7Ok),
+        ("L7OKC", Self::L7OkConditional),
+        ("L6OK", Self::L6Ok),
+        ("L4OK", Self::L4Ok),
+        ("L7RSP", Self::L7Response),
+        ("L7STS", Self::L7Status),
+        ("L6RSP", Self::L6Response),
+        ("L4CON", Self::L4Connection),
+        ("L7TOUT", Self::L7Timeout),
+        ("L6TOUT", Self::L6Timeout),
+        ("L4TOUT", Self::L4Timeout),
+    ];
 }
 
 /// Health checks by other protocols.

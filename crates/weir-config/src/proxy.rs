@@ -722,7 +722,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<name> <criterion> [<flags>] [<values>...]",
         "Names a condition",
         How::Proxy(|_, _| Ok(())),
-    ),
+    ).example("acl is_api path_beg /api"),
     entry(
         "backlog",
         Places::FRONT,
@@ -732,7 +732,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.backlog = Some(a.number(0..=i32::MAX as u32)?);
             a.end()
         }),
-    ),
+    ).example("backlog 1024"),
     entry(
         "be-unpublished",
         SERVING,
@@ -742,50 +742,50 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.unpublished = true;
             a.end()
         }),
-    ),
-    entry("bind", LISTENING, "<address>[,...] [<word>...]", "Listens for clients", How::Proxy(bind_line)),
+    ).example("be-unpublished"),
+    entry("bind", LISTENING, "<address>[,...] [<word>...]", "Listens for clients", How::Proxy(bind_line)).example("bind :8080"),
     entry(
         "capture cookie",
         LISTENING,
         "<name> len <length>",
         "Keeps a cookie for the log",
         How::Proxy(capture_cookie),
-    ),
+    ).example("capture cookie SESSION len 32"),
     entry(
         "capture request header",
         LISTENING,
         "<name> len <length>",
         "Keeps a request's field for the log",
         How::Proxy(capture_header),
-    ),
+    ).example("capture request header host len 64"),
     entry(
         "capture response header",
         LISTENING,
         "<name> len <length>",
         "Keeps a response's field for the log",
         How::Proxy(capture_header),
-    ),
+    ).example("capture response header server len 20"),
     entry(
         "clitcpka-cnt",
         Places::FRONT,
         "<count>",
         "TCP keep-alive probes to clients",
         How::Proxy(|d, a| probes(d, a, |p| &mut p.clitcpka)),
-    ),
+    ).example("clitcpka-cnt 3"),
     entry(
         "clitcpka-idle",
         Places::FRONT,
         "<time>",
         "Idle time before TCP keep-alive probes to clients",
         How::Proxy(|d, a| probes(d, a, |p| &mut p.clitcpka)),
-    ),
+    ).example("clitcpka-idle 60s"),
     entry(
         "clitcpka-intvl",
         Places::FRONT,
         "<time>",
         "Time between TCP keep-alive probes to clients",
         How::Proxy(|d, a| probes(d, a, |p| &mut p.clitcpka)),
-    ),
+    ).example("clitcpka-intvl 10s"),
     entry(
         "crt",
         LISTENING,
@@ -802,22 +802,22 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<request|response> len <length>",
         "Reserves a capture slot",
         How::Proxy(declare_capture),
-    ),
+    ).example("declare capture request len 32"),
     entry(
         "default-server",
         Places::BACK,
         "<word>...",
         "Words of all following server lines",
         How::Proxy(default_server),
-    ),
+    ).example("default-server check inter 1s"),
     entry(
         "default_backend",
         Places::FRONT,
         "<backend>",
         "Backend when no use_backend rule matches",
         How::Proxy(default_backend),
-    ),
-    entry("description", Places::NAMED, "<text>", "Describes the proxy", How::Proxy(description)),
+    ).example("default_backend api"),
+    entry("description", Places::NAMED, "<text>", "Describes the proxy", How::Proxy(description)).example("description the shop"),
     entry(
         "disabled",
         Places::PROXIES,
@@ -827,7 +827,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.disabled = true;
             a.end()
         }),
-    ),
+    ).example("disabled"),
     entry(
         "dispatch",
         SERVING,
@@ -844,7 +844,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.disabled = false;
             a.end()
         }),
-    ),
+    ).example("enabled"),
     entry(
         "force-persist",
         SERVING,
@@ -855,7 +855,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.force_persist.push(condition);
             Ok(())
         }),
-    ),
+    ).example("force-persist if { src 192.0.2.0/24 }"),
     entry(
         "force-be-switch",
         Places::FRONTEND.or(Places::LISTEN),
@@ -868,7 +868,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.force_be_switch.push(condition);
             Ok(())
         }),
-    ),
+    ).example("force-be-switch if { src 192.0.2.0/24 }"),
     entry(
         "fullconn",
         Places::BACK,
@@ -878,7 +878,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.fullconn = a.limit(usize::MAX)?;
             a.end()
         }),
-    ),
+    ).default("a tenth of the maxconn of the frontends that lead to it").example("fullconn 1000"),
     entry(
         "guid",
         Places::NAMED,
@@ -888,7 +888,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.guid = Some(a.text("an identifier")?);
             a.end()
         }),
-    ),
+    ).example("guid shop"),
     entry(
         "id",
         Places::NAMED,
@@ -898,7 +898,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.id = a.number(1..=i32::MAX as u32)?;
             a.end()
         }),
-    ),
+    ).example("id 7"),
     entry(
         "ignore-persist",
         SERVING,
@@ -909,14 +909,14 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.ignore_persist.push(condition);
             Ok(())
         }),
-    ),
+    ).example("ignore-persist if { path_beg /static }"),
     entry(
         "load-server-state-from-file",
         Places::BACK,
         "<global|local|none>",
         "Takes the servers' states from a file",
         How::Proxy(load_server_state),
-    ),
+    ).default("none").example("load-server-state-from-file global"),
     entry(
         "max-keep-alive-queue",
         Places::BACK,
@@ -926,7 +926,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.max_keep_alive_queue = a.number(-1..=i32::MAX)?;
             a.end()
         }),
-    ),
+    ).default("-1, no limit").example("max-keep-alive-queue 10"),
     entry(
         "max-session-srv-conns",
         Places::FRONT,
@@ -943,7 +943,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.maxconn = a.limit(usize::MAX)?;
             a.end()
         }),
-    ),
+    ).default("that of the process").example("maxconn 1000"),
     entry(
         "mode",
         Places::PROXIES,
@@ -953,14 +953,14 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.mode = parse_mode(a.need("tcp, http, log or spop")?)?;
             a.end()
         }),
-    ),
+    ).default("tcp").example("mode http"),
     entry(
         "monitor fail",
         LISTENING,
         "<if|unless> <condition>",
         "Makes monitor-uri answer 503",
         How::Proxy(monitor_fail),
-    ),
+    ).example("monitor-uri /alive\nmonitor fail if { nbsrv lt 1 }"),
     entry(
         "monitor-uri",
         Places::FRONT,
@@ -970,14 +970,14 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.monitor_uri = Some(a.need("a URI")?.text.clone());
             a.end()
         }),
-    ),
+    ).example("monitor-uri /alive"),
     entry(
         "persist rdp-cookie",
         Places::BACK,
         "[(<name>)]",
         "Sends RDP clients to the server of their cookie",
         How::Proxy(persist),
-    ),
+    ).example("mode tcp\npersist rdp-cookie"),
     entry(
         "rate-limit sessions",
         Places::FRONT,
@@ -987,8 +987,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.rate_limit_sessions = a.limit(MOST_A_SECOND)?;
             a.end()
         }),
-    ),
-    entry("server", SERVING, "<name> <address>[:<port>] [<word>...]", "A server", How::Proxy(server_line)),
+    ).default("0, no limit").example("rate-limit sessions 100"),
+    entry("server", SERVING, "<name> <address>[:<port>] [<word>...]", "A server", How::Proxy(server_line)).example("server one 192.0.2.10:80 check"),
     entry(
         "server-state-file-name",
         Places::BACK,
@@ -1000,42 +1000,42 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.server_state_file = Some(name.into());
             a.end()
         }),
-    ),
+    ).example("server-state-file-name shop.state"),
     entry(
         "server-template",
         SERVING,
         "<prefix> <number|range> <fqdn>[:<port>] [<word>...]",
         "Several servers of one kind",
         How::Proxy(server_template),
-    ),
+    ).example("server-template web 1-3 192.0.2.10:80 check"),
     entry(
         "source",
         Places::BACK,
         "<address>[:<port>] [interface <name>]",
         "Address connections to servers come from",
         How::Proxy(source),
-    ),
+    ).example("source 192.0.2.100"),
     entry(
         "srvtcpka-cnt",
         Places::BACK,
         "<count>",
         "TCP keep-alive probes to servers",
         How::Proxy(|d, a| probes(d, a, |p| &mut p.srvtcpka)),
-    ),
+    ).example("srvtcpka-cnt 3"),
     entry(
         "srvtcpka-idle",
         Places::BACK,
         "<time>",
         "Idle time before TCP keep-alive probes to servers",
         How::Proxy(|d, a| probes(d, a, |p| &mut p.srvtcpka)),
-    ),
+    ).example("srvtcpka-idle 60s"),
     entry(
         "srvtcpka-intvl",
         Places::BACK,
         "<time>",
         "Time between TCP keep-alive probes to servers",
         How::Proxy(|d, a| probes(d, a, |p| &mut p.srvtcpka)),
-    ),
+    ).example("srvtcpka-intvl 10s"),
     entry(
         "transparent",
         SERVING,
@@ -1049,8 +1049,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<backend> [<if|unless> <condition>]",
         "Chooses a backend",
         How::Proxy(use_backend),
-    ),
-    entry("use-fcgi-app", SERVING, "<name>", "Talks FastCGI to the servers", How::Proxy(use_fcgi_app)),
+    ).example("use_backend api if { path_beg /api }"),
+    entry("use-fcgi-app", SERVING, "<name>", "Talks FastCGI to the servers", How::Proxy(use_fcgi_app)).example("use-fcgi-app php\nserver app 192.0.2.5:9000 proto fcgi"),
     entry(
         "dynamic-cookie-key",
         Places::BACK,
@@ -1060,7 +1060,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.dynamic_cookie_key = Some(a.need("a secret")?.text.clone());
             a.end()
         }),
-    ),
+    ).example("dynamic-cookie-key secret"),
     entry(
         "ssl-f-use",
         LISTENING,
@@ -1074,7 +1074,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<server> [<if|unless> <condition>]",
         "Chooses a server",
         How::Proxy(use_server),
-    ),
+    ).example("use-server s if { path_beg /one }"),
     entry(
         "email-alert from",
         Places::PROXIES,
@@ -1084,7 +1084,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.email_alert.from = Some(a.text("an address")?);
             a.end()
         }),
-    ),
+    ).example("email-alert from weir@example.org\nemail-alert to admin@example.org\nemail-alert mailers mail"),
     entry(
         "email-alert level",
         Places::PROXIES,
@@ -1094,7 +1094,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.email_alert.level = logging::level(a.need("a level")?)?;
             a.end()
         }),
-    ),
+    ).default("alert").example("email-alert from weir@example.org\nemail-alert to admin@example.org\nemail-alert mailers mail\nemail-alert level notice"),
     entry(
         "email-alert mailers",
         Places::PROXIES,
@@ -1104,7 +1104,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.email_alert.mailers = Some(a.text("a mailers section's name")?);
             a.end()
         }),
-    ),
+    ).example("email-alert from weir@example.org\nemail-alert to admin@example.org\nemail-alert mailers mail"),
     entry(
         "email-alert myhostname",
         Places::PROXIES,
@@ -1114,7 +1114,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.email_alert.myhostname = Some(a.text("a host name")?);
             a.end()
         }),
-    ),
+    ).example("email-alert from weir@example.org\nemail-alert to admin@example.org\nemail-alert mailers mail\nemail-alert myhostname edge.example.org"),
     entry(
         "email-alert to",
         Places::PROXIES,
@@ -1124,7 +1124,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.email_alert.to = Some(a.text("an address")?);
             a.end()
         }),
-    ),
+    ).example("email-alert from weir@example.org\nemail-alert to admin@example.org\nemail-alert mailers mail"),
 ];
 
 fn use_fcgi_app(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {

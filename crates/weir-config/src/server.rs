@@ -202,6 +202,10 @@ impl ServerDraft {
         args.skip(1);
         match keyword.how {
             How::Server(parse) => parse(self, &mut ServerArgs { args, word, scope, global }),
+            How::Tls => {
+                let (ca_base, words) = (global.ca_base.as_ref(), &mut self.ssl().words);
+                tls::read(words, keyword.name, ca_base, &mut |what| args.value_of(word, what)).map(|_| ())
+            }
             How::NoEffect(_) => {
                 if keyword.arguments.starts_with('<') {
                     args.value_of(word, keyword.arguments)?;
@@ -478,7 +482,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.agent.addr = Some(addr.ip().to_string());
             Ok(())
         }),
-    ),
+    )
+    .example("check addr 192.0.2.8"),
     entry(
         "agent-check",
         "",
@@ -487,7 +492,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.agent_on = true;
             Ok(())
         }),
-    ),
+    )
+    .example("agent-check agent-port 9000"),
     entry(
         "agent-send",
         "<string>",
@@ -496,7 +502,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.agent.send = a.need("a string")?.text.clone();
             Ok(())
         }),
-    ),
+    )
+    .example("agent-check agent-port 9000 agent-send \"state\\n\""),
     entry(
         "agent-inter",
         "<time>",
@@ -505,7 +512,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.agent.inter = a.time()?;
             Ok(())
         }),
-    ),
+    )
+    .default("2s")
+    .example("agent-check agent-port 9000 agent-inter 5s"),
     entry(
         "agent-addr",
         "<addr>",
@@ -514,7 +523,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.agent.addr = Some(a.text("an address")?);
             Ok(())
         }),
-    ),
+    )
+    .example("agent-check agent-port 9000 agent-addr 192.0.2.8"),
     entry(
         "agent-port",
         "<port>",
@@ -523,7 +533,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.agent.port = a.number(1..=65535)?;
             Ok(())
         }),
-    ),
+    )
+    .example("agent-check agent-port 9000"),
     entry("allow-0rtt", "", "Sends early data", How::NotYet),
     entry(
         "alpn",
@@ -533,7 +544,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.alpn = alpn(a)?;
             Ok(())
         }),
-    ),
+    )
+    .example("ssl verify none alpn h2,http/1.1"),
     entry(
         "backup",
         "",
@@ -542,8 +554,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.backup = true;
             Ok(())
         }),
-    ),
-    entry("ca-file", "<file>", "Authorities that the server's certificate is verified with", SHARED),
+    )
+    .example("backup"),
+    entry("ca-file", "<file>", "Authorities that the server's certificate is verified with", How::Tls)
+        .example("ssl ca-file @system-ca"),
     entry(
         "cc",
         "<algo>",
@@ -552,7 +566,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.congestion = Some(a.text("an algorithm's name")?);
             Ok(())
         }),
-    ),
+    )
+    .example("cc cubic"),
     entry(
         "check",
         "",
@@ -561,7 +576,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.check_on = true;
             Ok(())
         }),
-    ),
+    )
+    .example("check"),
     entry("check-reuse-pool", "", "Checks over idle connections", How::NotYet),
     entry(
         "check-send-proxy",
@@ -571,7 +587,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.check.send_proxy = true;
             Ok(())
         }),
-    ),
+    )
+    .example("check check-send-proxy"),
     entry(
         "check-alpn",
         "<protocols>",
@@ -580,7 +597,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.check.alpn = alpn(a)?;
             Ok(())
         }),
-    ),
+    )
+    .example("check check-ssl verify none check-alpn http/1.1"),
     entry("check-pool-conn-name", "<name>", "Name of the idle connections that checks use", How::NotYet),
     entry(
         "check-proto",
@@ -590,7 +608,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.check.proto = Some(server_protocol(a.need("a protocol")?)?);
             Ok(())
         }),
-    ),
+    )
+    .example("check check-proto h2"),
     entry(
         "check-sni-auto",
         "",
@@ -599,7 +618,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.check.no_sni_auto = false;
             Ok(())
         }),
-    ),
+    )
+    .example("check check-ssl verify none check-sni-auto"),
     entry(
         "check-sni",
         "<sni>",
@@ -609,7 +629,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.check.sni = Some(name);
             Ok(())
         }),
-    ),
+    )
+    .example("check check-ssl verify none check-sni example.org"),
     entry(
         "check-ssl",
         "",
@@ -618,7 +639,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.check.ssl = Some(true);
             Ok(())
         }),
-    ),
+    )
+    .example("check check-ssl verify none"),
     entry(
         "check-via-socks4",
         "",
@@ -627,10 +649,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.check.via_socks4 = true;
             Ok(())
         }),
-    ),
-    entry("ciphers", "<ciphers>", "Cipher suites up to TLS 1.2", SHARED),
-    entry("ciphersuites", "<suites>", "Cipher suites of TLS 1.3", SHARED),
-    entry("client-sigalgs", "<sigalgs>", "Signature algorithms for our certificate", SHARED),
+    )
+    .example("check socks4 192.0.2.9:1080 check-via-socks4"),
+    entry("client-sigalgs", "<sigalgs>", "Signature algorithms for our certificate", How::Tls)
+        .example("ssl verify none client-sigalgs ECDSA+SHA256"),
     entry(
         "cookie",
         "<value>",
@@ -639,8 +661,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.cookie = Some(a.need("a value")?.text.clone());
             Ok(())
         }),
-    ),
-    entry("crl-file", "<file>", "Revoked certificates", SHARED),
+    )
+    .example("cookie one"),
+    entry("crl-file", "<file>", "Revoked certificates", How::Tls)
+        .example("ssl ca-file ca.pem crl-file revoked.pem"),
     entry(
         "crt",
         "<file>",
@@ -650,8 +674,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl().crt = Some(tls::in_base(word, a.global.crt_base.as_ref()));
             Ok(())
         }),
-    ),
-    entry("curves", "<curves>", "Key exchange groups", SHARED),
+    )
+    .example("ssl verify none crt client.pem"),
     entry(
         "disabled",
         "",
@@ -660,7 +684,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.disabled = true;
             Ok(())
         }),
-    ),
+    )
+    .example("disabled"),
     entry(
         "enabled",
         "",
@@ -669,7 +694,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.disabled = false;
             Ok(())
         }),
-    ),
+    )
+    .example("enabled"),
     entry(
         "error-limit",
         "<count>",
@@ -678,7 +704,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.error_limit = a.number(1..=u32::MAX)?;
             Ok(())
         }),
-    ),
+    )
+    .default("10")
+    .example("check observe layer7 error-limit 5"),
     entry(
         "fall",
         "<count>",
@@ -687,12 +715,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.check.fall = a.number(1..=u32::MAX)?;
             Ok(())
         }),
-    ),
-    entry("force-sslv3", "", "SSLv3 only", How::Removed("SSLv3 is not supported by the TLS library")),
-    entry("force-tlsv10", "", "TLS 1.0 only", SHARED),
-    entry("force-tlsv11", "", "TLS 1.1 only", SHARED),
-    entry("force-tlsv12", "", "TLS 1.2 only", SHARED),
-    entry("force-tlsv13", "", "TLS 1.3 only", SHARED),
+    )
+    .default("3")
+    .example("check fall 2"),
     entry(
         "guid",
         "<string>",
@@ -701,7 +726,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.guid = Some(a.text("an identifier")?);
             Ok(())
         }),
-    ),
+    )
+    .example("guid shop-one"),
     entry(
         "hash-key",
         "<key>",
@@ -718,7 +744,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.hash_key = choice(word, "hash key", &known)?;
             Ok(())
         }),
-    ),
+    )
+    .default("id")
+    .example("hash-key addr"),
     entry(
         "healthcheck",
         "<name>",
@@ -727,7 +755,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.healthcheck = Some(a.text("the name of a healthcheck section")?);
             Ok(())
         }),
-    ),
+    )
+    .example("check healthcheck web"),
     entry(
         "id",
         "<value>",
@@ -736,7 +765,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.id = a.number(1..=i32::MAX as u32)?;
             Ok(())
         }),
-    ),
+    )
+    .example("id 7"),
     entry(
         "idle-ping",
         "<delay>",
@@ -745,7 +775,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.idle_ping = Some(a.time()?).filter(|delay| !delay.is_zero());
             Ok(())
         }),
-    ),
+    )
+    .default("off")
+    .example("proto h2 idle-ping 10s"),
     entry(
         "init-addr",
         "<methods>",
@@ -754,7 +786,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.init_addr = init_addr(a.need("methods between commas")?);
             Ok(())
         }),
-    ),
+    )
+    .default("last,libc")
+    .example("init-addr last,libc,none"),
     entry(
         "inter",
         "<time>",
@@ -763,7 +797,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.check.inter = positive(a)?;
             Ok(())
         }),
-    ),
+    )
+    .default("2s")
+    .example("check inter 500ms"),
     entry(
         "fastinter",
         "<time>",
@@ -772,7 +808,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.check.fastinter = Some(positive(a)?);
             Ok(())
         }),
-    ),
+    )
+    .default("inter")
+    .example("check fastinter 200ms"),
     entry(
         "downinter",
         "<time>",
@@ -781,7 +819,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.check.downinter = Some(positive(a)?);
             Ok(())
         }),
-    ),
+    )
+    .default("inter")
+    .example("check downinter 10s"),
     entry(
         "init-state",
         "<state>",
@@ -798,13 +838,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.init_state = choice(word, "state", &known)?;
             Ok(())
         }),
-    ),
-    entry(
-        "ktls",
-        "<on|off>",
-        "TLS in the kernel",
-        How::NoEffect("TLS records are always made in the process"),
-    ),
+    )
+    .default("none")
+    .example("check init-state down"),
     entry(
         "log-bufsize",
         "<size>",
@@ -821,7 +857,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.log_proto = choice(word, "log protocol", &known)?;
             Ok(())
         }),
-    ),
+    )
+    .default("legacy")
+    .example("log-proto octet-count"),
     entry(
         "maxconn",
         "<count>",
@@ -830,7 +868,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.maxconn = a.limit(usize::MAX)?;
             Ok(())
         }),
-    ),
+    )
+    .default("0, no limit")
+    .example("maxconn 100"),
     entry(
         "maxqueue",
         "<count>",
@@ -839,7 +879,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.maxqueue = a.limit(usize::MAX)?;
             Ok(())
         }),
-    ),
+    )
+    .default("0, no limit")
+    .example("maxconn 100 maxqueue 50"),
     entry(
         "max-reuse",
         "<count>",
@@ -848,7 +890,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.max_reuse = u32::try_from(a.number(-1..=i64::from(u32::MAX))?).ok();
             Ok(())
         }),
-    ),
+    )
+    .default("-1, no limit")
+    .example("max-reuse 1000"),
     entry(
         "minconn",
         "<count>",
@@ -857,7 +901,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.minconn = a.number(0..=usize::MAX)?;
             Ok(())
         }),
-    ),
+    )
+    .default("0, always maxconn")
+    .example("minconn 10 maxconn 100"),
     entry(
         "namespace",
         "<name>",
@@ -866,7 +912,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.namespace = Some(crate::args::namespace(a.need("the name of a network namespace")?)?);
             Ok(())
         }),
-    ),
+    )
+    .example("namespace blue"),
     entry(
         "no-agent-check",
         "",
@@ -875,7 +922,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.agent_on = false;
             Ok(())
         }),
-    ),
+    )
+    .example("no-agent-check"),
     entry(
         "no-backup",
         "",
@@ -884,7 +932,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.backup = false;
             Ok(())
         }),
-    ),
+    )
+    .example("no-backup"),
     entry(
         "no-check",
         "",
@@ -893,7 +942,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.check_on = false;
             Ok(())
         }),
-    ),
+    )
+    .example("no-check"),
     entry(
         "no-check-reuse-pool",
         "",
@@ -908,7 +958,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.check.send_proxy = false;
             Ok(())
         }),
-    ),
+    )
+    .example("check no-check-send-proxy"),
     entry(
         "no-check-sni-auto",
         "",
@@ -917,7 +968,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.check.no_sni_auto = true;
             Ok(())
         }),
-    ),
+    )
+    .example("check no-check-sni-auto"),
     entry(
         "no-check-ssl",
         "",
@@ -926,12 +978,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.check.ssl = Some(false);
             Ok(())
         }),
-    ),
+    )
+    .example("check no-check-ssl"),
     entry("no-renegotiate", "", "Refuses TLS renegotiation", How::NoEffect("renegotiation is never done")),
-    entry("no-send-proxy", "", "Undoes send-proxy", How::Server(no_send_proxy)),
-    entry("no-send-proxy-v2", "", "Undoes send-proxy-v2", How::Server(no_send_proxy)),
-    entry("no-send-proxy-v2-ssl", "", "Undoes send-proxy-v2-ssl", How::Server(no_send_proxy)),
-    entry("no-send-proxy-v2-ssl-cn", "", "Undoes send-proxy-v2-ssl-cn", How::Server(no_send_proxy)),
+    entry("no-send-proxy", "", "Undoes send-proxy", How::Server(no_send_proxy)).example("no-send-proxy"),
+    entry("no-send-proxy-v2", "", "Undoes send-proxy-v2", How::Server(no_send_proxy))
+        .example("no-send-proxy-v2"),
+    entry("no-send-proxy-v2-ssl", "", "Undoes send-proxy-v2-ssl", How::Server(no_send_proxy))
+        .example("no-send-proxy-v2-ssl"),
+    entry("no-send-proxy-v2-ssl-cn", "", "Undoes send-proxy-v2-ssl-cn", How::Server(no_send_proxy))
+        .example("no-send-proxy-v2-ssl-cn"),
     entry(
         "no-sni-auto",
         "",
@@ -940,7 +996,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl().no_sni_auto = true;
             Ok(())
         }),
-    ),
+    )
+    .example("ssl verify none no-sni-auto"),
     entry(
         "no-ssl",
         "",
@@ -950,7 +1007,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.no_ssl = true;
             Ok(())
         }),
-    ),
+    )
+    .example("no-ssl"),
     entry(
         "no-ssl-reuse",
         "",
@@ -959,13 +1017,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl().no_ssl_reuse = true;
             Ok(())
         }),
-    ),
-    entry("no-sslv3", "", "No SSLv3", How::NoEffect("SSLv3 is never spoken")),
-    entry("no-tls-tickets", "", "No session tickets", SHARED),
-    entry("no-tlsv10", "", "No TLS 1.0", SHARED),
-    entry("no-tlsv11", "", "No TLS 1.1", SHARED),
-    entry("no-tlsv12", "", "No TLS 1.2", SHARED),
-    entry("no-tlsv13", "", "No TLS 1.3", SHARED),
+    )
+    .example("ssl verify none no-ssl-reuse"),
     entry(
         "no-verifyhost",
         "",
@@ -974,7 +1027,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl().verifyhost = None;
             Ok(())
         }),
-    ),
+    )
+    .example("no-verifyhost"),
     entry(
         "no-tfo",
         "",
@@ -983,7 +1037,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.tfo = false;
             Ok(())
         }),
-    ),
+    )
+    .example("no-tfo"),
     entry(
         "non-stick",
         "",
@@ -992,13 +1047,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.non_stick = true;
             Ok(())
         }),
-    ),
-    entry(
-        "npn",
-        "<protocols>",
-        "Protocols offered by the predecessor of ALPN",
-        How::NoEffect("clients speak its successor, alpn"),
-    ),
+    )
+    .example("non-stick"),
     entry(
         "observe",
         "<mode>",
@@ -1009,7 +1059,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.observe = Some(choice(word, "mode", &known)?);
             Ok(())
         }),
-    ),
+    )
+    .example("check observe layer7"),
     entry(
         "on-error",
         "<mode>",
@@ -1025,7 +1076,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.on_error = choice(word, "mode", &known)?;
             Ok(())
         }),
-    ),
+    )
+    .default("fail-check")
+    .example("check observe layer7 on-error mark-down"),
     entry(
         "on-marked-down",
         "<action>",
@@ -1036,7 +1089,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.on_marked_down = Some(choice(word, "action", &known)?);
             Ok(())
         }),
-    ),
+    )
+    .example("check on-marked-down shutdown-sessions"),
     entry(
         "on-marked-up",
         "<action>",
@@ -1047,7 +1101,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.on_marked_up = Some(choice(word, "action", &known)?);
             Ok(())
         }),
-    ),
+    )
+    .example("check on-marked-up shutdown-backup-sessions"),
     entry(
         "pool-conn-name",
         "<expr>",
@@ -1056,7 +1111,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.pool_conn_name = Some(expression(a)?);
             Ok(())
         }),
-    ),
+    )
+    .example("pool-conn-name req.hdr(x-tenant)"),
     entry(
         "pool-low-conn",
         "<max>",
@@ -1065,7 +1121,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.pool_low_conn = a.number(0..=usize::MAX)?;
             Ok(())
         }),
-    ),
+    )
+    .default("0")
+    .example("pool-low-conn 4"),
     entry(
         "pool-max-conn",
         "<max>",
@@ -1074,7 +1132,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.pool_max_conn = usize::try_from(a.number(-1..=i64::MAX)?).ok();
             Ok(())
         }),
-    ),
+    )
+    .default("-1, no limit")
+    .example("pool-max-conn 20"),
     entry(
         "pool-purge-delay",
         "<delay>",
@@ -1083,7 +1143,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.pool_purge_delay = a.time()?;
             Ok(())
         }),
-    ),
+    )
+    .default("5s")
+    .example("pool-purge-delay 30s"),
     entry(
         "port",
         "<port>",
@@ -1092,7 +1154,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.check.port = Some(a.number(1..=65535)?);
             Ok(())
         }),
-    ),
+    )
+    .default("that of the server")
+    .example("check port 8081"),
     entry(
         "proto",
         "<name>",
@@ -1101,8 +1165,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.proto = Some(server_protocol(a.need("a protocol")?)?);
             Ok(())
         }),
-    ),
-    entry("quic-cc-algo", "<algo>", "Congestion control of QUIC", How::NotYet),
+    )
+    .example("proto h2"),
     entry(
         "redir",
         "<prefix>",
@@ -1111,7 +1175,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.redir = Some(a.need("a prefix")?.text.clone());
             Ok(())
         }),
-    ),
+    )
+    .example("redir https://static.example.org"),
     entry("renegotiate", "", "Allows TLS renegotiation", How::NotYet),
     entry(
         "rise",
@@ -1121,13 +1186,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.check.rise = a.number(1..=u32::MAX)?;
             Ok(())
         }),
-    ),
+    )
+    .default("2")
+    .example("check rise 3"),
     entry(
         "resolve-opts",
         "<options>",
         "How responses of name servers are used",
         How::Server(resolve_options),
-    ),
+    )
+    .example("resolvers dns resolve-opts allow-dup-ip"),
     entry(
         "resolve-prefer",
         "<family>",
@@ -1138,7 +1206,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
                 Some(choice(word, "family", &[("ipv4", IpFamily::V4), ("ipv6", IpFamily::V6)])?);
             Ok(())
         }),
-    ),
+    )
+    .example("resolvers dns resolve-prefer ipv4"),
     entry(
         "resolve-net",
         "<networks>",
@@ -1155,7 +1224,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             }
             Ok(())
         }),
-    ),
+    )
+    .example("resolvers dns resolve-net 10.0.0.0/8"),
     entry(
         "resolvers",
         "<id>",
@@ -1164,7 +1234,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.resolvers = Some(a.text("a resolvers section's name")?);
             Ok(())
         }),
-    ),
+    )
+    .example("resolvers dns"),
     entry(
         "send-proxy",
         "",
@@ -1173,7 +1244,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy_header().v2 = false;
             Ok(())
         }),
-    ),
+    )
+    .example("send-proxy"),
     entry(
         "send-proxy-v2",
         "",
@@ -1182,14 +1254,17 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy_header().v2 = true;
             Ok(())
         }),
-    ),
+    )
+    .example("send-proxy-v2"),
     entry(
         "set-proxy-v2-tlv-fmt",
         "<fmt>",
         "Adds a TLV to the PROXY protocol header: set-proxy-v2-tlv-fmt(<id>) <fmt>",
         How::Server(tlv),
-    ),
-    entry("proxy-v2-options", "<options>", "Parts of the PROXY protocol header", How::Server(proxy_options)),
+    )
+    .example("send-proxy-v2 set-proxy-v2-tlv-fmt(0xE1) %[src]"),
+    entry("proxy-v2-options", "<options>", "Parts of the PROXY protocol header", How::Server(proxy_options))
+        .example("send-proxy-v2 proxy-v2-options crc32c,unique-id"),
     entry(
         "send-proxy-v2-ssl",
         "",
@@ -1199,7 +1274,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             (header.v2, header.ssl) = (true, true);
             Ok(())
         }),
-    ),
+    )
+    .example("send-proxy-v2-ssl"),
     entry(
         "send-proxy-v2-ssl-cn",
         "",
@@ -1209,7 +1285,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             (header.v2, header.ssl, header.cert_cn) = (true, true, true);
             Ok(())
         }),
-    ),
+    )
+    .example("send-proxy-v2-ssl-cn"),
     entry(
         "shard",
         "<shard>",
@@ -1219,7 +1296,6 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             Ok(())
         }),
     ),
-    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", SHARED),
     entry(
         "slowstart",
         "<time>",
@@ -1228,7 +1304,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.slowstart = a.time()?;
             Ok(())
         }),
-    ),
+    )
+    .default("0")
+    .example("slowstart 30s"),
     entry(
         "sni",
         "<expr>",
@@ -1237,7 +1315,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl().sni = Some(expression(a)?);
             Ok(())
         }),
-    ),
+    )
+    .example("ssl verify none sni req.hdr(host)"),
     entry(
         "sni-auto",
         "",
@@ -1246,8 +1325,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl().no_sni_auto = false;
             Ok(())
         }),
-    ),
-    entry("source", "<addr>", "Address connections come from", How::Server(source)),
+    )
+    .example("ssl verify none sni-auto"),
+    entry("source", "<addr>", "Address connections come from", How::Server(source))
+        .example("source 192.0.2.100"),
     entry(
         "ssl",
         "",
@@ -1258,9 +1339,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.no_ssl = false;
             Ok(())
         }),
-    ),
-    entry("ssl-max-ver", "<version>", "Highest TLS version", SHARED),
-    entry("ssl-min-ver", "<version>", "Lowest TLS version", SHARED),
+    )
+    .example("ssl verify none"),
     entry(
         "ssl-reuse",
         "",
@@ -1269,7 +1349,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl().no_ssl_reuse = false;
             Ok(())
         }),
-    ),
+    )
+    .example("ssl verify none ssl-reuse"),
     entry(
         "stick",
         "",
@@ -1278,7 +1359,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.non_stick = false;
             Ok(())
         }),
-    ),
+    )
+    .example("stick"),
     entry(
         "strict-maxconn",
         "",
@@ -1287,7 +1369,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.strict_maxconn = true;
             Ok(())
         }),
-    ),
+    )
+    .example("maxconn 10 strict-maxconn"),
     entry(
         "socks4",
         "<addr>",
@@ -1296,7 +1379,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.socks4 = Some(a.socket()?);
             Ok(())
         }),
-    ),
+    )
+    .example("socks4 192.0.2.9:1080"),
     entry(
         "tcp-md5sig",
         "<password>",
@@ -1305,7 +1389,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.md5_key = Some(crate::args::md5_key(a.need("a password")?)?);
             Ok(())
         }),
-    ),
+    )
+    .example("tcp-md5sig secret"),
     entry(
         "tcp-ut",
         "<delay>",
@@ -1314,7 +1399,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.tcp_ut = Some(a.time()?);
             Ok(())
         }),
-    ),
+    )
+    .example("tcp-ut 30s"),
     entry(
         "tfo",
         "",
@@ -1323,7 +1409,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.tfo = true;
             Ok(())
         }),
-    ),
+    )
+    .example("tfo"),
     entry(
         "track",
         "<server>",
@@ -1332,8 +1419,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.track = Some(a.text("[backend/]server")?);
             Ok(())
         }),
-    ),
-    entry("tls-tickets", "", "Undoes no-tls-tickets", SHARED),
+    )
+    .example("track other"),
     entry(
         "verify",
         "<none|required>",
@@ -1347,7 +1434,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             )?);
             Ok(())
         }),
-    ),
+    )
+    .default("required")
+    .example("ssl verify none"),
     entry(
         "verifyhost",
         "<hostname>",
@@ -1356,7 +1445,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.ssl().verifyhost = Some(a.text("a host name")?);
             Ok(())
         }),
-    ),
+    )
+    .example("ssl ca-file @system-ca verifyhost example.org"),
     entry(
         "weight",
         "<weight>",
@@ -1365,7 +1455,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.weight = a.number(0..=256)?;
             Ok(())
         }),
-    ),
+    )
+    .default("1")
+    .example("weight 50"),
     entry(
         "ws",
         "<mode>",
@@ -1380,8 +1472,9 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.server.ws = choice(word, "mode", &known)?;
             Ok(())
         }),
-    ),
-    entry("ecdhe", "<curve>", "One key exchange group", SHARED),
+    )
+    .default("auto")
+    .example("ws h2"),
 ];
 
 fn positive(a: &mut ServerArgs<'_, '_, '_>) -> Parsed<Duration> {
@@ -1397,10 +1490,3 @@ fn no_send_proxy(d: &mut ServerDraft, _: &mut ServerArgs<'_, '_, '_>) -> Parsed 
     d.server.send_proxy = None;
     Ok(())
 }
-
-/// The words that bind lines have too.
-const SHARED: How = How::Server(|d, a| {
-    let (word, ca_base) = (a.word, a.global.ca_base.as_ref());
-    tls::read(&mut d.ssl().words, &word.as_str(), ca_base, &mut |what| a.args.value_of(word, what))?;
-    Ok(())
-});

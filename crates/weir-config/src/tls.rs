@@ -1,4 +1,5 @@
-//! TLS words that bind lines, server lines and the defaults of `global` have in common: one reader for all of them.
+//! TLS words that bind lines, server lines and the defaults of `global` have in common: one reader for all of them, and
+//! one entry for both kinds of lines where it means the same there.
 //!
 //! What differs from line to line (`verify`, `crt`, `alpn`) is read where the line is.
 
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use weir_rules::Word;
 
 use crate::args::{Parsed, choice};
+use crate::keywords::{How, Keyword, Places, keyword};
 use crate::model::{TlsVersion, TlsWords};
 
 /// Versions in their order.
@@ -98,6 +100,52 @@ pub(crate) fn in_base(word: &Word, base: Option<&PathBuf>) -> PathBuf {
         _ => path.to_path_buf(),
     }
 }
+
+const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, how: How) -> Keyword {
+    keyword(name, Places::BIND.or(Places::SERVER), arguments, doc, how)
+}
+
+/// Words of bind and server lines.
+pub(crate) const KEYWORDS: &[Keyword] = &[
+    entry("ciphers", "<ciphers>", "Cipher suites up to TLS 1.2", How::Tls)
+        .example("ssl verify none ciphers ECDHE-RSA-AES128-GCM-SHA256"),
+    entry("ciphersuites", "<suites>", "Cipher suites of TLS 1.3", How::Tls)
+        .example("ssl verify none ciphersuites TLS_AES_128_GCM_SHA256"),
+    entry("curves", "<curves>", "Key exchange groups", How::Tls)
+        .example("ssl verify none curves X25519:P-256"),
+    entry("ecdhe", "<curve>", "One key exchange group", How::Tls).example("ssl verify none ecdhe P-256"),
+    entry("force-sslv3", "", "SSLv3 only", How::Removed("SSLv3 is not supported by the TLS library")),
+    entry("force-tlsv10", "", "TLS 1.0 only", How::Tls).example("ssl verify none force-tlsv10"),
+    entry("force-tlsv11", "", "TLS 1.1 only", How::Tls).example("ssl verify none force-tlsv11"),
+    entry("force-tlsv12", "", "TLS 1.2 only", How::Tls).example("ssl verify none force-tlsv12"),
+    entry("force-tlsv13", "", "TLS 1.3 only", How::Tls).example("ssl verify none force-tlsv13"),
+    entry(
+        "ktls",
+        "<on|off>",
+        "TLS in the kernel",
+        How::NoEffect("TLS records are always made in the process"),
+    ),
+    entry("no-sslv3", "", "No SSLv3", How::NoEffect("SSLv3 is never spoken")),
+    entry("no-tls-tickets", "", "No session tickets", How::Tls).example("ssl verify none no-tls-tickets"),
+    entry("no-tlsv10", "", "No TLS 1.0", How::Tls).example("ssl verify none no-tlsv10"),
+    entry("no-tlsv11", "", "No TLS 1.1", How::Tls).example("ssl verify none no-tlsv11"),
+    entry("no-tlsv12", "", "No TLS 1.2", How::Tls).example("ssl verify none no-tlsv12"),
+    entry("no-tlsv13", "", "No TLS 1.3", How::Tls).example("ssl verify none no-tlsv13"),
+    entry(
+        "npn",
+        "<protocols>",
+        "Protocols offered by the predecessor of ALPN",
+        How::NoEffect("clients speak its successor, alpn"),
+    ),
+    entry("quic-cc-algo", "<algo>", "Congestion control of QUIC", How::NotYet),
+    entry("sigalgs", "<sigalgs>", "Signature algorithms accepted", How::Tls)
+        .example("ssl verify none sigalgs ECDSA+SHA256"),
+    entry("ssl-max-ver", "<version>", "Highest TLS version", How::Tls)
+        .example("ssl verify none ssl-max-ver TLSv1.2"),
+    entry("ssl-min-ver", "<version>", "Lowest TLS version", How::Tls)
+        .example("ssl verify none ssl-min-ver TLSv1.3"),
+    entry("tls-tickets", "", "Undoes no-tls-tickets", How::Tls).example("ssl verify none tls-tickets"),
+];
 
 #[cfg(test)]
 mod tests {

@@ -89,11 +89,19 @@ fn entry(keyword: &Keyword) -> String {
         Status::Removed(reason) => format!("  Removed: {reason}.\n"),
         Status::Never(reason) => format!("  Not supported: {reason}.\n"),
     };
+    let default = keyword.default.map(|written| format!("  Default: {written}\n")).unwrap_or_default();
+    let example =
+        keyword.example.map(|lines| format!("  Example:\n{}\n", indented(lines))).unwrap_or_default();
     format!(
-        "{negatable}{} {}\n  {}.\n  In: {}\n{status}",
+        "{negatable}{} {}\n  {}.\n  In: {}\n{default}{status}{example}",
         keyword.name,
         keyword.arguments,
         keyword.doc.trim_end_matches('.'),
         keyword.places.names().join(", ")
     )
+}
+
+fn indented(lines: &str) -> String {
+    let lines: Vec<_> = lines.lines().map(|line| format!("    {line}")).collect();
+    lines.join("\n")
 }

@@ -264,13 +264,16 @@ const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, h
 
 /// Keywords about the choice of servers.
 pub(crate) const KEYWORDS: &[Keyword] = &[
-    entry("balance", "<algorithm> [<arguments>]", "How servers are chosen", How::Proxy(balance)),
+    entry("balance", "<algorithm> [<arguments>]", "How servers are chosen", How::Proxy(balance))
+        .default("roundrobin")
+        .example("balance leastconn"),
     entry(
         "cookie",
         "<name> [rewrite|insert|prefix] [indirect] [nocache] ...",
         "Keeps clients on their server by a cookie",
         How::Proxy(cookie),
-    ),
+    )
+    .example("cookie SERVER insert indirect nocache"),
     entry(
         "hash-balance-factor",
         "<percent>",
@@ -284,31 +287,40 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.hash_balance_factor = factor;
             a.end()
         }),
-    ),
+    )
+    .default("0, off")
+    .example("balance source\nhash-type consistent\nhash-balance-factor 150"),
     entry(
         "hash-preserve-affinity",
         "<always|maxconn|maxqueue>",
         "When hashing avoids a server that is full",
         How::Proxy(preserve_affinity),
-    ),
+    )
+    .default("always")
+    .example("balance source\nhash-preserve-affinity maxconn"),
     entry(
         "hash-type",
         "<map-based|consistent> [<function> [avalanche]]",
         "How hashes choose servers",
         How::Proxy(hash_type),
-    ),
+    )
+    .default("map-based sdbm")
+    .example("hash-type consistent sdbm avalanche"),
     entry(
         "http-reuse",
         "<never|safe|aggressive|always>",
         "When idle connections to servers are shared",
         How::Proxy(http_reuse),
-    ),
+    )
+    .default("safe")
+    .example("http-reuse always"),
     entry(
         "http-send-name-header",
         "<name>",
         "Field that tells the server its name",
         How::Proxy(send_name_header),
     )
+    .example("http-send-name-header x-server")
     .negatable(),
     entry(
         "retries",
@@ -318,8 +330,12 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.retries = a.number(0..=i32::MAX as u32)?;
             a.end()
         }),
-    ),
-    entry("retry-on", "<failure>...", "Failures after which a request is sent again", How::Proxy(retry_on)),
+    )
+    .default("3")
+    .example("retries 2"),
+    entry("retry-on", "<failure>...", "Failures after which a request is sent again", How::Proxy(retry_on))
+        .default("conn-failure")
+        .example("retry-on conn-failure empty-response"),
     entry(
         "redispatch",
         "",

@@ -4,7 +4,9 @@ use weir_rules::{Diagnostic, Expr, LogFormat, Place, Word};
 
 use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::keywords::{self, How, Keyword, Places, keyword};
-use crate::model::{CheckConnect, CheckPayload, Expect, HttpCheck, OtherCheck, StringMatch, TcpCheckStep};
+use crate::model::{
+    CheckConnect, CheckPayload, CheckStatus, Expect, HttpCheck, OtherCheck, StringMatch, TcpCheckStep,
+};
 use crate::proxy::{ProxyDraft, parenthesised};
 use crate::server::{parse_address, protocol};
 use crate::tree::SectionKind;
@@ -479,14 +481,9 @@ fn regex_of(word: &Word, ignore_case: bool) -> Parsed<regex::bytes::Regex> {
     built.or_else(|error| fail(word.pos, format!("'{text}' is not a regular expression: {error}")))
 }
 
-/// Statuses with the words `ok-status`, `error-status` and `tout-status`.
-const CHECK_STATUSES: &[&str] =
-    &["L7OK", "L7OKC", "L6OK", "L4OK", "L7RSP", "L7STS", "L6RSP", "L4CON", "L7TOUT", "L6TOUT", "L4TOUT"];
-
-fn check_status(word: &Word, a: &mut Args<'_>) -> Parsed<Option<String>> {
+fn check_status(word: &Word, a: &mut Args<'_>) -> Parsed<Option<CheckStatus>> {
     let value = a.value_of(word, "a check status such as L7OK")?;
-    let known: Vec<(&str, &str)> = CHECK_STATUSES.iter().map(|status| (*status, *status)).collect();
-    Ok(Some(choice(value, "check status", &known)?.to_owned()))
+    choice(value, "check status", CheckStatus::NAMES).map(Some)
 }
 
 fn expect(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
@@ -716,7 +713,8 @@ fn section_type(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
 
 /// Keywords of health checks.
 pub(crate) const KEYWORDS: &[Keyword] = &[
-    keyword("type", Places::HEALTHCHECK, "<type> [<word>...]", "Kind of check", How::Proxy(section_type)),
+    keyword("type", Places::HEALTHCHECK, "<type> [<word>...]", "Kind of check", How::Proxy(section_type))
+        .example("type httpchk"),
     entry(
         "external-check command",
         "<command>",
@@ -725,7 +723,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.external_check_command = Some(a.text("a program")?);
             a.end()
         }),
-    ),
+    )
+    .example("option external-check\nexternal-check command /usr/bin/true"),
     entry(
         "external-check path",
         "<path>",
@@ -734,14 +733,17 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.external_check_path = Some(a.text("a path")?);
             a.end()
         }),
-    ),
-    step("http-check comment", "<text>", "Describes the next step", How::Proxy(comment)),
+    )
+    .example("external-check path /usr/bin:/bin"),
+    step("http-check comment", "<text>", "Describes the next step", How::Proxy(comment))
+        .example("option httpchk\nhttp-check comment \"is it there\""),
     step(
         "http-check connect",
         "[default] [port <port>] [addr <ip>] [ssl] ...",
         "A step: connects",
         How::Proxy(connect),
-    ),
+    )
+    .example("option httpchk\nhttp-check connect port 8080"),
     step(
         "http-check disable-on-404",
         "",
@@ -750,19 +752,22 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.checks.disable_on_404 = true;
             a.end()
         }),
-    ),
+    )
+    .example("option httpchk\nhttp-check disable-on-404"),
     step(
         "http-check expect",
         "[!] <match> <pattern> ...",
         "A step: what the response must be",
         How::Proxy(expect),
-    ),
+    )
+    .example("option httpchk\nhttp-check expect status 200-399"),
     step(
         "http-check send",
         "[meth <m>] [uri <u>] [ver <v>] [hdr <name> <fmt>]... [body <b>]",
         "A step: sends a request",
         How::Proxy(http_send),
-    ),
+    )
+    .example("option httpchk\nhttp-check send meth GET uri /health hdr host example.org"),
     step(
         "http-check send-state",
         "",
@@ -771,41 +776,55 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.checks.send_state = true;
             a.end()
         }),
-    ),
+    )
+    .example("option httpchk\nhttp-check send-state"),
     step(
         "http-check set-var",
         "<expr>",
         "A step: sets a variable: set-var(<name>) <expr>",
         How::Proxy(variable),
-    ),
+    )
+    .example("option httpchk\nhttp-check set-var(check.port) int(8080)"),
     step(
         "http-check set-var-fmt",
         "<fmt>",
         "A step: sets a variable: set-var-fmt(<name>) <fmt>",
         How::Proxy(variable),
-    ),
-    step("http-check unset-var", "", "A step: removes a variable: unset-var(<name>)", How::Proxy(variable)),
-    entry("option external-check", "", "Checks by an external program", How::Proxy(external)).negatable(),
+    )
+    .example("option httpchk\nhttp-check set-var-fmt(check.name) \"%H\""),
+    step("http-check unset-var", "", "A step: removes a variable: unset-var(<name>)", How::Proxy(variable))
+        .example("option httpchk\nhttp-check unset-var(check.port)"),
+    entry("option external-check", "", "Checks by an external program", How::Proxy(external))
+        .example("option external-check\nexternal-check command /usr/bin/true")
+        .negatable(),
     entry(
         "option httpchk",
         "[<uri> | <method> <uri> [<version> [<host>]]]",
         "Checks by HTTP requests",
         How::Proxy(httpchk),
     )
+    .example("option httpchk GET /health")
     .negatable(),
     entry("option ldap-check", "", "Checks LDAP servers", How::Proxy(|d, a| other(d, a, OtherCheck::Ldap)))
+        .example("option ldap-check")
         .negatable(),
     entry("option mysql-check", "[user <user> [post-41|pre-41]]", "Checks MySQL servers", How::Proxy(mysql))
+        .example("option mysql-check user haproxy")
         .negatable(),
-    entry("option pgsql-check", "user <user>", "Checks PostgreSQL servers", How::Proxy(pgsql)).negatable(),
+    entry("option pgsql-check", "user <user>", "Checks PostgreSQL servers", How::Proxy(pgsql))
+        .example("option pgsql-check user haproxy")
+        .negatable(),
     entry(
         "option redis-check",
         "",
         "Checks Redis servers",
         How::Proxy(|d, a| other(d, a, OtherCheck::Redis)),
     )
+    .example("option redis-check")
     .negatable(),
-    entry("option smtpchk", "[<hello> <domain>]", "Checks SMTP servers", How::Proxy(smtp)).negatable(),
+    entry("option smtpchk", "[<hello> <domain>]", "Checks SMTP servers", How::Proxy(smtp))
+        .example("option smtpchk EHLO example.org")
+        .negatable(),
     entry("option spop-check", "", "Checks agents of stream processing", How::NotYet).negatable(),
     entry(
         "option ssl-hello-chk",
@@ -813,41 +832,54 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Checks by an old TLS hello",
         How::Proxy(|d, a| other(d, a, OtherCheck::SslHello)),
     )
+    .example("option ssl-hello-chk")
     .negatable(),
-    entry("option tcp-check", "", "Checks by a script", How::Proxy(tcp_check)).negatable(),
-    step("tcp-check comment", "<text>", "Describes the next step", How::Proxy(comment)),
+    entry("option tcp-check", "", "Checks by a script", How::Proxy(tcp_check))
+        .example("option tcp-check")
+        .negatable(),
+    step("tcp-check comment", "<text>", "Describes the next step", How::Proxy(comment))
+        .example("option tcp-check\ntcp-check comment \"greeting\""),
     step(
         "tcp-check connect",
         "[default] [port <port>] [addr <ip>] [ssl] ...",
         "A step: connects",
         How::Proxy(connect),
-    ),
+    )
+    .example("option tcp-check\ntcp-check connect port 8080"),
     step(
         "tcp-check expect",
         "[!] <match> <pattern> ...",
         "A step: what the response must be",
         How::Proxy(expect),
-    ),
-    step("tcp-check send", "<data> [comment <text>]", "A step: sends a text", How::Proxy(tcp_send)),
-    step("tcp-check send-lf", "<fmt> [comment <text>]", "A step: sends a log format", How::Proxy(tcp_send)),
-    step("tcp-check send-binary", "<hex> [comment <text>]", "A step: sends bytes", How::Proxy(tcp_send)),
+    )
+    .example("option tcp-check\ntcp-check expect string OK"),
+    step("tcp-check send", "<data> [comment <text>]", "A step: sends a text", How::Proxy(tcp_send))
+        .example("option tcp-check\ntcp-check send PING\\r\\n"),
+    step("tcp-check send-lf", "<fmt> [comment <text>]", "A step: sends a log format", How::Proxy(tcp_send))
+        .example("option tcp-check\ntcp-check send-lf \"HELLO %H\\r\\n\""),
+    step("tcp-check send-binary", "<hex> [comment <text>]", "A step: sends bytes", How::Proxy(tcp_send))
+        .example("option tcp-check\ntcp-check send-binary 50494e47"),
     step(
         "tcp-check send-binary-lf",
         "<fmt> [comment <text>]",
         "A step: sends bytes from a log format",
         How::Proxy(tcp_send),
-    ),
+    )
+    .example("option tcp-check\ntcp-check send-binary-lf 50494e47"),
     step(
         "tcp-check set-var",
         "<expr>",
         "A step: sets a variable: set-var(<name>) <expr>",
         How::Proxy(variable),
-    ),
+    )
+    .example("option tcp-check\ntcp-check set-var(check.port) int(8080)"),
     step(
         "tcp-check set-var-fmt",
         "<fmt>",
         "A step: sets a variable: set-var-fmt(<name>) <fmt>",
         How::Proxy(variable),
-    ),
-    step("tcp-check unset-var", "", "A step: removes a variable: unset-var(<name>)", How::Proxy(variable)),
+    )
+    .example("option tcp-check\ntcp-check set-var-fmt(check.name) \"%H\""),
+    step("tcp-check unset-var", "", "A step: removes a variable: unset-var(<name>)", How::Proxy(variable))
+        .example("option tcp-check\ntcp-check unset-var(check.port)"),
 ];

@@ -234,56 +234,65 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<algorithm>...",
         "Algorithms that responses are compressed with",
         How::Proxy(algo),
-    ),
+    )
+    .example("compression algo gzip"),
     entry(
         "compression algo-res",
         Places::PROXIES,
         "<algorithm>...",
         "Algorithms that responses are compressed with",
         How::Proxy(algo),
-    ),
+    )
+    .example("compression algo-res gzip deflate"),
     entry(
         "compression algo-req",
         Places::PROXIES,
         "<algorithm>",
         "Algorithm that requests are compressed with",
         How::Proxy(algo),
-    ),
+    )
+    .example("compression algo-req gzip"),
     entry(
         "compression type",
         Places::PROXIES,
         "<type>...",
         "Media types that are compressed",
         How::Proxy(types),
-    ),
+    )
+    .example("compression type text/html text/css"),
     entry(
         "compression type-res",
         Places::PROXIES,
         "<type>...",
         "Media types of responses that are compressed",
         How::Proxy(types),
-    ),
+    )
+    .example("compression type-res text/html"),
     entry(
         "compression type-req",
         Places::PROXIES,
         "<type>...",
         "Media types of requests that are compressed",
         How::Proxy(types),
-    ),
+    )
+    .example("compression type-req application/json"),
     entry(
         "compression offload",
         Places::PROXIES,
         "",
         "Removes Accept-Encoding from requests",
         How::Proxy(offload),
-    ),
+    )
+    .example("compression algo gzip\ncompression offload"),
     entry(
         "compression direction",
         Places::PROXIES,
         "<request|response|both>",
         "What is compressed",
         How::Proxy(direction),
-    ),
+    )
+    .default("response")
+    .example("compression direction both"),
     entry(
         "compression minsize-req",
         Places::PROXIES,
@@ -293,7 +302,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             compression(d).minsize_req = a.size()?;
             a.end()
         }),
-    ),
+    )
+    .example("compression minsize-req 1k"),
     entry(
         "compression minsize-res",
         Places::PROXIES,
@@ -303,8 +313,10 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             compression(d).minsize_res = a.size()?;
             a.end()
         }),
-    ),
-    entry("filter", Places::NAMED, "<name> [<words>]", "Adds a filter", How::Proxy(filter)),
+    )
+    .example("compression minsize-res 1k"),
+    entry("filter", Places::NAMED, "<name> [<words>]", "Adds a filter", How::Proxy(filter))
+        .example("filter compression"),
     entry(
         "filter-sequence",
         Places::NAMED,

@@ -193,13 +193,17 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Answers of an http-errors section",
         How::Proxy(errorfiles),
     ),
-    entry("errorloc", "<status> <url>", "Redirects instead of an error, with 302", How::Proxy(errorloc)),
-    entry("errorloc302", "<status> <url>", "Redirects instead of an error, with 302", How::Proxy(errorloc)),
-    entry("errorloc303", "<status> <url>", "Redirects instead of an error, with 303", How::Proxy(errorloc)),
+    entry("errorloc", "<status> <url>", "Redirects instead of an error, with 302", How::Proxy(errorloc))
+        .example("errorloc 503 /sorry"),
+    entry("errorloc302", "<status> <url>", "Redirects instead of an error, with 302", How::Proxy(errorloc))
+        .example("errorloc302 503 /sorry"),
+    entry("errorloc303", "<status> <url>", "Redirects instead of an error, with 303", How::Proxy(errorloc))
+        .example("errorloc303 503 /sorry"),
     entry(
         "http-error",
         "status <code> [content-type <type>] [<payload>] [hdr <name> <fmt>]...",
         "Answer for a status",
         How::Proxy(http_error),
-    ),
+    )
+    .example("http-error status 404 content-type text/plain string \"not here\""),
 ];

@@ -306,38 +306,46 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Where log lines go",
         How::Proxy(proxy_log),
     )
+    .example("log stdout format raw local0")
     .negatable(),
-    entry("log-format", Places::PROXIES, "<format>", "Format of log lines", How::Proxy(log_format)),
+    entry("log-format", Places::PROXIES, "<format>", "Format of log lines", How::Proxy(log_format))
+        .example("log stdout format raw local0\nlog-format \"%ci:%cp %ft %b/%s %ST %B\""),
     entry(
         "log-format-sd",
         Places::PROXIES,
         "<format>",
         "Structured data of RFC 5424 log lines",
         How::Proxy(log_format),
-    ),
+    )
+    .example("log stdout format raw local0\nlog-format-sd \"[example@1 client=\\\"%ci\\\"]\""),
     entry(
         "error-log-format",
         Places::PROXIES,
         "<format>",
         "Format of log lines about failed connections",
         How::Proxy(log_format),
-    ),
-    entry("log-steps", Places::FRONT, "<steps>", "Stages at which lines are logged", How::Proxy(log_steps)),
-    entry("log-tag", Places::PROXIES, "<string>", "Program name in syslog headers", How::Proxy(log_tag)),
+    )
+    .example("error-log-format \"%ci %[fc_err_str]\""),
+    entry("log-steps", Places::FRONT, "<steps>", "Stages at which lines are logged", How::Proxy(log_steps))
+        .example("log-steps accept,close"),
+    entry("log-tag", Places::PROXIES, "<string>", "Program name in syslog headers", How::Proxy(log_tag))
+        .example("log-tag shop"),
     entry(
         "unique-id-format",
         Places::PROXIES,
         "<format>",
         "Format of the identifier of each request",
         How::Proxy(unique_id_format),
-    ),
+    )
+    .example("unique-id-format %{+X}o%ci-%rt"),
     entry(
         "unique-id-header",
         Places::PROXIES,
         "<name>",
         "Field that carries the identifier to servers",
         How::Proxy(unique_id_header),
-    ),
+    )
+    .example("unique-id-format %rt\nunique-id-header x-request-id"),
     entry(
         "option dontlog-normal",
         Places::FRONT,
@@ -345,6 +353,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Logs only what went wrong",
         How::Proxy(|d, a| flag(d, a, |o| &mut o.dontlog_normal)),
     )
+    .example("option dontlog-normal")
     .negatable(),
     entry(
         "option dontlognull",
@@ -353,6 +362,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Does not log connections without data",
         How::Proxy(|d, a| flag(d, a, |o| &mut o.dontlognull)),
     )
+    .example("option dontlognull")
     .negatable(),
     entry(
         "option httplog",
@@ -363,6 +373,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             predefined(d, a, |o, clf| if clf { o.httplog_clf = true } else { o.httplog = true })
         }),
     )
+    .example("log stdout format raw local0\noption httplog")
     .negatable(),
     entry(
         "option httpslog",
@@ -371,6 +382,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Logs requests with facts about TLS",
         How::Proxy(|d, a| predefined(d, a, |o, _| o.httpslog = true)),
     )
+    .example("log stdout format raw local0\noption httpslog")
     .negatable(),
     entry(
         "option tcplog",
@@ -379,6 +391,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Logs connections",
         How::Proxy(|d, a| predefined(d, a, |o, clf| if clf { o.tcplog_clf = true } else { o.tcplog = true })),
     )
+    .example("mode tcp\nlog stdout format raw local0\noption tcplog")
     .negatable(),
     entry(
         "option log-health-checks",
@@ -387,6 +400,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Logs each check that changes something",
         How::Proxy(|d, a| flag(d, a, |o| &mut o.log_health_checks)),
     )
+    .example("option log-health-checks")
     .negatable(),
     entry(
         "option log-separate-errors",
@@ -395,6 +409,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Raises the level of failures",
         How::Proxy(|d, a| flag(d, a, |o| &mut o.log_separate_errors)),
     )
+    .example("option log-separate-errors")
     .negatable(),
     entry(
         "option logasap",
@@ -403,6 +418,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Logs when the response's head is there",
         How::Proxy(|d, a| flag(d, a, |o| &mut o.logasap)),
     )
+    .example("option logasap")
     .negatable(),
 ];
 

@@ -196,7 +196,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "",
         "Gives requests up whose client closed; on by default in HTTP backends",
         How::Proxy(abort_on_close),
-    ),
+    )
+    .example("option abortonclose"),
     entry(
         "option accept-invalid-http-request",
         FRONT,
@@ -217,49 +218,56 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "",
         "Accepts some malformed requests",
         How::Proxy(|d, a| set(d, a, |o| &mut o.accept_unsafe_violations_in_http_request)),
-    ),
+    )
+    .example("option accept-unsafe-violations-in-http-request"),
     entry(
         "option accept-unsafe-violations-in-http-response",
         BACK,
         "",
         "Accepts some malformed responses",
         How::Proxy(|d, a| set(d, a, |o| &mut o.accept_unsafe_violations_in_http_response)),
-    ),
+    )
+    .example("option accept-unsafe-violations-in-http-response"),
     entry(
         "option allbackups",
         BACK,
         "",
         "Uses all backup servers at a time",
         How::Proxy(|d, a| set(d, a, |o| &mut o.allbackups)),
-    ),
+    )
+    .example("option allbackups"),
     entry(
         "option checkcache",
         BACK,
         "",
         "Refuses cacheable responses that set cookies",
         How::Proxy(|d, a| set(d, a, |o| &mut o.checkcache)),
-    ),
+    )
+    .example("option checkcache"),
     entry(
         "option clitcpka",
         FRONT,
         "",
         "TCP keep-alive to clients",
         How::Proxy(|d, a| set(d, a, |o| &mut o.clitcpka)),
-    ),
+    )
+    .example("option clitcpka"),
     entry(
         "option contstats",
         FRONT,
         "",
         "Counts bytes while they flow",
         How::Proxy(|d, a| set(d, a, |o| &mut o.contstats)),
-    ),
+    )
+    .example("option contstats"),
     entry(
         "option disable-h2-upgrade",
         FRONT,
         "",
         "Refuses HTTP/2 where HTTP/1 was expected",
         How::Proxy(|d, a| set(d, a, |o| &mut o.disable_h2_upgrade)),
-    ),
+    )
+    .example("option disable-h2-upgrade"),
     entry(
         "option forwardfor",
         ALL,
@@ -269,91 +277,104 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.forwardfor = forward_for(a, "X-Forwarded-For")?;
             Ok(())
         }),
-    ),
+    )
+    .example("option forwardfor except 127.0.0.0/8"),
     entry(
         "option forwarded",
         Places::BACK,
         "[proto] [host|host-expr <expr>] [by|by-expr <expr>] ...",
         "Adds Forwarded (RFC 7239)",
         How::Proxy(forwarded),
-    ),
+    )
+    .example("option forwarded"),
     entry(
         "option h1-case-adjust-bogus-client",
         FRONT,
         "",
         "Sends field names as h1-case-adjust says",
         How::Proxy(|d, a| set(d, a, |o| &mut o.h1_case_adjust_bogus_client)),
-    ),
+    )
+    .example("option h1-case-adjust-bogus-client"),
     entry(
         "option h1-case-adjust-bogus-server",
         BACK,
         "",
         "Sends field names as h1-case-adjust says",
         How::Proxy(|d, a| set(d, a, |o| &mut o.h1_case_adjust_bogus_server)),
-    ),
+    )
+    .example("option h1-case-adjust-bogus-server"),
     entry(
         "option http-buffer-request",
         ALL,
         "",
         "Waits for the request's body before a server is chosen",
         How::Proxy(|d, a| set(d, a, |o| &mut o.http_buffer_request)),
-    ),
+    )
+    .example("option http-buffer-request"),
     entry(
         "option http-drop-request-trailers",
         BACK,
         "",
         "Drops trailers of requests",
         How::Proxy(|d, a| set(d, a, |o| &mut o.http_drop_request_trailers)),
-    ),
+    )
+    .example("option http-drop-request-trailers"),
     entry(
         "option http-drop-response-trailers",
         FRONT,
         "",
         "Drops trailers of responses",
         How::Proxy(|d, a| set(d, a, |o| &mut o.http_drop_response_trailers)),
-    ),
+    )
+    .example("option http-drop-response-trailers"),
     entry(
         "option http-ignore-probes",
         FRONT,
         "",
         "Says nothing about connections without a request",
         How::Proxy(|d, a| set(d, a, |o| &mut o.http_ignore_probes)),
-    ),
+    )
+    .example("option http-ignore-probes"),
     entry(
         "option http-keep-alive",
         ALL,
         "",
         "Keeps connections of both sides",
         How::Proxy(|d, a| keep_alive(d, a, KeepAlive::KeepAlive)),
-    ),
+    )
+    .example("option http-keep-alive"),
     entry(
         "option http-no-delay",
         ALL,
         "",
         "Sends small pieces at once",
         How::NoEffect("small pieces are always sent at once"),
-    ),
+    )
+    .example("option http-no-delay"),
     entry(
         "option http-pretend-keepalive",
         BACK,
         "",
         "Does not tell servers that the connection will close",
         How::Proxy(|d, a| set(d, a, |o| &mut o.http_pretend_keepalive)),
-    ),
+    )
+    .example("option http-pretend-keepalive"),
     entry(
         "option http-restrict-req-hdr-names",
         ALL,
         "<preserve|delete|reject>",
         "What happens with field names beyond letters, digits and hyphens",
         How::Proxy(restrict_names),
-    ),
+    )
+    .example("option http-restrict-req-hdr-names reject"),
     entry(
         "option http-server-close",
         ALL,
         "",
         "Closes the server's side after each response",
         How::Proxy(|d, a| keep_alive(d, a, KeepAlive::ServerClose)),
-    ),
+    )
+    .example("option http-server-close"),
     entry(
         "option http-tunnel",
         ALL,
@@ -374,7 +395,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "",
         "Uses Proxy-Connection instead of Connection",
         How::Proxy(|d, a| set(d, a, |o| &mut o.http_use_proxy_header)),
-    ),
+    )
+    .example("option http-use-proxy-header"),
     entry(
         "option http_proxy",
         ALL,
@@ -388,7 +410,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "",
         "Closes both sides after each response",
         How::Proxy(|d, a| keep_alive(d, a, KeepAlive::Close)),
-    ),
+    )
+    .example("option httpclose"),
     entry(
         "option forceclose",
         ALL,
@@ -402,21 +425,24 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "",
         "Does not close idle clients at once when stopping",
         How::NoEffect("idle clients are always told with their next response, within the grace time"),
-    ),
+    )
+    .example("option idle-close-on-response"),
     entry(
         "option independent-streams",
         ALL,
         "",
         "Data sent to a side does not refresh its timeout",
         How::Proxy(|d, a| set(d, a, |o| &mut o.independent_streams)),
-    ),
+    )
+    .example("option independent-streams"),
     entry(
         "option nolinger",
         ALL,
         "",
         "Closes without waiting for the peer",
         How::Proxy(|d, a| set(d, a, |o| &mut o.nolinger)),
-    ),
+    )
+    .example("option nolinger"),
     entry(
         "option originalto",
         ALL,
@@ -426,77 +452,88 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             d.proxy.originalto = forward_for(a, "X-Original-To")?;
             Ok(())
         }),
-    ),
+    )
+    .example("option originalto"),
     entry(
         "option persist",
         BACK,
         "",
         "Sends to the cookie's server even when it is down",
         How::Proxy(|d, a| set(d, a, |o| &mut o.persist)),
-    ),
+    )
+    .example("option persist"),
     entry(
         "option prefer-last-server",
         BACK,
         "",
         "Sends a client's next request to the same server",
         How::Proxy(|d, a| set(d, a, |o| &mut o.prefer_last_server)),
-    ),
+    )
+    .example("option prefer-last-server"),
     entry(
         "option redispatch",
         BACK,
         "[<interval>]",
         "Tries another server after failures",
         How::Proxy(redispatch),
-    ),
+    )
+    .example("option redispatch"),
     entry(
         "option socket-stats",
         FRONT,
         "",
         "Statistics for each socket",
         How::Proxy(|d, a| set(d, a, |o| &mut o.socket_stats)),
-    ),
+    )
+    .example("option socket-stats"),
     entry(
         "option splice-auto",
         ALL,
         "",
         "Lets the kernel forward data when it pays",
         How::NoEffect("a hint: the kernel is never asked to forward bodies by itself"),
-    ),
+    )
+    .example("option splice-auto"),
     entry(
         "option splice-request",
         ALL,
         "",
         "Lets the kernel forward requests",
         How::NoEffect("a hint: the kernel is never asked to forward bodies by itself"),
-    ),
+    )
+    .example("option splice-request"),
     entry(
         "option splice-response",
         ALL,
         "",
         "Lets the kernel forward responses",
         How::NoEffect("a hint: the kernel is never asked to forward bodies by itself"),
-    ),
+    )
+    .example("option splice-response"),
     entry(
         "option srvtcpka",
         BACK,
         "",
         "TCP keep-alive to servers",
         How::Proxy(|d, a| set(d, a, |o| &mut o.srvtcpka)),
-    ),
+    )
+    .example("option srvtcpka"),
     entry(
         "option tcp-smart-accept",
         FRONT,
         "",
         "Delays the acknowledgement of the first data",
         How::NoEffect("a hint about packets: the system decides when it acknowledges"),
-    ),
+    )
+    .example("option tcp-smart-accept"),
     entry(
         "option tcp-smart-connect",
         BACK,
         "",
         "Sends the first data with the handshake's end",
         How::NoEffect("a hint about packets: the system decides when it acknowledges"),
-    ),
+    )
+    .example("option tcp-smart-connect"),
     entry(
         "option tcpka",
         ALL,
@@ -506,7 +543,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             set(d, a, |o| &mut o.clitcpka)?;
             set(d, a, |o| &mut o.srvtcpka)
         }),
-    ),
+    )
+    .example("option tcpka"),
     entry(
         "option transparent",
         BACK,

@@ -94,56 +94,64 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<action> [<if|unless> <condition>]",
         "A rule for each request",
         How::Proxy(|d, a| rule(d, a, Phase::HttpRequest, |p| &mut p.http_request)),
-    ),
+    )
+    .example("http-request set-header x-client %[src]"),
     keyword(
         "http-response",
         Places::PROXIES,
         "<action> [<if|unless> <condition>]",
         "A rule for each response of a server",
         How::Proxy(|d, a| rule(d, a, Phase::HttpResponse, |p| &mut p.http_response)),
-    ),
+    )
+    .example("http-response del-header server"),
     keyword(
         "http-after-response",
         Places::PROXIES,
         "<action> [<if|unless> <condition>]",
         "A rule for each response, the proxy's own included",
         How::Proxy(|d, a| rule(d, a, Phase::HttpAfterResponse, |p| &mut p.http_after_response)),
-    ),
+    )
+    .example("http-after-response set-header x-frame-options DENY"),
     keyword(
         "redirect",
         Places::NAMED,
         "<location|prefix|scheme> <to> [code <code>] [<if|unless> <condition>]",
         "Redirects clients",
         How::Proxy(redirect),
-    ),
+    )
+    .example("redirect scheme https unless { ssl_fc }"),
     keyword(
         "tcp-request connection",
         Places::FRONT,
         "<action> [<if|unless> <condition>]",
         "A rule for each new connection",
         How::Proxy(|d, a| rule(d, a, Phase::TcpRequestConnection, |p| &mut p.tcp_request_connection)),
-    ),
+    )
+    .example("tcp-request connection reject if { src 192.0.2.0/24 }"),
     keyword(
         "tcp-request session",
         Places::FRONT,
         "<action> [<if|unless> <condition>]",
         "A rule for each connection after its handshakes",
         How::Proxy(|d, a| rule(d, a, Phase::TcpRequestSession, |p| &mut p.tcp_request_session)),
-    ),
+    )
+    .example("tcp-request session reject if { src 192.0.2.0/24 }"),
     keyword(
         "tcp-request content",
         Places::PROXIES,
         "<action> [<if|unless> <condition>]",
         "A rule for the first bytes of a request",
         How::Proxy(|d, a| rule(d, a, Phase::TcpRequestContent, |p| &mut p.tcp_request_content)),
-    ),
+    )
+    .example("tcp-request content accept if HTTP"),
     keyword(
         "tcp-request inspect-delay",
         Places::PROXIES,
         "<time>",
         "Longest wait for the bytes that rules need",
         How::Proxy(|d, a| inspect_delay(d, a, |p| &mut p.tcp_request_inspect_delay)),
-    ),
+    )
+    .example("tcp-request inspect-delay 5s"),
     keyword(
         "tcp-request",
         Places::PROXIES,
@@ -157,14 +165,16 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<action> [<if|unless> <condition>]",
         "A rule for the first bytes of a response",
         How::Proxy(|d, a| rule(d, a, Phase::TcpResponseContent, |p| &mut p.tcp_response_content)),
-    ),
+    )
+    .example("tcp-response content accept"),
     keyword(
         "tcp-response inspect-delay",
         RESPONSE,
         "<time>",
         "Longest wait for the bytes that rules need",
         How::Proxy(|d, a| inspect_delay(d, a, |p| &mut p.tcp_response_inspect_delay)),
-    ),
+    )
+    .example("tcp-response inspect-delay 5s"),
     keyword(
         "quic-initial",
         Places::FRONT,

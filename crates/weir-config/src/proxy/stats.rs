@@ -99,9 +99,12 @@ const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, h
 
 /// Keywords of the statistics page.
 pub(crate) const KEYWORDS: &[Keyword] = &[
-    entry("stats admin", "<if|unless> <condition>", "Who may change servers on the page", How::Proxy(admin)),
-    entry("stats auth", "<user>:<password>", "Who may see the page", How::Proxy(|d, a| set(d, a, auth))),
-    entry("stats enable", "", "Serves the statistics page", How::Proxy(|d, a| set(d, a, |_, _| Ok(())))),
+    entry("stats admin", "<if|unless> <condition>", "Who may change servers on the page", How::Proxy(admin))
+        .example("stats admin if LOCALHOST"),
+    entry("stats auth", "<user>:<password>", "Who may see the page", How::Proxy(|d, a| set(d, a, auth)))
+        .example("stats auth admin:secret"),
+    entry("stats enable", "", "Serves the statistics page", How::Proxy(|d, a| set(d, a, |_, _| Ok(()))))
+        .example("stats enable"),
     entry(
         "stats hide-version",
         "",
@@ -112,7 +115,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
                 Ok(())
             })
         }),
-    ),
+    )
+    .example("stats hide-version"),
     entry(
         "stats show-version",
         "",
@@ -129,7 +133,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<allow|deny|auth [realm <realm>]> [<if|unless> <condition>]",
         "A rule for requests of the page",
         How::Proxy(http_request),
-    ),
+    )
+    .example("stats http-request auth unless LOCALHOST"),
     entry(
         "stats realm",
         "<realm>",
@@ -140,13 +145,15 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
                 Ok(())
             })
         }),
-    ),
+    )
+    .example("stats realm Statistics"),
     entry(
         "stats refresh",
         "<time>",
         "Time after which browsers load the page again",
         How::Proxy(|d, a| set(d, a, refresh)),
-    ),
+    )
+    .example("stats refresh 10s"),
     entry(
         "stats scope",
         "<name|.>",
@@ -157,7 +164,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
                 Ok(())
             })
         }),
-    ),
+    )
+    .example("stats scope ."),
     entry(
         "stats show-desc",
         "[<text>]",
@@ -168,7 +176,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
                 Ok(())
             })
         }),
-    ),
+    )
+    .example("stats show-desc main site"),
     entry(
         "stats show-legends",
         "",
@@ -179,7 +188,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
                 Ok(())
             })
         }),
-    ),
+    )
+    .example("stats show-legends"),
     entry(
         "stats show-modules",
         "",
@@ -190,7 +200,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
                 Ok(())
             })
         }),
-    ),
+    )
+    .example("stats show-modules"),
     entry(
         "stats show-node",
         "[<name>]",
@@ -201,7 +212,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
                 Ok(())
             })
         }),
-    ),
+    )
+    .example("stats show-node"),
     entry(
         "stats uri",
         "<prefix>",
@@ -212,5 +224,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
                 Ok(())
             })
         }),
-    ),
+    )
+    .default("/haproxy?stats")
+    .example("stats uri /status"),
 ];

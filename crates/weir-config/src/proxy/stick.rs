@@ -285,35 +285,40 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<expr> [table <table>] [<if|unless> <condition>]",
         "Chooses the server that a table has for a key",
         How::Proxy(stick),
-    ),
+    )
+    .example("stick-table type ip size 100k expire 30m\nstick match src"),
     keyword(
         "stick on",
         SERVING,
         "<expr> [table <table>] [<if|unless> <condition>]",
         "Keeps clients on their server by a table",
         How::Proxy(stick),
-    ),
+    )
+    .example("stick-table type ip size 100k expire 30m\nstick on src"),
     keyword(
         "stick store-request",
         SERVING,
         "<expr> [table <table>] [<if|unless> <condition>]",
         "Stores the server under a key of the request",
         How::Proxy(stick),
-    ),
+    )
+    .example("stick-table type ip size 100k expire 30m\nstick store-request src"),
     keyword(
         "stick store-response",
         SERVING,
         "<expr> [table <table>] [<if|unless> <condition>]",
         "Stores the server under a key of the response",
         How::Proxy(stick),
-    ),
+    )
+    .example("stick-table type string len 32 size 100k expire 30m\nstick store-response res.cook(id)"),
     keyword(
         "stick-table",
         Places::NAMED,
         "type <type> size <size> [expire <time>] [store <data>,...] ...",
         "A table of counters and servers",
         How::Proxy(stick_table),
-    ),
+    )
+    .example("stick-table type ip size 1m expire 10m store http_req_rate(10s)"),
 ];
 
 #[cfg(test)]

@@ -50,14 +50,13 @@ impl<'a> Expectation<'a> {
         else {
             return None;
         };
-        let status = |name: &Option<String>| name.as_deref().and_then(Status::from_name);
         Some(Self {
             negate: *negate,
             what,
             min_recv: *min_recv,
-            ok_status: status(ok_status),
-            error_status: status(error_status),
-            timeout_status: status(tout_status),
+            ok_status: ok_status.map(Status::from),
+            error_status: error_status.map(Status::from),
+            timeout_status: tout_status.map(Status::from),
             on_success: on_success.as_ref(),
             on_error: on_error.as_ref(),
             status_code: status_code.as_ref(),

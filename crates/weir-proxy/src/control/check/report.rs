@@ -119,7 +119,7 @@ fn sentence(
 mod tests {
     use super::*;
     use crate::control::check::{Notice, take};
-    use weir_config::model::Config;
+    use weir_config::model::{CheckStatus, Config};
 
     const FARM: &str = "
 backend be
@@ -149,7 +149,8 @@ listen follower
                 "ready" => shared.set_ready(&server),
                 "down" => shared.force_health(&server, Some(false)),
                 status => {
-                    let outcome = Outcome::new(Status::from_name(status).unwrap(), "why").with_code(503);
+                    let (_, status) = CheckStatus::NAMES.iter().find(|(name, _)| *name == status).unwrap();
+                    let outcome = Outcome::new(Status::from(*status), "why").with_code(503);
                     check(&shared, &server, outcome, 7);
                 }
             }

@@ -1,6 +1,7 @@
 //! How a check ended: the words of statistics and logs.
 
 use weir_balance::CheckResult;
+use weir_config::model::CheckStatus;
 
 /// Outcome of a check, numbered as `show servers state` does (`srv_check_status`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -33,6 +34,24 @@ pub enum Status {
     ProcessError = 18,
     ProcessTimeout = 19,
     ProcessOk = 20,
+}
+
+impl From<CheckStatus> for Status {
+    fn from(named: CheckStatus) -> Self {
+        match named {
+            CheckStatus::L4Ok => Self::L4Ok,
+            CheckStatus::L4Timeout => Self::L4Timeout,
+            CheckStatus::L4Connection => Self::L4Connection,
+            CheckStatus::L6Ok => Self::L6Ok,
+            CheckStatus::L6Timeout => Self::L6Timeout,
+            CheckStatus::L6Response => Self::L6Response,
+            CheckStatus::L7Timeout => Self::L7Timeout,
+            CheckStatus::L7Response => Self::L7Response,
+            CheckStatus::L7Ok => Self::L7Ok,
+            CheckStatus::L7OkConditional => Self::L7OkConditional,
+            CheckStatus::L7Status => Self::L7Status,
+        }
+    }
 }
 
 impl Status {
@@ -70,25 +89,6 @@ impl Status {
             Self::ProcessTimeout => ("PROCTOUT", "External check timeout"),
             Self::ProcessOk => ("PROCOK", "External check passed"),
         }
-    }
-
-    /// The status of a name in the configuration (`ok-status`, `error-status`, `tout-status`).
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        const NAMED: [Status; 11] = [
-            Status::L4Ok,
-            Status::L4Timeout,
-            Status::L4Connection,
-            Status::L6Ok,
-            Status::L6Timeout,
-            Status::L6Response,
-            Status::L7Timeout,
-            Status::L7Response,
-            Status::L7Ok,
-            Status::L7OkConditional,
-            Status::L7Status,
-        ];
-        NAMED.into_iter().find(|status| status.name() == name)
     }
 
     /// What it says of the server; nothing before the first check.
@@ -177,16 +177,18 @@ mod tests {
 
     #[test]
     fn names_numbers_and_results() {
-        let check = |name: &str, number: u8, result: u8| {
-            let status = Status::from_name(name).unwrap();
-            assert_eq!((status as u8, result_number(status.result())), (number, result), "{name}");
+        let check = |status: Status, name: &str, number: u8, result: u8| {
+            let found = (status.name(), status as u8, result_number(status.result()));
+            assert_eq!(found, (name, number, result));
         };
-        check("L4OK", 6, 3);
-        check("L4CON", 8, 2);
-        check("L6RSP", 11, 2);
-        check("L7OKC", 16, 4);
-        check("L7STS", 17, 2);
-        assert_eq!(Status::from_name("L9OK"), None);
+        check(Status::L4Ok, "L4OK", 6, 3);
+        check(Status::L4Connection, "L4CON", 8, 2);
+        check(Status::L6Response, "L6RSP", 11, 2);
+        check(Status::L7OkConditional, "L7OKC", 16, 4);
+        check(Status::L7Status, "L7STS", 17, 2);
+        for (name, named) in CheckStatus::NAMES {
+            assert_eq!(Status::from(*named).name(), *name);
+        }
     }
 
     #[test]
