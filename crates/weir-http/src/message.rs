@@ -4,6 +4,7 @@
 //! Leaves syntax and framing to the wire forms (`h1`, `h2`).
 
 use std::fmt;
+use std::ops::Range;
 
 /// A range of bytes in a message's arena.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -37,7 +38,7 @@ impl Span {
 
     /// The span as an index range.
     #[must_use]
-    pub fn range(self) -> std::ops::Range<usize> {
+    pub fn range(self) -> Range<usize> {
         self.start as usize..self.start as usize + self.len as usize
     }
 }
@@ -556,13 +557,20 @@ impl Fields {
         }
     }
 
-    /// The whole of a line that nobody changed since it was received, when that is how it is written, too:
+    /// Where the whole of a line stands that nobody changed since it was received, when that is how it is written, too:
     /// the name in lower case, a colon and a space, the value, CR LF.
-    pub(crate) fn received_line(&self, field: &Field) -> Option<&[u8]> {
+    #[inline]
+    pub(crate) fn received_line(&self, field: &Field) -> Option<Range<usize>> {
         let (name, value) = (field.name.range(), field.value.range());
-        let line = self.arena[..self.received].get(name.start..value.end + 2)?;
-        let as_written = value.start == name.end + 2 && line[name.len()..].starts_with(b": ");
-        (as_written && line.ends_with(b"\r\n")).then_some(line)
+        let line = self.received_behind(value.end, b"\r\n").map(|end| name.start..end)?;
+        (self.arena.get(name.end..value.start) == Some(b": ")).then_some(line)
+    }
+
+    /// Behind these bytes at `at`, when they were received there.
+    #[inline]
+    pub(crate) fn received_behind(&self, at: usize, bytes: &[u8]) -> Option<usize> {
+        let end = at + bytes.len();
+        (end <= self.received && self.arena.get(at..end) == Some(bytes)).then_some(end)
     }
 
     /// Removes all lines with this name and appends one.
