@@ -616,46 +616,21 @@ impl Clone for Fields {
     }
 }
 
-/// Makes letters lower case, eight at a time; the last eight overlap others.
+/// Makes letters lower case, as arrays, for which the compiler has vector instructions; the last one overlaps others.
 #[inline]
 fn make_lowercase(bytes: &mut [u8]) {
-    let lower = |word: &mut [u8; 8]| *word = lowercase(u64::from_le_bytes(*word)).to_le_bytes();
-    match bytes.last_chunk_mut() {
-        Some(last) => {
-            lower(last);
-            bytes.as_chunks_mut().0.iter_mut().for_each(lower);
-        }
-        None => make_few_lowercase(bytes),
-    }
-}
-
-/// The same with fewer than eight letters.
-#[inline]
-fn make_few_lowercase(bytes: &mut [u8]) {
-    let lower = |half: &mut [u8; 4]| {
-        *half = (lowercase(u32::from_le_bytes(*half).into()) as u32).to_le_bytes();
-    };
-    if let Some(first) = bytes.first_chunk_mut() {
-        lower(first);
-    }
-    match bytes.last_chunk_mut() {
-        Some(last) => lower(last),
-        None => bytes.iter_mut().for_each(|byte| byte.make_ascii_lowercase()),
+    if let Some(last) = bytes.last_chunk_mut::<8>() {
+        last.make_ascii_lowercase();
+        bytes.as_chunks_mut::<8>().0.iter_mut().for_each(|chunk| chunk.make_ascii_lowercase());
+    } else if let Some(first) = bytes.first_chunk_mut::<4>() {
+        first.make_ascii_lowercase();
+        bytes[4..].iter_mut().for_each(u8::make_ascii_lowercase);
+    } else {
+        bytes.make_ascii_lowercase();
     }
 }
 
 const ONES: u64 = u64::from_ne_bytes([1; 8]);
-
-/// The same bytes with letters in lower case.
-#[inline]
-fn lowercase(word: u64) -> u64 {
-    const HIGH: u64 = ONES << 7;
-    let ascii = word & !HIGH;
-    // The high bit of each byte says: it is above `Z`; it is `A` or above.
-    let above = ascii + ONES * u64::from(0x7f - b'Z');
-    let from = ascii + ONES * u64::from(0x80 - b'A');
-    word | (from & !above & !word & HIGH) >> 2
-}
 
 impl fmt::Debug for Fields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
