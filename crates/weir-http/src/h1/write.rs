@@ -59,7 +59,7 @@ pub fn write_request(request: &Request, out: &mut Vec<u8>, options: WriteOptions
         Some(line) if !extended_connect && !request.normalized_uri => line,
         _ => write_request_line(request, extended_connect, out),
     };
-    let (mut length_kept, mut te_trailers) = (false, false);
+    let (mut length_kept, mut te_kept, mut te_trailers) = (false, false, false);
     for field in fields.list() {
         let passes = match field.id {
             FieldName::ContentLength => {
@@ -68,8 +68,10 @@ pub fn write_request(request: &Request, out: &mut Vec<u8>, options: WriteOptions
                 keeps
             }
             FieldName::Te => {
+                let keeps = !te_kept && fields.bytes(field.value) == b"trailers";
+                te_kept |= keeps;
                 te_trailers |= takes_trailers(fields.bytes(field.value));
-                false
+                keeps
             }
             FieldName::Upgrade => options.upgrade && !extended_connect,
             id => !id.is_hop_by_hop(),
@@ -82,7 +84,7 @@ pub fn write_request(request: &Request, out: &mut Vec<u8>, options: WriteOptions
     if extended_connect {
         write_field(b"upgrade", fields.bytes(request.protocol), out, options.case);
     }
-    if te_trailers {
+    if te_trailers && !te_kept {
         write_field(b"te", b"trailers", out, options.case);
     }
     if !length_kept {
