@@ -50,13 +50,47 @@ mod tests {
         let check =
             |value: &str, expected: bool| assert_eq!(is_host(value.as_bytes()), expected, "{value:?}");
         for fine in [
-            "", "a", "a:80", "a:", ":80", "[::1]", "[::1]:80", "[::1]:", "a_b", "a%41", "*.a", "a:1:2", "::1",
+            "",
+            "a",
+            "a:80",
+            "a:",
+            ":80",
+            "[::1]",
+            "[::1]:80",
+            "[::1]:",
+            "a_b",
+            "a%41",
+            "*.a",
+            "a:1:2",
+            "::1",
+            "www.example.com:8080",
         ] {
             check(fine, true);
         }
         for wrong in [
-            "a,b", "a b", "a\tb", " a", "a/b", "a@b", "u:p@b", "a?b", "a#b", "a\\b", "a\0", "a\u{1}",
-            "a\u{7f}", "\u{e9}", "[a", "a]", "[::1]x", "[::1]]", "[[::1]]", "a[::1]",
+            "a,b",
+            "www.example.c,m",
+            "www,example.com:8080",
+            "www.example.com:8/",
+            "a b",
+            "a\tb",
+            " a",
+            "a/b",
+            "a@b",
+            "u:p@b",
+            "a?b",
+            "a#b",
+            "a\\b",
+            "a\0",
+            "a\u{1}",
+            "a\u{7f}",
+            "\u{e9}",
+            "[a",
+            "a]",
+            "[::1]x",
+            "[::1]]",
+            "[[::1]]",
+            "a[::1]",
         ] {
             check(wrong, false);
         }

@@ -4,6 +4,7 @@
 //! Leaves syntax and framing to the wire forms (`h1`, `h2`).
 
 use std::fmt;
+use std::ops::Range;
 
 /// A range of bytes in a message's arena.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -37,7 +38,7 @@ impl Span {
 
     /// The span as an index range.
     #[must_use]
-    pub fn range(self) -> std::ops::Range<usize> {
+    pub fn range(self) -> Range<usize> {
         self.start as usize..self.start as usize + self.len as usize
     }
 }
@@ -556,13 +557,20 @@ impl Fields {
         }
     }
 
-    /// The whole of a line that nobody changed since it was received, when that is how it is written, too:
+    /// Where the whole of a line stands that nobody changed since it was received, when that is how it is written, too:
     /// the name in lower case, a colon and a space, the value, CR LF.
-    pub(crate) fn received_line(&self, field: &Field) -> Option<&[u8]> {
+    #[inline]
+    pub(crate) fn received_line(&self, field: &Field) -> Option<Range<usize>> {
         let (name, value) = (field.name.range(), field.value.range());
-        let line = self.arena[..self.received].get(name.start..value.end + 2)?;
-        let as_written = value.start == name.end + 2 && line[name.len()..].starts_with(b": ");
-        (as_written && line.ends_with(b"\r\n")).then_some(line)
+        let line = self.received_behind(value.end, b"\r\n").map(|end| name.start..end)?;
+        (self.arena.get(name.end..value.start) == Some(b": ")).then_some(line)
+    }
+
+    /// Behind these bytes at `at`, when they were received there.
+    #[inline]
+    pub(crate) fn received_behind(&self, at: usize, bytes: &[u8]) -> Option<usize> {
+        let end = at + bytes.len();
+        (end <= self.received && self.arena.get(at..end) == Some(bytes)).then_some(end)
     }
 
     /// Removes all lines with this name and appends one.
@@ -608,46 +616,21 @@ impl Clone for Fields {
     }
 }
 
-/// Makes letters lower case, eight at a time; the last eight overlap others.
+/// Makes letters lower case, as arrays, for which the compiler has vector instructions; the last one overlaps others.
 #[inline]
 fn make_lowercase(bytes: &mut [u8]) {
-    let lower = |word: &mut [u8; 8]| *word = lowercase(u64::from_le_bytes(*word)).to_le_bytes();
-    match bytes.last_chunk_mut() {
-        Some(last) => {
-            lower(last);
-            bytes.as_chunks_mut().0.iter_mut().for_each(lower);
-        }
-        None => make_few_lowercase(bytes),
-    }
-}
-
-/// The same with fewer than eight letters.
-#[inline]
-fn make_few_lowercase(bytes: &mut [u8]) {
-    let lower = |half: &mut [u8; 4]| {
-        *half = (lowercase(u32::from_le_bytes(*half).into()) as u32).to_le_bytes();
-    };
-    if let Some(first) = bytes.first_chunk_mut() {
-        lower(first);
-    }
-    match bytes.last_chunk_mut() {
-        Some(last) => lower(last),
-        None => bytes.iter_mut().for_each(|byte| byte.make_ascii_lowercase()),
+    if let Some(last) = bytes.last_chunk_mut::<8>() {
+        last.make_ascii_lowercase();
+        bytes.as_chunks_mut::<8>().0.iter_mut().for_each(|chunk| chunk.make_ascii_lowercase());
+    } else if let Some(first) = bytes.first_chunk_mut::<4>() {
+        first.make_ascii_lowercase();
+        bytes[4..].iter_mut().for_each(u8::make_ascii_lowercase);
+    } else {
+        bytes.make_ascii_lowercase();
     }
 }
 
 const ONES: u64 = u64::from_ne_bytes([1; 8]);
-
-/// The same bytes with letters in lower case.
-#[inline]
-fn lowercase(word: u64) -> u64 {
-    const HIGH: u64 = ONES << 7;
-    let ascii = word & !HIGH;
-    // The high bit of each byte says: it is above `Z`; it is `A` or above.
-    let above = ascii + ONES * u64::from(0x7f - b'Z');
-    let from = ascii + ONES * u64::from(0x80 - b'A');
-    word | (from & !above & !word & HIGH) >> 2
-}
 
 impl fmt::Debug for Fields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -521,6 +521,17 @@ fn requests_are_written_framed_anew() {
         "POST / HTTP/1.1\r\ntrailer: z\r\nte: trailers\r\ntransfer-encoding: chunked\r\n\r\n",
     );
     check("GET / HTTP/1.1\r\nTE: gzip\r\nTE: trailers;q=0.5\r\n\r\n", plain, "GET / HTTP/1.1\r\n\r\n");
+    // What is true and written in the only way stays where it stands, once.
+    check(
+        "POST / HTTP/1.1\r\nTE: trailers\r\nContent-Length: 5\r\nA: b\r\nTE: trailers\r\n\r\n",
+        WriteOptions { framing: Framing::Length(5), ..plain },
+        "POST / HTTP/1.1\r\nte: trailers\r\ncontent-length: 5\r\na: b\r\n\r\n",
+    );
+    check(
+        "POST / HTTP/1.1\r\nContent-Length: 5\r\nA: b\r\n\r\n",
+        WriteOptions { framing: Framing::Length(6), ..plain },
+        "POST / HTTP/1.1\r\na: b\r\ncontent-length: 6\r\n\r\n",
+    );
     let upgrade = "GET / HTTP/1.1\r\nUpgrade: foo\r\nConnection: upgrade\r\n\r\n";
     check(upgrade, plain, "GET / HTTP/1.1\r\n\r\n");
     check(
@@ -668,6 +679,8 @@ fn nearly_a_head() -> impl Strategy<Value = Vec<u8>> {
         "Connection: ",
         "upgrade",
         "Upgrade: ",
+        "TE: trailers\r\n",
+        "Content-Length: 05\r\n",
         "close",
         "#",
         "x-y: ",

@@ -43,7 +43,7 @@ pub(super) fn parse_fields(
         if fields.len() + 1 >= options.max_fields {
             return Err(Stop::Refused(Kind::TooManyFields, at));
         }
-        at = match usual_line(bytes, at, fields, &mut section.signals) {
+        at = match usual_line(bytes, at, options, fields, &mut section.signals) {
             Some(next) => next,
             None => any_line(bytes, at, options, fields, section)?,
         };
@@ -53,7 +53,13 @@ pub(super) fn parse_fields(
 /// Takes a line as nearly all are: a token and a colon, a value in one line that ends in CR LF, and the start of the
 /// next line.
 #[inline(always)]
-fn usual_line(bytes: &[u8], start: usize, fields: &mut Fields, signals: &mut Signals) -> Option<usize> {
+fn usual_line(
+    bytes: &[u8],
+    start: usize,
+    options: &ParseOptions,
+    fields: &mut Fields,
+    signals: &mut Signals,
+) -> Option<usize> {
     let name_end = scan::colon(bytes, start);
     let name = &bytes[start..name_end];
     let id = FieldName::from_bytes(name);
@@ -67,7 +73,7 @@ fn usual_line(bytes: &[u8], start: usize, fields: &mut Fields, signals: &mut Sig
         return None;
     }
     let value_end = value_trimmed(bytes, value, end);
-    signals.glance(id, fields.len(), &bytes[value..value_end]);
+    signals.glance(id, fields.len(), &bytes[value..value_end], options);
     fields.push_field(Field::new(Span::new(start, name_end), Span::new(value, value_end), id));
     Some(end + 2)
 }

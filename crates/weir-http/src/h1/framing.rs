@@ -60,12 +60,17 @@ enum Coding {
 impl Signals {
     /// Takes what line `at` says, when it is what such lines usually say.
     #[inline(always)]
-    pub(super) fn glance(&mut self, id: FieldName, at: usize, value: &[u8]) {
+    pub(super) fn glance(&mut self, id: FieldName, at: usize, value: &[u8], options: &ParseOptions) {
         match id {
             FieldName::Host if self.host.is_none() => self.host = Some(at),
             FieldName::ContentLength if self.content_length.is_none() => {
                 self.content_length = decimal(value);
                 self.unread |= self.content_length.is_none();
+            }
+            FieldName::Connection
+                if matches!(value, b"keep-alive" | b"Keep-Alive") && !options.use_proxy_connection =>
+            {
+                self.keep_alive = true;
             }
             id => self.unread |= is_signal(id),
         }
