@@ -84,12 +84,15 @@ fn own_frames(backtrace: &str) -> Vec<&str> {
     own
 }
 
-/// `path:line:column` as `path:line`, unless it is the standard library's, another crate's or the hook's own.
+/// `path:line:column` as `path:line`, unless it is another language's, the standard library's, another crate's or the hook's
+/// own.
 fn own_place(at: &str) -> Option<&str> {
     const FOREIGN: [&str; 3] = ["/rustc/", "/registry/", "/vendor/"];
     let place = at.rsplit_once(':')?.0;
     let place = place.rsplit_once("/crates/").map_or(place, |(_, place)| place).trim_start_matches("./");
-    let is_own = !FOREIGN.iter().any(|part| at.contains(part)) && !place.contains("src/panics.rs:");
+    let hook = file!().rsplit_once("/src/").map_or(file!(), |(_, inside)| inside);
+    let is_own =
+        at.contains(".rs:") && !FOREIGN.iter().any(|part| at.contains(part)) && !place.contains(hook);
     is_own.then_some(place)
 }
 
@@ -102,8 +105,8 @@ mod tests {
         let backtrace = "   0: core::panicking::panic\n             at /rustc/x.rs:1:2\n   \
                          1: {async_fn#0}\n             at /home/a/crates/weir-proxy/src/services.rs:31:5\n   \
                          2: poll<weir_proxy::a::{async_fn_env#0}>\n             at /home/a/.cargo/registry/src/b/tokio/c.rs:3:4\n   \
-                         3: {closure#0}\n             at ./src/panics.rs:37:9\n   \
-                         4: next\n             at ./src/connection/h1.rs:81:12\n   5: weir_net::c\n   6: start_thread";
+                         3: {closure#0}\n             at ./src/thread/panics.rs:37:9\n   \
+                         4: next\n             at ./src/connection/h1.rs:81:12\n   5: weir_net::c\n   6: start_thread\n             at ./nptl/pthread_create.c:442:8";
         let places = "weir-proxy/src/services.rs:31 < src/connection/h1.rs:81 < weir_net::c";
         assert_eq!(line("why\nso", backtrace), format!("why so in {places}"));
         assert_eq!(line(&"ä".repeat(1000), "").len(), MAX_LINE_BYTES);
