@@ -78,7 +78,7 @@ fn a_panic_ends_its_connection_is_counted_and_is_said_with_the_way_to_it() {
     let (_, way) = line.split_once("; what it served is closed. in ").unwrap();
     let files: Vec<&str> =
         way.split(" < ").map(|place| place.rsplit_once(':').unwrap_or_default().0).collect();
-    assert!(files[0].ends_with("tests/panics.rs") && files[1].ends_with("src/services.rs"), "{line}");
+    assert!(files[0].ends_with("tests/panics.rs") && files[1].ends_with("src/request/services.rs"), "{line}");
     drop(other);
     let start = Instant::now();
     // Nothing stays behind: the places of the connections are free again.
