@@ -500,6 +500,8 @@ pub struct Txn {
 
 impl Txn {
     /// A transaction that has seen nothing yet.
+    // In place where it is needed: it is large.
+    #[inline(always)]
     #[must_use]
     pub fn new(session: Rc<Session>, env: Rc<dyn Environment>) -> Self {
         Self {

@@ -114,47 +114,50 @@ impl Exchange {
         client_id: u64,
         started_us: u64,
     ) -> Box<Self> {
-        let mut txn = Txn::new(Rc::clone(session), Rc::clone(&worker.env));
         let front = session.frontend.index;
-        txn.request = request;
-        txn.timers.start_us = worker.env.wall_us();
-        // Manual, section 8.4: the handshake is reported once, and idle is what came before the first byte. Where requests
-        // share a connection, the next one's begins here.
-        txn.timers.handshake_ms = Some(session.handshake_ms.take());
-        txn.timers.idle_ms = Some(ms_between(session.idle_since_us.replace(started_us), started_us));
-        txn.request_counter = worker.shared.total_requests.fetch_add(1, Relaxed) as u32;
-        txn.request_body_len = client.body_length().announced();
         let first_request = session.requests.get() == 0;
         session.requests.set(session.requests.get() + 1);
-        // On the heap from the start: it is large, and every stage would move it.
-        Box::new(Self {
-            upload: Upload::new(client.body_length()),
-            place: Sessions::enter(worker, session, started_us / 1000),
-            worker: Rc::clone(worker),
-            txn,
-            client,
-            front,
-            back: front,
-            in_backend: false,
-            deadline: Deadline::new(),
-            client_id,
-            first_request,
-            started_us,
-            close_client: false,
-            answered: false,
-            cookie: cookie::Found::default(),
-            stick: stick::Stores::new(),
-            plan: None,
-            compression: None,
-            filters: None,
-            tunnel: false,
-            inspected: false,
-            unread: false,
-            body_aborted: false,
-            storing: None,
-            logged: false,
-            counted: [0; 2],
-        })
+        // Made where it stays: it is large, and every stage would move it.
+        let mut x = Box::write(
+            Box::new_uninit(),
+            Self {
+                upload: Upload::new(client.body_length()),
+                place: Sessions::enter(worker, session, started_us / 1000),
+                worker: Rc::clone(worker),
+                txn: Txn::new(Rc::clone(session), Rc::clone(&worker.env)),
+                client,
+                front,
+                back: front,
+                in_backend: false,
+                deadline: Deadline::new(),
+                client_id,
+                first_request,
+                started_us,
+                close_client: false,
+                answered: false,
+                cookie: cookie::Found::default(),
+                stick: stick::Stores::new(),
+                plan: None,
+                compression: None,
+                filters: None,
+                tunnel: false,
+                inspected: false,
+                unread: false,
+                body_aborted: false,
+                storing: None,
+                logged: false,
+                counted: [0; 2],
+            },
+        );
+        x.txn.request = request;
+        x.txn.timers.start_us = worker.env.wall_us();
+        // Manual, section 8.4: the handshake is reported once, and idle is what came before the first byte. Where requests
+        // share a connection, the next one's begins here.
+        x.txn.timers.handshake_ms = Some(session.handshake_ms.take());
+        x.txn.timers.idle_ms = Some(ms_between(session.idle_since_us.replace(started_us), started_us));
+        x.txn.request_counter = worker.shared.total_requests.fetch_add(1, Relaxed) as u32;
+        x.txn.request_body_len = x.client.body_length().announced();
+        x
     }
 
     /// The stages in which one of its proxies has work.
