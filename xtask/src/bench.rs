@@ -15,7 +15,7 @@ mod generator;
 pub(crate) mod machine;
 mod memory;
 mod pump;
-mod startup;
+pub(crate) mod startup;
 pub(crate) mod subject;
 pub(crate) mod table;
 pub(crate) mod usage;

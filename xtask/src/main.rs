@@ -15,6 +15,7 @@ mod tls_client;
 mod attack;
 mod bench;
 mod check;
+mod dist;
 mod fuzz;
 mod guards;
 mod h2spec;
@@ -51,6 +52,8 @@ usage: cargo xtask COMMAND [options]
               and whether a well-behaved client is still served
               [--list] [--row NAME] [--seconds S] [--subjects weir,haproxy,haproxy-3.0,nginx]
               [--program PATH] [--profile PROFILE]
+  dist        build the packaged binary, optimised by profile, as a tarball and a Debian package
+              [--bolt] [--program PATH]
   fuzz        feed mutated input to the parsers; one target, or all in turn
               [--seconds N] [TARGET]
   h2spec      run the HTTP/2 conformance cases on weir, in clear and over TLS
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         "attack" => attack::run(&rest),
         "check" => check::run(&rest),
         "bench" => bench::run(&rest),
+        "dist" => dist::run(&rest),
         "fuzz" => fuzz::run(&rest),
         "h2spec" => h2spec::run(&rest),
         "regtests" => regtests::run(&rest),

@@ -29,7 +29,8 @@ pub(super) fn measure(place: &Place, subject: &Subject) -> Result<Duration, Stri
     times.get(ROUNDS / 2).copied().ok_or_else(|| "no start was measured".to_owned())
 }
 
-fn configuration(port: u16) -> String {
+/// A configuration with all servers.
+pub(crate) fn configuration(port: u16) -> String {
     let mut text = format!(
         "global\n    nbthread 1\n    maxconn 1000\n\n\
          defaults\n    mode http\n    timeout client 60s\n    timeout server 60s\n    timeout connect 5s\n\n\

@@ -226,7 +226,7 @@ impl Place {
     }
 
     /// Starts `weir origin` apart from a subject of two threads.
-    pub(super) fn weir_origin(&self, weir: &Path, threads: u32) -> Result<Running, String> {
+    pub(crate) fn weir_origin(&self, weir: &Path, threads: u32) -> Result<Running, String> {
         let port = free_port()?;
         let mut command = self.on_cores(&Self::apart().others, weir);
         command.args(["origin", "-q", "-t", &threads.to_string(), "--listen"]);
@@ -310,7 +310,7 @@ impl Subject {
     }
 
     /// Starts it with one of its configurations.
-    pub(super) fn start(&self, place: &Place, setup: &str, origin: u16) -> Result<Running, String> {
+    pub(crate) fn start(&self, place: &Place, setup: &str, origin: u16) -> Result<Running, String> {
         self.start_as(place, setup, origin, PLAIN)
     }
 
