@@ -11,7 +11,7 @@ mod profile;
 mod training;
 
 use crate::arguments::Arguments;
-use crate::{place, program};
+use crate::{debian, place, program};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -87,7 +87,7 @@ impl Dist {
     /// Copies the binary without its symbols, which go to a file of their own; the binary names that file, so that
     /// debuggers and its own backtraces find it beside the binary or under `/usr/lib/debug`.
     fn without_symbols(&self, built: &Path) -> Result<PathBuf, String> {
-        let objcopy = crate::debian::need("objcopy", "binutils")?;
+        let objcopy = objcopy()?;
         let program = self.top().join("weir");
         files::empty(&self.top())?;
         let mut apart = Command::new(&objcopy);
@@ -96,6 +96,7 @@ impl Dist {
         let mut strip = Command::new(&objcopy);
         strip.arg("--strip-all").arg(format!("--add-gnu-debuglink={}", self.symbols().display()));
         program::output(strip.arg(built).arg(&program))?;
+        program::output(Command::new(&program).arg("-v"))?;
         Ok(program)
     }
 
@@ -119,4 +120,10 @@ impl Dist {
         tar.arg("--file").arg(archive).arg("--directory").arg(folder).arg(what);
         program::output(&mut tar).map(drop)
     }
+}
+
+/// LLVM's own where it is: GNU's leaves a binary that BOLT has laid out unable to run.
+fn objcopy() -> Result<PathBuf, String> {
+    let of_llvm = program::find(&format!("llvm-objcopy-{}", build::llvm()?));
+    of_llvm.map_or_else(|| debian::need("objcopy", "binutils"), Ok)
 }

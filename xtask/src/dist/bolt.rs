@@ -28,6 +28,8 @@ pub(super) struct Tools {
 impl Tools {
     pub(super) fn find() -> Result<Self, String> {
         let version = build::llvm()?;
+        // The symbols of what BOLT makes are taken off by LLVM's tool.
+        debian::need(&format!("llvm-objcopy-{version}"), &format!("llvm-{version}"))?;
         let tool = |name: &str| debian::need(&format!("{name}-{version}"), &format!("bolt-{version}"));
         Ok(Self { bolt: tool("llvm-bolt")?, merge: tool("merge-fdata")? })
     }
