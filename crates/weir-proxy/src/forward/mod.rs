@@ -289,10 +289,6 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
     loop {
         poll_fn(|cx| {
             let before = x.upload.progress(&x.txn);
-            // The client may wait for it: with 100, before it sends the body that this waits for.
-            if informed && x.client.poll_flush(cx).map_err(Fault::Client)?.is_ready() {
-                informed = false;
-            }
             // A server that informs a client that does not listen has to wait, too.
             let was_full = client_full;
             client_full = interims && x.client.poll_takes_head(cx).map_err(Fault::Client)?.is_pending();
@@ -324,6 +320,11 @@ pub(crate) async fn until_response(x: &mut Exchange, server: &mut Edge) -> Resul
             }
             if !client_full && let Poll::Ready(received) = server.poll_response(cx, &mut response) {
                 return Poll::Ready(received.map_err(Fault::Server));
+            }
+            // Those that came together leave together. The client may wait for one: with 100, before it sends the body that
+            // this waits for.
+            if informed && x.client.poll_flush(cx).map_err(Fault::Client)?.is_ready() {
+                informed = false;
             }
             if abort && !upload_pending && x.client.poll_gone(cx).is_ready() {
                 return Poll::Ready(Err(Fault::Aborted));
