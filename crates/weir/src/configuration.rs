@@ -137,9 +137,8 @@ fn adjust(config: &mut Config, options: &Options) {
 /// is for [`demands::unmet`] to say.
 fn name_owner(bind: &mut Bind) {
     let unix = &mut bind.unix;
-    let known = |found: Result<u32, String>| found.ok();
-    unix.uid = unix.user.as_deref().and_then(|user| known(privileges::user(user))).or(unix.uid);
-    unix.gid = unix.group.as_deref().and_then(|group| known(privileges::group(group))).or(unix.gid);
+    unix.uid = unix.user.as_deref().and_then(|user| privileges::user(user).ok()).or(unix.uid);
+    unix.gid = unix.group.as_deref().and_then(|group| privileges::group(group).ok()).or(unix.gid);
 }
 
 /// The address of `-S`, read as a `stats socket` line.  Who reaches the master administers it, unless the
