@@ -151,6 +151,7 @@ impl Attacks {
             probes,
             alive,
             count: outcome.count,
+            answered: outcome.answered,
             answers: outcome.answers,
             notes: outcome.notes,
             ..rest

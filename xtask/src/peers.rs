@@ -12,29 +12,18 @@ const PYTHON_PACKAGES: &[&str] = &["websockets", "h2"];
 /// The environment in which the tests find them.
 pub(crate) fn environment() -> Vec<(&'static str, OsString)> {
     let mut found = Vec::new();
-    found.extend(named("PROMTOOL", || debian::need("promtool", "prometheus")));
+    // Somebody may have named one already.
+    if std::env::var_os("PROMTOOL").is_none() {
+        match debian::need("promtool", "prometheus") {
+            Ok(path) => found.push(("PROMTOOL", path.into_os_string())),
+            Err(why) => println!("{why}"),
+        }
+    }
     match python::packages(PYTHON_PACKAGES) {
         Ok(programs) => found.push(("PATH", first_on_path(&programs))),
         Err(why) => println!("{why}"),
     }
     found
-}
-
-/// A program under the name by which tests ask for it, unless somebody has named one already.
-fn named(
-    name: &'static str,
-    program: impl FnOnce() -> Result<std::path::PathBuf, String>,
-) -> Option<(&'static str, OsString)> {
-    if std::env::var_os(name).is_some() {
-        return None;
-    }
-    match program() {
-        Ok(path) => Some((name, path.into_os_string())),
-        Err(why) => {
-            println!("{why}");
-            None
-        }
-    }
 }
 
 fn first_on_path(folder: &Path) -> OsString {

@@ -69,7 +69,7 @@ pub(crate) const FIELDS: &[Field] = &[
     field("Uptime_sec", TIME, "Seconds since the start", |a| Some(Value::U32(seconds(a)))),
     field("Memmax_MB", LIMIT, "Memory limit (-m), 0 without", |a| Some(megabytes(a.shared.scarcity.limit_bytes()))),
     field("PoolAlloc_MB", LEVEL, "Memory of the process, MB", |a| Some(megabytes(a.shared.scarcity.private_bytes()))),
-    field("PoolUsed_MB", LEVEL, "Memory of the process in use, MB", |a| Some(megabytes(used_bytes(a)))),
+    field("PoolUsed_MB", LEVEL, "Memory of the process in use, MB", |a| Some(megabytes(a.shared.used_bytes()))),
     field("PoolFailed", TOTAL, "Connections and requests refused for want of memory", |a| Some(cumulated(a.shared.scarcity.refused()))),
     field("Ulimit-n", LIMIT, "Most file descriptors", |_| Some(Value::U32(descriptors()))),
     field("Maxsock", LIMIT, "Most sockets", |_| Some(Value::U32(descriptors()))),
@@ -128,7 +128,7 @@ pub(crate) const FIELDS: &[Field] = &[
     field("Build info", PRODUCT, "Whose build this is", |_| Some(Value::text(concat!("weir ", env!("CARGO_PKG_VERSION"))))),
     field("Memmax_bytes", LIMIT, "Memory limit (-m) in bytes, 0 without", |a| Some(Value::U64(a.shared.scarcity.limit_bytes()))),
     field("PoolAlloc_bytes", LEVEL, "Memory of the process, bytes", |a| Some(Value::U64(a.shared.scarcity.private_bytes()))),
-    field("PoolUsed_bytes", LEVEL, "Memory of the process in use, bytes", |a| Some(Value::U64(used_bytes(a)))),
+    field("PoolUsed_bytes", LEVEL, "Memory of the process in use, bytes", |a| Some(Value::U64(a.shared.used_bytes()))),
     field("Start_time_sec", TIME, "When the process started, seconds since 1970", |a| Some(cumulated(a.shared.started_at))),
     field("Tainted", Tags(Status, Gauge, Process), "Experimental features in use", |_| Some(Value::text("0"))),
     field("TotalWarnings", TOTAL, "Warnings since the start", none),
@@ -198,11 +198,6 @@ fn megabytes(bytes: u64) -> Value<'static> {
 fn descriptors() -> u32 {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     limit.map_or(u32::MAX, |limit| u32::try_from(limit).unwrap_or(u32::MAX))
-}
-
-/// Memory of the process without what threads keep for the next user.
-fn used_bytes(about: &About<'_>) -> u64 {
-    about.shared.scarcity.private_bytes().saturating_sub(about.shared.memory_pools.kept_bytes() as u64)
 }
 
 #[cfg(test)]

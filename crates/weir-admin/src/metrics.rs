@@ -446,17 +446,19 @@ fn responses(name: &str, field: &str, codes: &str, objects: &[&Object<'_>], out:
 /// One line for each result that the last check can have, of the servers that are checked.
 fn check_states(name: &str, field: &str, objects: &[&Object<'_>], out: &mut String) {
     let Some(field) = named(field) else { return };
-    let results = objects.iter().map(|object| (*object, (field.read)(object)));
-    let mut results = results.filter_map(|(object, value)| Some((object, value?))).peekable();
+    let results = objects.iter().map(|object| (*object, check_result(field, object)));
+    let mut results = results.filter_map(|(object, result)| Some((object, result?))).peekable();
     if results.peek().is_some() {
         head(name, field.description, out);
     }
-    for (object, value) in results {
-        let result = value.to_string();
-        each(&[object], |_, labels| {
-            in_states(name, labels, CHECK_STATES, result.trim_start_matches("* "), out);
-        });
+    for (object, result) in results {
+        each(&[object], |_, labels| in_states(name, labels, CHECK_STATES, &result, out));
     }
+}
+
+/// The result of the last check, as it is called while the next one runs too.
+fn check_result(field: &stat::Field, object: &Object<'_>) -> Option<String> {
+    Some((field.read)(object)?.to_string().trim_start_matches("* ").to_owned())
 }
 
 /// How many servers of a backend are in each state, or have each result of their last check.
@@ -474,7 +476,7 @@ fn counted_servers(
         let object = Object { part: Part::Server(Arc::clone(server)), ..*backend };
         match checks {
             false => Some(state_word(Kind::Server, &object.status()).to_owned()),
-            true => Some((named("check_status")?.read)(&object)?.to_string().replace("* ", "")),
+            true => check_result(named("check_status")?, &object),
         }
     };
     let found: Vec<String> = servers.iter().filter_map(state_of).collect();

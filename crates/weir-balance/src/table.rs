@@ -215,7 +215,7 @@ impl TableSettings {
     /// True when the type, or an array that stands in for it, is stored.
     #[must_use]
     pub fn stores(&self, kind: DataType) -> bool {
-        self.find(kind, 0).is_some()
+        self.stores_element(kind, 0)
     }
 
     /// True when an element of the type, or of an array that stands in for it, is stored.

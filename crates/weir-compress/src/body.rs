@@ -1,6 +1,6 @@
 //! A body on its way through an algorithm: pieces in, pieces out.
 
-use weir_deflate::{Content, Encoder, Format};
+use weir_deflate::{After, Content, Encoder, Format};
 
 use crate::remembered::{Budget, Remembering};
 use crate::reuse::{Before, Reuse};
@@ -128,9 +128,12 @@ impl BodyEncoder {
     }
 
     /// Lets its pieces be kept and copied where the scratch has memory for it: for what is the same for all clients
-    /// ([`crate::may_be_kept`]).
+    /// ([`crate::may_be_kept`]). Without, pieces may depend on each other as any other's.
     #[must_use]
-    pub fn with_reuse(self) -> Self {
+    pub fn with_reuse(self, scratch: &Scratch) -> Self {
+        if !scratch.has_reuse_memory() {
+            return self;
+        }
         let coder = match self.coder {
             Coder::Deflate(encoder) => Coder::Reusing(Box::new(encoder)),
             Coder::Windowed(stream) => Coder::Windowed(Box::new(stream.with_reuse())),
@@ -151,16 +154,10 @@ impl BodyEncoder {
 
     /// Compresses a piece and appends the result to `out`. After [`Ending::Finish`] it does nothing.
     pub fn encode(&mut self, piece: &[u8], ending: Ending, out: &mut Vec<u8>, scratch: &mut Scratch) {
-        // Without memory to keep it in, its pieces may depend on each other as any other's.
-        if let Coder::Reusing(encoder) = &self.coder
-            && !scratch.has_reuse_memory()
-        {
-            self.coder = Coder::Deflate(Encoder::clone(encoder));
-        }
         match &mut self.coder {
             Coder::Identity => out.extend_from_slice(piece),
             Coder::Deflate(encoder) => {
-                push(encoder, piece, ending, out, &mut scratch.deflate);
+                push(encoder.after(&[]), piece, ending, out, &mut scratch.deflate);
                 if scratch.tails.suits(piece, ending) {
                     let mut stream = Box::new(Remembering::new(encoder.clone(), &scratch.tails));
                     stream.remember(piece);
@@ -170,7 +167,7 @@ impl BodyEncoder {
             Coder::Reusing(encoder) => {
                 let before = Before::Deflate(Encoder::clone(encoder));
                 let after = scratch.reuse.encode(before, piece, ending, out, |out| {
-                    push(encoder, piece, ending, out, &mut scratch.deflate);
+                    push(encoder.after(&[]), piece, ending, out, &mut scratch.deflate);
                     Some(Encoder::clone(encoder))
                 });
                 if let Some(after) = after {
@@ -201,8 +198,8 @@ impl BodyEncoder {
     }
 }
 
-fn push(
-    encoder: &mut Encoder,
+pub(crate) fn push(
+    encoder: After<'_>,
     piece: &[u8],
     ending: Ending,
     out: &mut Vec<u8>,
@@ -307,7 +304,7 @@ mod tests {
             let scratch = &mut Scratch::new().with_reuse_memory(1 << 20);
             let mut encoder = BodyEncoder::new(Algorithm::Gzip, level, Content::Html, scratch);
             if reused {
-                encoder = encoder.with_reuse();
+                encoder = encoder.with_reuse(scratch);
             }
             let mut out = Vec::new();
             body.chunks(64 * 1024).for_each(|piece| encoder.encode(piece, Ending::Open, &mut out, scratch));

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use weir_deflate::{Encoder, WINDOW};
 
-use crate::Ending;
+use crate::body::{Ending, push};
 
 /// What a busy stream keeps: two thirds of what a whole window would gain, at an eighth of its time and memory.
 const TAIL_BYTES: usize = 4 * 1024;
@@ -82,12 +82,7 @@ impl Remembering {
         out: &mut Vec<u8>,
         scratch: &mut weir_deflate::Scratch,
     ) {
-        let after = self.encoder.after(&self.window);
-        match ending {
-            Ending::Open => after.push(piece, out, scratch),
-            Ending::Flush => after.push_and_flush(piece, out, scratch),
-            Ending::Finish => after.push_and_finish(piece, out, scratch),
-        }
+        push(self.encoder.after(&self.window), piece, ending, out, scratch);
         match ending {
             Ending::Open => self.remember(piece),
             Ending::Flush if self.budget.while_waiting => self.remember(piece),

@@ -236,7 +236,7 @@ mod tests {
         let mut each = |page: &Vec<u8>| {
             let mut out = Vec::new();
             let mut encoder =
-                BodyEncoder::new(Algorithm::Gzip, Level::Default, Content::Html, scratch).with_reuse();
+                BodyEncoder::new(Algorithm::Gzip, Level::Default, Content::Html, scratch).with_reuse(scratch);
             for piece in page.chunks(3000) {
                 encoder.encode(piece, ending, &mut out, scratch);
             }
@@ -295,7 +295,7 @@ mod tests {
         let mut encode = |may: bool| {
             let mut out = Vec::new();
             let encoder = BodyEncoder::new(Algorithm::Gzip, Level::Fast, Content::Html, &scratch);
-            let mut encoder = if may { encoder.with_reuse() } else { encoder };
+            let mut encoder = if may { encoder.with_reuse(&scratch) } else { encoder };
             encoder.encode(&page, Ending::Finish, &mut out, &mut scratch);
             (scratch.reuse.entries.len(), scratch.take_reused() > 0)
         };
@@ -312,7 +312,8 @@ mod tests {
             let mut scratch = with_memory(LIMIT);
             let mut encode = |level, endings: &[Ending]| {
                 let mut out = Vec::new();
-                let mut encoder = BodyEncoder::new(algorithm, level, Content::Html, &scratch).with_reuse();
+                let mut encoder =
+                    BodyEncoder::new(algorithm, level, Content::Html, &scratch).with_reuse(&scratch);
                 for ending in endings {
                     encoder.encode(&page, *ending, &mut out, &mut scratch);
                 }
@@ -344,8 +345,8 @@ mod tests {
         for _ in 0..4 {
             for beginning in [&first, &second] {
                 let mut out = Vec::new();
-                let mut encoder =
-                    BodyEncoder::new(Algorithm::Gzip, Level::Fast, Content::Html, &scratch).with_reuse();
+                let mut encoder = BodyEncoder::new(Algorithm::Gzip, Level::Fast, Content::Html, &scratch)
+                    .with_reuse(&scratch);
                 encoder.encode(beginning, Ending::Open, &mut out, &mut scratch);
                 encoder.encode(&third, Ending::Finish, &mut out, &mut scratch);
                 let mut back = Vec::new();
@@ -399,8 +400,8 @@ mod tests {
             let page: Vec<u8> = (0..limit / LARGEST).map(|_| noise()).collect();
             let mut scratch = with_memory(limit);
             for _ in 0..3 {
-                let mut encoder =
-                    BodyEncoder::new(Algorithm::Gzip, Level::Fast, Content::Unknown, &scratch).with_reuse();
+                let mut encoder = BodyEncoder::new(Algorithm::Gzip, Level::Fast, Content::Unknown, &scratch)
+                    .with_reuse(&scratch);
                 encoder.encode(&page, Ending::Finish, &mut Vec::new(), &mut scratch);
                 assert!(scratch.reuse.used_bytes <= limit);
             }

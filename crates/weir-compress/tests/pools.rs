@@ -57,7 +57,7 @@ fn body() -> impl Strategy<Value = Body> {
 
 fn encode(body: &Body, ends: bool, scratch: &mut Scratch) -> Vec<u8> {
     let encoder = BodyEncoder::new(body.algorithm, body.level, Content::Html, scratch);
-    let mut encoder = if body.may_be_kept { encoder.with_reuse() } else { encoder };
+    let mut encoder = if body.may_be_kept { encoder.with_reuse(scratch) } else { encoder };
     let mut out = Vec::new();
     for (piece, ending) in &body.pieces {
         encoder.encode(&piece.bytes(), *ending, &mut out, scratch);

@@ -129,7 +129,6 @@ fn empty(addr: BindAddr, pos: Pos) -> Bind {
         expose_fd_listeners: false,
         severity_output: SeverityOutput::None,
         threads: Vec::new(),
-        disabled: false,
         datagram: false,
         congestion: None,
         save_syn: None,

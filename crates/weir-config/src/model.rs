@@ -956,7 +956,6 @@ pub struct Bind {
     pub severity_output: SeverityOutput,
     /// `bind ... process/thread`: threads that serve it; empty = all.
     pub threads: Vec<usize>,
-    pub disabled: bool,
     /// Datagrams instead of a stream (`dgram+`, `udp@`).
     pub datagram: bool,
     /// `cc`: congestion control algorithm.

@@ -312,16 +312,30 @@ fn expression(a: &mut ServerArgs<'_, '_, '_>) -> Parsed<Arc<Expr>> {
     Ok(Arc::new(expr))
 }
 
-/// `init-addr last,libc,none,ADDRESS`: a method that is none of these finds nothing, and the next one is tried.
-fn init_addr(word: &Word) -> Vec<InitAddr> {
+/// `init-addr last,libc,none,ADDRESS`; where no method is said, the usual ones are tried.
+fn init_addr(word: &Word) -> Parsed<Vec<InitAddr>> {
     let text = word.as_str();
-    let method = |name: &str| match name {
-        "last" => Some(InitAddr::Last),
-        "libc" => Some(InitAddr::Libc),
-        "none" => Some(InitAddr::None),
-        address => address.parse().ok().map(InitAddr::Ip),
-    };
-    text.split(',').map(str::trim).filter_map(method).collect()
+    let mut methods = Vec::new();
+    for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        let bare = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
+        let method = match (name, bare.parse()) {
+            ("last", _) => InitAddr::Last,
+            ("libc", _) => InitAddr::Libc,
+            ("none", _) => InitAddr::None,
+            (_, Ok(address)) => InitAddr::Ip(address),
+            (_, Err(_)) => {
+                let message = format!("unknown init-addr method '{name}'");
+                return fail_hint(word.pos, message, "the methods are last, libc, none and an IP address");
+            }
+        };
+        if let InitAddr::Ip(_) = method
+            && methods.iter().any(|before| matches!(before, InitAddr::Ip(_)))
+        {
+            return fail(word.pos, format!("'init-addr' has an address already and cannot add '{name}'"));
+        }
+        methods.push(method);
+    }
+    Ok(if methods.is_empty() { InitAddr::DEFAULT.to_vec() } else { methods })
 }
 
 /// `resolve-opts allow-dup-ip,ignore-weight,prevent-dup-ip`
@@ -783,7 +797,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<methods>",
         "How the address is found at start: last, libc, none, an address",
         How::Server(|d, a| {
-            d.server.init_addr = init_addr(a.need("methods between commas")?);
+            d.server.init_addr = init_addr(a.need("methods between commas")?)?;
             Ok(())
         }),
     )

@@ -6,8 +6,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use weir_balance::{Algorithm, Limit};
 use weir_config::model::{
-    BalanceKey, BindAddr, CheckConnect, CheckPayload, Config, Expect, Filter, KeepAlive, LogAddress,
-    LogFraming, Mode, OtherCheck, PortMap, Proxy, ServerAddr, TcpCheckStep, TlsVersion, TraceFilter, Verify,
+    BalanceKey, BindAddr, CheckConnect, CheckPayload, Config, Expect, Filter, InitAddr, KeepAlive,
+    LogAddress, LogFraming, Mode, OtherCheck, PortMap, Proxy, ServerAddr, TcpCheckStep, TlsVersion,
+    TraceFilter, Verify,
 };
 use weir_config::source::Sources;
 use weir_config::{Environment, Loaded, keywords, load_sources, load_str};
@@ -585,6 +586,14 @@ fn what_is_wrong_is_said() {
     check("backend b\n option htpchk", "did you mean 'option httpchk'?");
     check("backend b\n no balance roundrobin", "'no' is not possible before 'balance'");
     check("backend b\n balance rundrobin", "unknown balancing algorithm 'rundrobin'");
+    check("backend b\n balance first(3)", "unknown balancing algorithm 'first(3)'");
+    check("backend b\n balance leastconn()", "unknown balancing algorithm 'leastconn()'");
+    check("backend b\n balance random(3", "')' is missing at the end of 'random(3'");
+    check("backend b\n mode http\n balance rdp-cookie()", "needs a cookie's name");
+    let server = |words: &str| format!("backend b\n server s x.example:80 {words}");
+    check(&server("init-addr last,foo"), "unknown init-addr method 'foo'");
+    check(&server("init-addr none,10.0.0.1:80"), "unknown init-addr method '10.0.0.1:80'");
+    check(&server("init-addr 10.0.0.1,::1"), "has an address already and cannot add '::1'");
     check(
         "backend b\n maxconn 5",
         "[WARNING]  config : parsing [t.cfg:2] : 'maxconn' ignored because backend 'b' has no frontend capability",
@@ -1033,6 +1042,21 @@ fn log_profiles() {
 }
 
 #[test]
+fn first_addresses_of_servers() {
+    use InitAddr::{Ip, Last, Libc};
+    let check = |methods: &str, expected: &[InitAddr]| {
+        let b = proxy(&format!("backend b\n server s x.example:80 init-addr \"{methods}\"\n"));
+        assert_eq!(b.servers[0].init_addr, expected, "{methods}");
+    };
+    let ip = |text: &str| Ip(text.parse().unwrap());
+    check("last,libc,none", &[Last, Libc, InitAddr::None]);
+    check(",none,", &[InitAddr::None]);
+    check("libc,10.0.0.1", &[Libc, ip("10.0.0.1")]);
+    check("[::1]", &[ip("::1")]);
+    check("", InitAddr::DEFAULT);
+}
+
+#[test]
 fn every_algorithm_is_read_with_the_key_it_needs() {
     for (name, algorithm) in Algorithm::NAMES {
         let arguments = match *name {
@@ -1046,4 +1070,7 @@ fn every_algorithm_is_read_with_the_key_it_needs() {
         assert_eq!(b.balance, *algorithm, "{name}");
         assert_eq!(algorithm.hashes(), !matches!(b.balance_key, BalanceKey::None), "{name}");
     }
+    let draws = |word: &str| proxy(&format!("backend b\n balance {word}\n")).balance;
+    let random = |draws| Algorithm::Random { draws };
+    assert_eq!(["random", "random()", "random(5)"].map(draws), [random(2), random(2), random(5)]);
 }

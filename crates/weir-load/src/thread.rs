@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{LocalSet, spawn_local};
+use weir_net::timers::thread_cpu_ns;
 use weir_net::tls::client::{ClientOptions, TlsClient};
 
 use crate::clock::Clock;
@@ -431,8 +431,7 @@ const TICKS: f64 = 100.0;
 
 impl Cpu {
     fn now() -> Self {
-        let clock = clock_gettime(ClockId::ThreadCPUTime);
-        let total = clock.tv_sec as f64 + clock.tv_nsec as f64 / 1e9;
+        let total = thread_cpu_ns() as f64 / 1e9;
         let text = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
         let (user, system) = stat_ticks(&text).unwrap_or_default();
         let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();

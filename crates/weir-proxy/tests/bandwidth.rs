@@ -10,6 +10,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
 use harness::Running;
+use harness::reading::read_head;
 
 const BODY_BYTES: usize = 100_000;
 
@@ -42,16 +43,6 @@ fn answer(stream: &mut TcpStream, head: &str) -> Option<()> {
     stream.write_all(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n").as_bytes()).ok()?;
     stream.write_all(&body).ok()?;
     stream.write_all(&own).ok()
-}
-
-fn read_head(stream: &mut TcpStream) -> Option<String> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).ok()?;
-        head.push(byte[0]);
-    }
-    String::from_utf8(head).ok()
 }
 
 fn read_body(stream: &mut TcpStream, head: &str) -> Option<Vec<u8>> {

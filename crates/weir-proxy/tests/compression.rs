@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use harness::Running;
+use harness::reading::{exactly, read_chunk, read_head};
 use weir_http::h2::{Connection, Event, Settings};
 use weir_http::{Request, Version};
 use weir_proxy::state::counters::Counter;
@@ -29,15 +30,7 @@ struct Message {
 impl Message {
     /// Reads one from a stream; `None` when the peer closed before.
     fn read(stream: &mut TcpStream, has_body: bool) -> Option<Self> {
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            if stream.read(&mut byte).ok()? == 0 {
-                return None;
-            }
-            head.push(byte[0]);
-        }
-        let mut message = Self { head: String::from_utf8(head).unwrap(), body: Vec::new() };
+        let mut message = Self { head: read_head(stream)?, body: Vec::new() };
         let bodyless = ["HTTP/1.1 204", "HTTP/1.1 304"].iter().any(|start| message.head.starts_with(start));
         if !has_body || bodyless {
             return Some(message);
@@ -69,24 +62,6 @@ impl Message {
     fn decoded(&self) -> Vec<u8> {
         decode(self.field("content-encoding"), &self.body)
     }
-}
-
-fn exactly(stream: &mut TcpStream, length: usize) -> Vec<u8> {
-    let mut bytes = vec![0; length];
-    stream.read_exact(&mut bytes).unwrap();
-    bytes
-}
-
-/// The next chunk; `None` for the last.
-fn read_chunk(stream: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut line = Vec::new();
-    while !line.ends_with(b"\r\n") {
-        line.extend(exactly(stream, 1));
-    }
-    let length = usize::from_str_radix(std::str::from_utf8(&line).unwrap().trim(), 16).unwrap();
-    let chunk = exactly(stream, length);
-    exactly(stream, 2);
-    (length > 0).then_some(chunk)
 }
 
 fn decode(coding: Option<&str>, body: &[u8]) -> Vec<u8> {

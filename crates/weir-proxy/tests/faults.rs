@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::set_socket_linger;
 
 use harness::Running;
+use harness::reading::read_head;
 use weir_net::Stream;
 use weir_net::tls::certificate::CertificateStore;
 use weir_net::tls::server::{CertificateSource, ServerOptions, TlsServer};
@@ -502,17 +503,6 @@ fn idle_connections_leave_descriptors_for_clients() {
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// An HTTP/2 frame.
-/// Reads a request's head; `None` when the connection ended.
-fn hear_head(stream: &mut TcpStream) -> Option<()> {
-    let (mut head, mut byte) = (Vec::new(), [0]);
-    while !head.ends_with(b"\r\n\r\n") {
-        stream.read_exact(&mut byte).ok()?;
-        head.push(byte[0]);
-    }
-    Some(())
-}
-
 #[test]
 fn of_two_idle_connections_the_one_used_last_is_kept() {
     const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -521,12 +511,12 @@ fn of_two_idle_connections_the_one_used_last_is_kept() {
     let server = std::thread::spawn(move || {
         // The first connection is closed by the server while it is idle in the proxy.
         let (mut first, _) = listener.accept().unwrap();
-        hear_head(&mut first).unwrap();
+        read_head(&mut first).unwrap();
         first.write_all(ANSWER).unwrap();
         drop(first);
         let (mut second, _) = listener.accept().unwrap();
         second.set_read_timeout(Some(LIMIT)).unwrap();
-        (0..2).map_while(|_| hear_head(&mut second).map(|()| second.write_all(ANSWER).unwrap())).count()
+        (0..2).map_while(|_| read_head(&mut second).map(|_| second.write_all(ANSWER).unwrap())).count()
     });
     let text = format!(
         "global\n nbthread 1\ndefaults\n mode http\n timeout client 20s\n timeout server 20s\n timeout connect 20s\n\
@@ -546,6 +536,7 @@ fn of_two_idle_connections_the_one_used_last_is_kept() {
     assert_eq!(server.join().unwrap(), 2, "both requests came over the second connection");
 }
 
+/// An HTTP/2 frame.
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     let length = u8::try_from(payload.len()).unwrap();
     [&[0, 0, length, kind, flags, 0, 0, 0, stream], payload].concat()

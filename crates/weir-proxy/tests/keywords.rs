@@ -9,6 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;
 
 use harness::Running;
+use harness::reading::read_head;
 use weir_proxy::state::counters::Counter;
 
 /// A process with this configuration, and where its first line listens.
@@ -41,11 +42,7 @@ fn echo(field: &'static str) -> SocketAddr {
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         let (mut client, _) = listener.accept().unwrap();
-        let (mut head, mut byte) = (Vec::new(), [0]);
-        while !head.ends_with(b"\r\n\r\n") && client.read(&mut byte).is_ok_and(|length| length == 1) {
-            head.push(byte[0]);
-        }
-        let head = String::from_utf8_lossy(&head);
+        let head = read_head(&mut client).unwrap_or_default();
         let value = head.lines().find_map(|line| line.strip_prefix(field)).unwrap_or_default();
         let answer = format!("HTTP/1.1 200 OK\r\nx-server{value}\r\ncontent-length: 0\r\n\r\n");
         client.write_all(answer.as_bytes()).unwrap();
@@ -156,13 +153,7 @@ fn forward_proxies_use_proxy_connection() {
 /// Sends a request on an open connection and returns the head of the answer, which has no body.
 fn head(client: &mut TcpStream) -> String {
     client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-    let mut head = Vec::new();
-    let mut byte = [0];
-    while !head.ends_with(b"\r\n\r\n") {
-        client.read_exact(&mut byte).unwrap();
-        head.push(byte[0]);
-    }
-    String::from_utf8(head).unwrap()
+    read_head(client).unwrap()
 }
 
 #[test]
@@ -295,12 +286,7 @@ fn a_client_may_break_rules_only_so_often() {
         let mut client = TcpStream::connect(running.address).unwrap();
         for (number, closes) in expected.iter().enumerate() {
             client.write_all(b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-            let mut head = Vec::new();
-            let mut byte = [0];
-            while !head.ends_with(b"\r\n\r\n") && client.read(&mut byte).unwrap_or(0) == 1 {
-                head.push(byte[0]);
-            }
-            let head = String::from_utf8(head).unwrap();
+            let head = read_head(&mut client).unwrap();
             assert!(head.contains(&format!("x: {}\r\n", number + 1)), "{global} {number}: {head}");
             assert_eq!(head.contains("connection: close"), *closes, "{global} {number}: {head}");
         }

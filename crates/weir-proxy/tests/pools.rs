@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use harness::Running;
+use harness::reading::{exactly, read_chunk, read_head};
 use proptest::prelude::*;
 
 /// A test that waits longer than this waits for ever.
@@ -57,27 +58,9 @@ impl Asked {
     }
 }
 
-/// A head up to its empty line.
-fn read_head(stream: &mut TcpStream) -> Option<String> {
-    let (mut head, mut byte) = (Vec::new(), [0]);
-    while !head.ends_with(b"\r\n\r\n") {
-        if stream.read(&mut byte).ok()? == 0 {
-            return None;
-        }
-        head.push(byte[0]);
-    }
-    String::from_utf8(head).ok()
-}
-
 fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     let lines = head.lines().filter_map(|line| line.split_once(": "));
     lines.filter(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
-}
-
-fn exactly(stream: &mut TcpStream, length: usize) -> Vec<u8> {
-    let mut bytes = vec![0; length];
-    stream.read_exact(&mut bytes).unwrap();
-    bytes
 }
 
 /// A message's head, and its body without framing and coding: how it is cut depends on when its parts arrive.
@@ -85,7 +68,7 @@ fn read_message(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
     let head = read_head(stream)?;
     let mut body = match field(&head, "content-length") {
         Some(length) => exactly(stream, length.parse().unwrap()),
-        None => read_chunks(stream),
+        None => std::iter::from_fn(|| read_chunk(stream)).flatten().collect(),
     };
     if field(&head, "content-encoding") == Some("gzip") {
         let mut plain = Vec::new();
@@ -93,22 +76,6 @@ fn read_message(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
         body = plain;
     }
     Some((head, body))
-}
-
-fn read_chunks(stream: &mut TcpStream) -> Vec<u8> {
-    let mut body = Vec::new();
-    loop {
-        let mut line = Vec::new();
-        while !line.ends_with(b"\r\n") {
-            line.extend(exactly(stream, 1));
-        }
-        let length = usize::from_str_radix(std::str::from_utf8(&line).unwrap().trim(), 16).unwrap();
-        body.extend(exactly(stream, length));
-        exactly(stream, 2);
-        if length == 0 {
-            return body;
-        }
-    }
 }
 
 /// Mark-up of a length, the same each time.

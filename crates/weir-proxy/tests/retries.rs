@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use harness::Running;
+use harness::reading::read_head;
 use weir_proxy::state::counters::Counter;
 
 /// Nobody listens here.
@@ -20,14 +21,7 @@ fn origin() -> SocketAddr {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
-            let mut head = Vec::new();
-            let mut bytes = [0; 1024];
-            while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-                match stream.read(&mut bytes) {
-                    Ok(1..) => head.extend_from_slice(&bytes),
-                    _ => break,
-                }
-            }
+            let _head = read_head(&mut stream);
             let _gone =
                 stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
         }

@@ -11,6 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use harness::Running;
+use harness::reading::read_head;
 
 /// A test that waits longer than this waits for ever.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -29,7 +30,7 @@ fn origin() -> SocketAddr {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
             std::thread::spawn(move || {
-                while read_head(&mut stream) {
+                while read_head(&mut stream).is_some() {
                     sleep(WHILE);
                     stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
                 }
@@ -37,17 +38,6 @@ fn origin() -> SocketAddr {
         }
     });
     address
-}
-
-fn read_head(stream: &mut TcpStream) -> bool {
-    let (mut head, mut byte) = (Vec::new(), [0]);
-    while !head.ends_with(b"\r\n\r\n") {
-        if !matches!(stream.read(&mut byte), Ok(1)) {
-            return false;
-        }
-        head.push(byte[0]);
-    }
-    true
 }
 
 struct Bench {
@@ -82,7 +72,7 @@ impl Bench {
         client.write_all(b"GET / HTTP/1.1\r\n").unwrap();
         sleep(pause);
         client.write_all(b"Host: x\r\n\r\n").unwrap();
-        assert!(read_head(client));
+        assert!(read_head(client).is_some());
         let mut line = [0; 1024];
         let length = self.log.recv(&mut line).unwrap();
         let line = String::from_utf8_lossy(&line[..length]).trim().to_owned();

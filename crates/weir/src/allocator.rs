@@ -78,14 +78,14 @@ mod tests {
                 // SAFETY: sizes are not 0, and each block is written within its size and freed once.
                 unsafe {
                     let zeroed = Allocator.alloc_zeroed(layout);
-                    assert!(!zeroed.is_null() && zeroed.addr() % align == 0);
+                    assert!(!zeroed.is_null() && zeroed.addr().is_multiple_of(align));
                     assert!((0..size).all(|at| *zeroed.add(at) == 0));
                     Allocator.dealloc(zeroed, layout);
                     let block = Allocator.alloc(layout);
-                    assert!(!block.is_null() && block.addr() % align == 0);
+                    assert!(!block.is_null() && block.addr().is_multiple_of(align));
                     (0..size).for_each(|at| *block.add(at) = at as u8);
                     let grown = Allocator.realloc(block, layout, size * 2);
-                    assert!(!grown.is_null() && grown.addr() % align == 0);
+                    assert!(!grown.is_null() && grown.addr().is_multiple_of(align));
                     assert!((0..size).all(|at| *grown.add(at) == at as u8));
                     let shrunk = Allocator.realloc(grown, larger, size);
                     assert!(shrunk.addr() % align == 0);

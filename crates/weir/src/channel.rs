@@ -71,6 +71,13 @@ impl Parent {
         self.socket.write_all(word.line().as_bytes())
     }
 
+    /// Says what the start had to say; the parent may be gone, and all of it is printed in any case.
+    pub(crate) fn say_all<'a>(&mut self, lines: impl Iterator<Item = &'a str>) {
+        for line in lines {
+            self.say(&Word::Said(line.to_owned())).ok();
+        }
+    }
+
     /// The socket, once everything is said: for receiving connections.
     pub(crate) fn into_socket(self) -> UnixStream {
         self.socket

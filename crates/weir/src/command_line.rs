@@ -8,6 +8,8 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+use weir_balance::Limit;
+
 /// What the command line asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request {
@@ -97,10 +99,10 @@ pub(crate) struct Options {
     pub ignore_unresolved: bool,
     /// `-dV`: certificates of servers are not checked.
     pub no_server_verify: bool,
-    /// `-n`: connections of the process.
-    pub max_connections: Option<usize>,
+    /// `-n`: connections of the process; 0 says nothing.
+    pub max_connections: Limit,
     /// `-N`: connections of a proxy that says nothing else.
-    pub max_proxy_connections: Option<usize>,
+    pub max_proxy_connections: Limit,
     /// `-m`: memory in MiB.
     pub max_memory_mib: Option<u64>,
     /// `-L`: name of this peer.
@@ -222,8 +224,8 @@ fn option(word: &OsStr, words: &mut Words, to: &mut Options) -> Result<Option<Re
         b"-dW" => to.zero_warning = true,
         b"-dr" => to.ignore_unresolved = true,
         b"-dV" => to.no_server_verify = true,
-        b"-n" => to.max_connections = Some(words.number("-n")?),
-        b"-N" => to.max_proxy_connections = Some(words.number("-N")?),
+        b"-n" => to.max_connections = Limit::new(words.number("-n")?),
+        b"-N" => to.max_proxy_connections = Limit::new(words.number("-N")?),
         b"-m" => to.max_memory_mib = Some(words.number("-m")?),
         b"-L" => to.local_peer = Some(words.text("-L", "a name")?),
         b"-p" => to.pid_file = Some(words.value("-p", "a file")?.into()),
@@ -356,8 +358,8 @@ mod tests {
         check(
             "-n 100 -N 20 -m 1024 -L A -C /tmp -f a.cfg -x /run/old.sock -dW -dr -dV",
             Options {
-                max_connections: Some(100),
-                max_proxy_connections: Some(20),
+                max_connections: Limit::new(100),
+                max_proxy_connections: Limit::new(20),
                 max_memory_mib: Some(1024),
                 local_peer: Some("A".into()),
                 directory: Some("/tmp".into()),

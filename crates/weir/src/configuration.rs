@@ -6,7 +6,6 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use weir_balance::Limit;
 use weir_config::model::{Bind, Config};
 use weir_config::source::Sources;
 use weir_config::{Diagnostics, Environment};
@@ -117,8 +116,8 @@ pub(crate) fn say_found(found: &[Problem], sources: &Sources, console: &Console)
 
 /// What the command line says goes before what the files say.
 fn adjust(config: &mut Config, options: &Options) {
-    if let Some(limit) = options.max_connections {
-        config.global.maxconn = Limit::new(limit);
+    if options.max_connections.is_set() {
+        config.global.maxconn = options.max_connections;
     }
     config.global.ssl_server_verify_none |= options.no_server_verify;
     config.global.ignore_unresolved |= options.ignore_unresolved;
@@ -127,7 +126,7 @@ fn adjust(config: &mut Config, options: &Options) {
     for proxy in &mut config.proxies {
         let Some(proxy) = Arc::get_mut(proxy) else { continue };
         if proxy.frontend && !proxy.maxconn.is_set() {
-            proxy.maxconn = Limit::new(options.max_proxy_connections.unwrap_or(0));
+            proxy.maxconn = options.max_proxy_connections;
         }
         proxy.binds.iter_mut().for_each(name_owner);
     }
@@ -137,9 +136,8 @@ fn adjust(config: &mut Config, options: &Options) {
 /// is for [`demands::unmet`] to say.
 fn name_owner(bind: &mut Bind) {
     let unix = &mut bind.unix;
-    let known = |found: Result<u32, String>| found.ok();
-    unix.uid = unix.user.as_deref().and_then(|user| known(privileges::user(user))).or(unix.uid);
-    unix.gid = unix.group.as_deref().and_then(|group| known(privileges::group(group))).or(unix.gid);
+    unix.uid = unix.user.as_deref().and_then(|user| privileges::user(user).ok()).or(unix.uid);
+    unix.gid = unix.group.as_deref().and_then(|group| privileges::group(group).ok()).or(unix.gid);
 }
 
 /// The address of `-S`, read as a `stats socket` line.  Who reaches the master administers it, unless the
@@ -184,9 +182,26 @@ pub(crate) fn verbosity(options: &Options, config: &Config) -> Verbosity {
 
 #[cfg(test)]
 mod tests {
+    use weir_balance::Limit;
     use weir_config::model::{AdminLevel, BindAddr};
 
     use super::*;
+
+    #[test]
+    fn a_limit_of_0_on_the_command_line_leaves_the_files_limit() {
+        let adjusted = |process: usize, proxy: usize| {
+            let lines = "global\n maxconn 77\nfrontend a\n bind :1\nfrontend b\n bind :2\n maxconn 5\n";
+            let sources = Sources::from_text("limits", lines.to_owned());
+            let mut config =
+                weir_config::load_sources(sources, &Environment::from_process("")).unwrap().config;
+            let (max_connections, max_proxy_connections) = (Limit::new(process), Limit::new(proxy));
+            adjust(&mut config, &Options { max_connections, max_proxy_connections, ..Options::default() });
+            let proxies = config.proxies.iter().map(|proxy| proxy.maxconn.or_zero());
+            (config.global.maxconn.or_zero(), proxies.collect::<Vec<_>>())
+        };
+        assert_eq!(adjusted(0, 0), (77, vec![0, 5]));
+        assert_eq!(adjusted(6, 7), (6, vec![7, 5]));
+    }
 
     #[test]
     fn command_sockets() {

@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use weir_config::model::{Bind, BindAddr, Config, Global};
+use weir_config::model::{Bind, Config, Global};
 use weir_net::listen::BindAddress;
 use weir_proxy::Process;
-use weir_proxy::accept::listeners::address_of;
+use weir_proxy::accept::listeners::{Role, binds, find_address};
 use weir_proxy::state::problem::{Problem, are_harmless};
 use weir_rules::Pos;
 
@@ -31,55 +31,48 @@ pub(crate) fn check_start(config: Config) -> Result<Config, Vec<Problem>> {
 /// What of this program's own part is not there.
 fn unmet(config: &Config) -> Vec<Problem> {
     let mut found = accounts(&config.global);
-    for bind in all_binds(config) {
+    let mut places = Vec::new();
+    for bind in in_order(config) {
         found.extend(owner(bind));
-        if let BindAddr::Name(host, _) = &bind.addr
-            && address_of(&bind.addr).is_none()
-        {
-            let message = format!("'bind': could not resolve address '{host}'");
-            found.push(Problem::error(bind.pos, message).about(host));
+        match find_address(bind) {
+            Ok(address) => places.extend(address.map(|address| (bind, address))),
+            Err(problem) => found.push(problem),
         }
     }
-    found.extend(clashes(config));
+    found.extend(clashes(places, config.global.reuseport));
     found
 }
 
 /// Whether anybody could ever connect; where nobody can, HAProxy does not start.
 pub(crate) fn has_listener(config: &Config) -> bool {
     let datagrams = config.log_forwards.iter().any(|section| !section.dgram_binds.is_empty());
-    datagrams || all_binds(config).next().is_some()
+    datagrams || binds(config).next().is_some()
 }
 
-/// Every line that listens.
-fn all_binds(config: &Config) -> impl Iterator<Item = &Bind> {
-    let proxies = config.proxies.iter().filter(|proxy| proxy.frontend && !proxy.disabled);
-    let peers = config.peers.values().filter(|section| !section.disabled);
-    let forwards = config.log_forwards.iter().flat_map(|section| &section.binds);
+/// Every line that listens, those of `global` first: of two that clash the later one is at fault.
+fn in_order(config: &Config) -> impl Iterator<Item = &Bind> {
     let sockets = config.global.stats_sockets.iter();
-    sockets
-        .chain(proxies.flat_map(|proxy| &proxy.binds))
-        .chain(peers.flat_map(|section| &section.binds))
-        .chain(forwards)
+    sockets.chain(binds(config).filter(|(role, _)| *role != Role::Admin).map(|(_, bind)| bind))
 }
 
 /// `user` and `group`
 fn accounts(global: &Global) -> Vec<Problem> {
-    let user = global.user.as_ref().map(|name| (name, global.user_pos, privileges::user(name)));
-    let group = global.group.as_ref().map(|name| (name, global.group_pos, privileges::group(name)));
-    let wrong = |(name, pos, found): (&String, Pos, Result<u32, String>)| {
-        Some(Problem::error(pos, found.err()?).about(name))
-    };
-    user.into_iter().chain(group).filter_map(wrong).collect()
+    let user = unknown(global.user.as_ref(), global.user_pos, privileges::user);
+    let group = unknown(global.group.as_ref(), global.group_pos, privileges::group);
+    user.into_iter().chain(group).collect()
 }
 
 /// `user` and `group` of a unix socket.
 pub(crate) fn owner(bind: &Bind) -> Vec<Problem> {
-    let user = bind.unix.user.as_ref().map(|name| (name, privileges::user(name)));
-    let group = bind.unix.group.as_ref().map(|name| (name, privileges::group(name)));
-    let wrong = |(name, found): (&String, Result<u32, String>)| {
-        Some(Problem::error(bind.pos, found.err()?).about(name))
-    };
-    user.into_iter().chain(group).filter_map(wrong).collect()
+    let user = unknown(bind.unix.user.as_ref(), bind.pos, privileges::user);
+    let group = unknown(bind.unix.group.as_ref(), bind.pos, privileges::group);
+    user.into_iter().chain(group).collect()
+}
+
+/// A name that is said and that the system does not know.
+fn unknown(name: Option<&String>, pos: Pos, find: fn(&str) -> Result<u32, String>) -> Option<Problem> {
+    let name = name?;
+    Some(Problem::error(pos, find(name).err()?).about(name))
 }
 
 /// A socket as far as others get in its way: its port or its abstract name, interface and network namespace.
@@ -87,11 +80,10 @@ type Place<'a> = (String, Option<&'a str>, Option<&'a str>);
 
 /// Lines that name the same place.  The kernel shares an address out among sockets that allow it, which two frontends
 /// hardly mean; what cannot be shared is an error.
-fn clashes(config: &Config) -> Vec<Problem> {
+fn clashes(places: Vec<(&Bind, BindAddress)>, reuseport: bool) -> Vec<Problem> {
     let mut known: HashMap<Place<'_>, Vec<(BindAddress, Pos)>> = HashMap::new();
     let mut found = Vec::new();
-    for bind in all_binds(config).filter(|bind| !bind.disabled) {
-        let Some(address) = address_of(&bind.addr) else { continue };
+    for (bind, address) in places {
         let name = match &address {
             BindAddress::Ip(ip) if ip.port() == 0 => continue,
             BindAddress::Ip(ip) => ip.port().to_string(),
@@ -100,7 +92,7 @@ fn clashes(config: &Config) -> Vec<Problem> {
             BindAddress::Unix(_) | BindAddress::Inherited(_) => continue,
         };
         let known = known.entry((name, bind.interface.as_deref(), bind.namespace.as_deref())).or_default();
-        let is_shared = matches!(address, BindAddress::Ip(_)) && config.global.reuseport;
+        let is_shared = matches!(address, BindAddress::Ip(_)) && reuseport;
         if let Some((_, other)) = known.iter().find(|(other, _)| get_in_the_way(other, &address, is_shared)) {
             let what = format!("line {} listens there as well", other.line);
             found.push(match is_shared {

@@ -9,27 +9,16 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use weir_config::model::{Bind, Config};
+use weir_config::model::Config;
 use weir_net::handover::Inheritance;
 use weir_net::listen::{BindAddress, Listener};
-use weir_proxy::accept::listeners::{Listening, Role, address_of, options_of};
+use weir_proxy::accept::listeners::{Listening, Role, address_of, binds, options_of};
 
 /// How long a predecessor may take to answer, so that a dead one does not hold up the start.
 const PREDECESSOR_LIMIT: Duration = Duration::from_secs(5);
 
 /// The runtime command that hands listening sockets over.
 pub(crate) const HAND_OVER: &str = "_getsocks";
-
-/// The lines that listen, those of the command sockets included.
-fn binds(config: &Config) -> impl Iterator<Item = &Bind> {
-    let proxies = config.proxies.iter().filter(|proxy| !proxy.disabled);
-    config
-        .global
-        .stats_sockets
-        .iter()
-        .chain(proxies.flat_map(|proxy| &proxy.binds))
-        .filter(|bind| !bind.disabled)
-}
 
 /// A listening socket that a master keeps for its workers.
 #[derive(Debug)]
@@ -41,14 +30,16 @@ pub(crate) struct Held {
 
 /// Opens what a configuration listens on, except what `held` has already.
 ///
-/// Numbered descriptors (`fd@N`) are not opened here: workers inherit them as they are.
+/// Numbered descriptors (`fd@N`) are not opened here: workers inherit them as they are.  What peers and log-forward
+/// sections listen on is each worker's own.
 pub(crate) fn open_for_workers(
     config: &Config,
     held: &[Rc<Held>],
     inheritance: &mut Inheritance,
 ) -> Result<Vec<Rc<Held>>, String> {
     let mut open: Vec<Rc<Held>> = Vec::new();
-    for bind in binds(config) {
+    let kept = binds(config).filter(|(role, _)| matches!(role, Role::Frontend(_) | Role::Admin));
+    for (_, bind) in kept {
         let Some(address) = address_of(&bind.addr) else { continue };
         if matches!(address, BindAddress::Inherited(_)) {
             continue;

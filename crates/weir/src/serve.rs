@@ -123,10 +123,7 @@ fn explain(failure: Failure, setup: &mut Setup) -> String {
         }
     };
     if let Some(parent) = &mut setup.parent {
-        for line in console.startup_logs().lines().chain(Level::Alert.line(&last).lines()) {
-            // The master may be gone as well; all of it is printed in any case.
-            parent.say(&Word::Said(line.to_owned())).ok();
-        }
+        parent.say_all(console.startup_logs().lines().chain(Level::Alert.line(&last).lines()));
     }
     last
 }

@@ -10,7 +10,7 @@ use weir_net::handover::Inheritance;
 use weir_proxy::state::problem::{Problem, are_harmless};
 use weir_rules::Level;
 
-use crate::channel::{Parent, Word};
+use crate::channel::Parent;
 use crate::command_line::{Background, Options, Role, Supervision, Verbosity};
 use crate::configuration::{self, Loaded, Unusable};
 use crate::console::{self, Console};
@@ -157,10 +157,7 @@ fn worker(mut options: Options, console: Console) -> Result<ExitCode, Failed> {
     let loaded = match configuration::load(&options, Role::Worker, &console) {
         Ok(loaded) => loaded,
         Err(unusable) => {
-            for line in console.startup_logs().lines() {
-                // The master may be gone as well; the message was printed in any case.
-                parent.say(&Word::Said(line.to_owned())).ok();
-            }
+            parent.say_all(console.startup_logs().lines());
             return Err(unusable.into());
         }
     };

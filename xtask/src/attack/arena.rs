@@ -1,7 +1,7 @@
 //! One subject under attack: started with what the row needs of its configuration, watched while the attack runs.
 
 use super::origin::Origin;
-use super::rows::Needs;
+use super::rows::{Needs, Outcome};
 use crate::bench::subject::{Place, Running, Subject, free_port};
 use crate::bench::usage;
 use std::fs;
@@ -47,6 +47,13 @@ impl Arena<'_> {
         while self.going() || !self.probed.load(Ordering::Relaxed) {
             sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Keeps what is open until the end.
+    pub(super) fn keep<T>(&self, open: T) -> Outcome {
+        self.hold();
+        drop(open);
+        Outcome::default()
     }
 
     /// Runs something so many times at once.

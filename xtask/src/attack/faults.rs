@@ -29,8 +29,10 @@ fn under_load(arena: &Arena<'_>, fault: impl FnOnce()) -> Outcome {
         over.store(true, Ordering::Relaxed);
     });
     arena.hold();
-    let notes = vec![format!("of {} requests", asked.into_inner())];
-    Outcome { count: Some(lost.into_inner()), notes, ..Outcome::default() }
+    let (asked, lost) = (asked.into_inner(), lost.into_inner());
+    let notes = vec![format!("of {asked} requests")];
+    let answered = Some(asked - lost);
+    Outcome { count: Some(lost), answered, notes, ..Outcome::default() }
 }
 
 fn ask_until(arena: &Arena<'_>, over: &AtomicBool, asked: &AtomicU64, lost: &AtomicU64) {
@@ -38,6 +40,7 @@ fn ask_until(arena: &Arena<'_>, over: &AtomicBool, asked: &AtomicU64, lost: &Ato
     while !over.load(Ordering::Relaxed) {
         let Some(mut wire) = kept.take().or_else(|| Wire::open(arena.ports.http, Reading::Always).ok())
         else {
+            asked.fetch_add(1, Ordering::Relaxed);
             lost.fetch_add(1, Ordering::Relaxed);
             sleep(PAUSE);
             continue;

@@ -1,7 +1,7 @@
 //! What well-behaved clients leave behind: connections to the origin that nobody uses.
 
 use super::arena::Arena;
-use super::probe;
+use super::probe::{self, Speaks};
 use super::rows::Outcome;
 use super::wire::{Gone, Reading, Wire, within};
 use std::time::Duration;
@@ -33,10 +33,7 @@ pub(super) fn kept(arena: &Arena<'_>) -> Outcome {
 
 /// A request on a connection of its own.
 fn ask_once(arena: &Arena<'_>) -> bool {
-    let request = format!("GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", probe::PATH);
-    let Ok(mut wire) = Wire::open(arena.ports.http, Reading::Always) else { return false };
-    let until = within(PATIENCE);
-    wire.send(request.as_bytes(), until).is_ok() && wire.drain(until) && probe::is_good(&wire.received)
+    probe::probe(Speaks::Http1, &arena.ports)
 }
 
 /// A request on a connection that stays.

@@ -97,7 +97,7 @@ fn compressed_garbage(path: &str) -> Option<Vec<Step>> {
     evil(path, || vec![say(head), say(vec![0x8b; 65536])])
 }
 
-const COMPRESSES: Needs = Needs {
+pub(super) const COMPRESSES: Needs = Needs {
     haproxy: "compression algo gzip\n    compression type text/html",
     nginx: "gzip on; gzip_comp_level 1; gzip_proxied any;",
     ..PLAIN

@@ -73,16 +73,11 @@ pub(super) const TRIGGERS: &[Trigger] = &[
         name: "h2-reset-length",
         does: "40,000 requests whose body does not have the length that they say",
         run: |arena| {
-            repeat(
-                arena,
-                &BURST,
-                |_| Ok(()),
-                |client, out| {
-                    let stream = client.stream();
-                    Block::request("POST", SLOW).literal("content-length", "1").headers(out, stream, 0);
-                    frame(out, kind::DATA, END_STREAM, stream, b"five!");
-                },
-            )
+            repeat(arena, &BURST, |client, out| {
+                let stream = client.stream();
+                Block::request("POST", SLOW).literal("content-length", "1").headers(out, stream, 0);
+                frame(out, kind::DATA, END_STREAM, stream, b"five!");
+            })
         },
     },
     Trigger {
@@ -94,36 +89,26 @@ pub(super) const TRIGGERS: &[Trigger] = &[
 
 /// Requests for something slow, and what follows each of them at once.
 fn after_each(arena: &Arena<'_>, then: fn(&mut Vec<u8>, u32)) -> Outcome {
-    repeat(
-        arena,
-        &BURST,
-        |_| Ok(()),
-        |client, out| {
-            let stream = client.stream();
-            Block::get(SLOW).headers(out, stream, END_STREAM);
-            then(out, stream);
-        },
-    )
+    repeat(arena, &BURST, |client, out| {
+        let stream = client.stream();
+        Block::get(SLOW).headers(out, stream, END_STREAM);
+        then(out, stream);
+    })
 }
 
 /// Requests that live from one write to the next.
 fn late_resets(arena: &Arena<'_>) -> Outcome {
-    repeat(
-        arena,
-        &Burst { steps: STREAMS / BATCH, batch: 2, ..BURST },
-        |_| Ok(()),
-        |client, out| {
-            let first = client.stream();
-            Block::get(SLOW).headers(out, first, 0);
-            for _ in 1..BATCH {
-                let stream = client.stream();
-                Block::get(SLOW).headers(out, stream, 0);
-            }
-            for stream in 0..BATCH as u32 {
-                frames::reset(out, first + 2 * stream);
-            }
-        },
-    )
+    repeat(arena, &Burst { steps: STREAMS / BATCH, batch: 2, ..BURST }, |client, out| {
+        let first = client.stream();
+        Block::get(SLOW).headers(out, first, 0);
+        for _ in 1..BATCH {
+            let stream = client.stream();
+            Block::get(SLOW).headers(out, stream, 0);
+        }
+        for stream in 0..BATCH as u32 {
+            frames::reset(out, first + 2 * stream);
+        }
+    })
 }
 
 /// How much is sent.
@@ -140,6 +125,15 @@ pub(super) const BURST: Burst =
 
 /// Does a step so many times on each connection, and comes back a few times when it is closed.
 pub(super) fn repeat(
+    arena: &Arena<'_>,
+    burst: &Burst,
+    step: impl Fn(&mut Http2, &mut Vec<u8>) + Sync,
+) -> Outcome {
+    repeat_after(arena, burst, |_| Ok(()), step)
+}
+
+/// The same on connections that something was done on before.
+pub(super) fn repeat_after(
     arena: &Arena<'_>,
     burst: &Burst,
     prepare: impl Fn(&mut Http2) -> Result<(), Gone> + Sync,

@@ -50,6 +50,9 @@ pub(super) struct Count {
 pub(super) struct Outcome {
     pub(super) goaways: u64,
     pub(super) count: Option<u64>,
+    /// Requests that were answered, where clients ask again as soon as they have an answer: the faster a program is, the
+    /// more it has to do.
+    pub(super) answered: Option<u64>,
     /// What was answered to each of a set of requests.
     pub(super) answers: BTreeMap<String, String>,
     pub(super) notes: Vec<String>,
@@ -249,11 +252,7 @@ fn faults() -> Vec<Row> {
         },
         Row {
             count: Some(Count { of: "sizes that depend on another's secret", slack: 0 }),
-            needs: Needs {
-                haproxy: "compression algo gzip\n    compression type text/html",
-                nginx: "gzip on; gzip_comp_level 1; gzip_proxied any;",
-                ..PLAIN
-            },
+            needs: origins::COMPRESSES,
             origin: compression::pages,
             ..row(
                 "gzip-secrets",

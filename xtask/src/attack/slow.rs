@@ -48,15 +48,11 @@ pub(super) fn bodies(arena: &Arena<'_>) -> Outcome {
 }
 
 pub(super) fn readers(arena: &Arena<'_>) -> Outcome {
-    let _wires = deaf(arena, 200, "/big");
-    arena.hold();
-    Outcome::default()
+    arena.keep(deaf(arena, 200, "/big"))
 }
 
 pub(super) fn unread_interim(arena: &Arena<'_>) -> Outcome {
-    let _wires = deaf(arena, 20, "/evil");
-    arena.hold();
-    Outcome::default()
+    arena.keep(deaf(arena, 20, "/evil"))
 }
 
 /// Clients that ask and read nothing.
@@ -95,7 +91,7 @@ pub(super) fn half_closed(arena: &Arena<'_>) -> Outcome {
 
 pub(super) fn pipelining(arena: &Arena<'_>) -> Outcome {
     let requests = format!("GET {} HTTP/1.1\r\nHost: localhost\r\n\r\n", probe::PATH).repeat(100);
-    let _wires = arena.at_once(20, |_| {
+    let wires = arena.at_once(20, |_| {
         let mut wire = Wire::open_narrow(arena.ports.http).ok()?;
         for _ in 0..20 {
             if wire.send(requests.as_bytes(), within(START)).is_err() {
@@ -104,6 +100,5 @@ pub(super) fn pipelining(arena: &Arena<'_>) -> Outcome {
         }
         Some(wire)
     });
-    arena.hold();
-    Outcome::default()
+    arena.keep(wires)
 }

@@ -38,9 +38,7 @@ pub(super) fn unread(arena: &Arena<'_>) -> Outcome {
 }
 
 pub(super) fn unread_interim(arena: &Arena<'_>) -> Outcome {
-    let _clients = deaf(arena, 20, 10, "/evil");
-    arena.hold();
-    Outcome::default()
+    arena.keep(deaf(arena, 20, 10, "/evil"))
 }
 
 /// Clients that open every window, ask, and read nothing.

@@ -143,24 +143,19 @@ fn mutated(arena: &Arena<'_>) -> Outcome {
             wires.clear();
         }
     }
-    arena.hold();
-    Outcome::default()
+    arena.keep(wires)
 }
 
 fn half_hellos(arena: &Arena<'_>) -> Outcome {
     let hello = hello();
     let wires: Vec<Wire> = (0..1500).filter_map(|_| open(arena, &hello[..hello.len() / 2])).collect();
-    arena.hold();
-    drop(wires);
-    Outcome::default()
+    arena.keep(wires)
 }
 
 fn half_open(arena: &Arena<'_>) -> Outcome {
     let hello = hello();
     let wires: Vec<Wire> = (0..1000).filter_map(|_| open(arena, &hello)).collect();
-    arena.hold();
-    drop(wires);
-    Outcome::default()
+    arena.keep(wires)
 }
 
 fn slow_hellos(arena: &Arena<'_>) -> Outcome {
@@ -175,17 +170,14 @@ fn slow_hellos(arena: &Arena<'_>) -> Outcome {
         }
         sleep(Duration::from_millis(20));
     }
-    arena.hold();
-    Outcome::default()
+    arena.keep(wires)
 }
 
 /// So many records that say nothing, before any hello.
 fn junk(arena: &Arena<'_>, kind: u8, payload: &[u8]) -> Outcome {
     let flood = record(kind, payload).repeat(20_000);
     let wires: Vec<Option<Wire>> = arena.at_once(20, |_| open(arena, &flood));
-    arena.hold();
-    drop(wires);
-    Outcome::default()
+    arena.keep(wires)
 }
 
 fn fragments(arena: &Arena<'_>) -> Outcome {
@@ -211,9 +203,7 @@ fn endless_hellos(arena: &Arena<'_>) -> Outcome {
     let more = record(HANDSHAKE, &[0; RECORD_BYTES]).repeat(12);
     let wires: Vec<Wire> =
         (0..100).filter_map(|_| open(arena, &[first.clone(), more.clone()].concat())).collect();
-    arena.hold();
-    drop(wires);
-    Outcome::default()
+    arena.keep(wires)
 }
 
 fn noise(arena: &Arena<'_>) -> Outcome {
@@ -222,9 +212,7 @@ fn noise(arena: &Arena<'_>) -> Outcome {
     // Application data (type 23) that nobody can decrypt.
     let bytes = [hello(), record(23, &noise).repeat(12)].concat();
     let wires: Vec<Wire> = (0..20).filter_map(|_| open(arena, &bytes)).collect();
-    arena.hold();
-    drop(wires);
-    Outcome::default()
+    arena.keep(wires)
 }
 
 /// How many were answered with a handshake and not with an alert.

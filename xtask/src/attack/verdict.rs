@@ -39,6 +39,8 @@ pub(super) struct Figures {
     /// It runs and answers when all is over.
     pub(super) alive: bool,
     pub(super) count: Option<u64>,
+    /// Requests that were answered, where each subject gets as many as it can take.
+    pub(super) answered: Option<u64>,
     pub(super) answers: BTreeMap<String, String>,
     pub(super) notes: Vec<String>,
 }
@@ -92,14 +94,20 @@ pub(super) fn missed(weir: &Figures, peers: &[&Figures], count: Option<Count>) -
     }
     // A peer that lost the well-behaved client is no example of what it costs to keep it.
     let peers: Vec<&&Figures> = peers.iter().filter(|peer| peer.served()).collect();
-    let best = |figure: fn(&Figures) -> f64| peers.iter().map(|peer| figure(peer)).min_by(f64::total_cmp);
-    let seconds = |figures: &Figures| figures.cpu_seconds;
+    let best =
+        |figure: &dyn Fn(&Figures) -> f64| peers.iter().map(|peer| figure(peer)).min_by(f64::total_cmp);
+    // For as many requests as weir answered.
+    let seconds = |figures: &Figures| match (weir.answered, figures.answered) {
+        (Some(ours), Some(theirs)) => figures.cpu_seconds * ours as f64 / theirs.max(1) as f64,
+        _ => figures.cpu_seconds,
+    };
+    let cpu = if weir.answered.is_some() { "CPU for each request" } else { "CPU" };
     let bytes = |figures: &Figures| figures.grown_bytes() as f64;
     let open = |figures: &Figures| figures.peak_descriptors as f64;
     // A proxy that passes bodies on as they come has two where one that keeps them has one: the dearer peer counts.
     let most_open = peers.iter().map(|peer| open(peer)).max_by(f64::total_cmp);
-    missed.extend(beyond("CPU", weir, best(seconds), seconds, CPU_SLACK_SECONDS));
-    missed.extend(beyond("memory", weir, best(bytes), bytes, MEMORY_SLACK_BYTES as f64));
+    missed.extend(beyond(cpu, weir, best(&seconds), seconds, CPU_SLACK_SECONDS));
+    missed.extend(beyond("memory", weir, best(&bytes), bytes, MEMORY_SLACK_BYTES as f64));
     missed.extend(beyond("descriptors", weir, most_open, open, PEAK_SLACK as f64));
     if let (Some(number), Some(count)) = (weir.count, count) {
         let best = peers.iter().filter_map(|peer| peer.count).min().unwrap_or(0);
@@ -114,7 +122,7 @@ fn beyond(
     what: &str,
     weir: &Figures,
     best: Option<f64>,
-    figure: fn(&Figures) -> f64,
+    figure: impl Fn(&Figures) -> f64,
     slack: f64,
 ) -> Option<String> {
     let (own, best) = (figure(weir), best?);
@@ -159,6 +167,15 @@ mod tests {
         check(Figures { alive: false, ..figures(0.1, 10) }, &["does not answer afterwards"]);
         check(Figures { peak_descriptors: 200, ..figures(0.1, 10) }, &["descriptors 15.6 times a peer's"]);
         check(Figures { left_descriptors: 100, ..figures(0.1, 10) }, &["100 descriptors stay"]);
+    }
+
+    #[test]
+    fn who_answers_more_requests_may_take_more_time() {
+        let with = |cpu_seconds, answered| Figures { answered: Some(answered), ..figures(cpu_seconds, 10) };
+        let peer = with(0.5, 5000);
+        assert!(missed(&with(1.4, 10_000), &[&peer], None).is_empty());
+        assert_eq!(missed(&with(1.6, 10_000), &[&peer], None), ["CPU for each request 1.6 times a peer's"]);
+        assert_eq!(missed(&with(0.5, 2500), &[&peer], None), ["CPU for each request 2.0 times a peer's"]);
     }
 
     #[test]

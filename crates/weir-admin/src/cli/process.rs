@@ -210,7 +210,7 @@ pub(crate) fn pools(session: &mut Session, _: &Request) -> Answer {
         .unwrap_or_default();
     }
     let all = session.shared.scarcity.private_bytes();
-    let used = all.saturating_sub(session.shared.memory_pools.kept_bytes() as u64);
+    let used = session.shared.used_bytes();
     writeln!(text, "Total: {} pools, {all} bytes allocated by the process, {used} used.", kept.len())
         .unwrap_or_default();
     Answer::Data(text)

@@ -22,20 +22,24 @@ fn balance(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
 fn algorithm(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed<(Algorithm, BalanceKey)> {
     let word = a.need("an algorithm such as roundrobin")?;
     let text = word.as_str();
-    let name = text.split('(').next().unwrap_or_default();
-    let Some(algorithm) = Algorithm::named(name) else {
+    let (name, argument) = text.split_once('(').map_or((&*text, None), |(name, rest)| (name, Some(rest)));
+    let takes_argument =
+        |it: &Algorithm| matches!(it, Algorithm::Random { .. } | Algorithm::Hdr | Algorithm::RdpCookie);
+    let named = Algorithm::named(name).filter(|found| argument.is_none() || takes_argument(found));
+    let Some(algorithm) = named else {
         let names = Algorithm::NAMES.iter().map(|(name, _)| *name);
         return Err(vec![Diagnostic::unknown("balancing algorithm", word, names)]);
     };
+    if argument.is_some_and(|rest| !rest.ends_with(')')) {
+        return fail(word.pos, format!("')' is missing at the end of '{text}'"));
+    }
     let key = match algorithm {
         Algorithm::Random { .. } => return Ok((random(word, algorithm)?, BalanceKey::None)),
         Algorithm::Source => BalanceKey::Source,
         Algorithm::Uri => uri(a)?,
         Algorithm::UrlParam => url_param(a)?,
         Algorithm::Hdr => header(word, a)?,
-        Algorithm::RdpCookie => {
-            BalanceKey::RdpCookie { name: parenthesised(word).unwrap_or_else(|| b"mstshash".to_vec()) }
-        }
+        Algorithm::RdpCookie => rdp_cookie(word)?,
         Algorithm::Hash => BalanceKey::Expr(expression(d, a)?),
         Algorithm::LogHash => log_hash(d, a)?,
         // The others are a word and need no key; a test walks all of them.
@@ -98,9 +102,22 @@ fn header(word: &Word, a: &mut Args<'_>) -> Parsed<BalanceKey> {
     Ok(BalanceKey::Hdr { name, use_domain_only: a.take("use_domain_only") })
 }
 
-/// `random[(DRAWS)]`
+/// `rdp-cookie[(NAME)]`
+fn rdp_cookie(word: &Word) -> Parsed<BalanceKey> {
+    let name = parenthesised(word).unwrap_or_else(|| b"mstshash".to_vec());
+    if name.is_empty() {
+        return fail_hint(
+            word.pos,
+            "'rdp-cookie()' needs a cookie's name",
+            "write rdp-cookie or rdp-cookie(name)",
+        );
+    }
+    Ok(BalanceKey::RdpCookie { name })
+}
+
+/// `random[([DRAWS])]`
 fn random(word: &Word, default: Algorithm) -> Parsed<Algorithm> {
-    let Some(draws) = parenthesised(word) else { return Ok(default) };
+    let Some(draws) = parenthesised(word).filter(|draws| !draws.is_empty()) else { return Ok(default) };
     let draws = Word { text: draws, pos: word.pos };
     Ok(Algorithm::Random { draws: args::number(&draws, 1..=1024)? })
 }

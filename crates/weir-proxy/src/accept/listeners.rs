@@ -45,23 +45,14 @@ pub enum Role {
 pub fn bind_all(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Listening>, Vec<Problem>> {
     let mut listening = Vec::new();
     let mut errors = Vec::new();
-    let frontends = config.proxies.iter().enumerate().filter(|(_, proxy)| proxy.frontend && !proxy.disabled);
-    let binds =
-        frontends.flat_map(|(at, proxy)| proxy.binds.iter().map(move |bind| (Role::Frontend(at), bind)));
-    let admin = config.global.stats_sockets.iter().map(|bind| (Role::Admin, bind));
-    let sections = config.peers.values().enumerate().filter(|(_, section)| !section.disabled);
-    let peers =
-        sections.flat_map(|(at, section)| section.binds.iter().map(move |bind| (Role::Peers(at), bind)));
-    let forwards = config.log_forwards.iter().enumerate();
-    let forwards =
-        forwards.flat_map(|(at, section)| section.binds.iter().map(move |bind| (Role::LogForward(at), bind)));
-    for (role, bind) in binds.chain(admin).chain(peers).chain(forwards) {
-        let Some(address) = address_of(&bind.addr) else {
-            if let BindAddr::Name(host, _) = &bind.addr {
-                let message = format!("'bind': could not resolve address '{host}'");
-                errors.push(Problem::error(bind.pos, message).about(host));
+    for (role, bind) in binds(config) {
+        let address = match find_address(bind) {
+            Ok(Some(address)) => address,
+            Ok(None) => continue,
+            Err(problem) => {
+                errors.push(problem);
+                continue;
             }
-            continue;
         };
         match Listener::bind(&address, &options_of(bind, &config.global), inheritance) {
             Ok(listener) => {
@@ -76,6 +67,33 @@ pub fn bind_all(config: &Config, inheritance: &mut Inheritance) -> Result<Vec<Li
         }
     }
     if errors.is_empty() { Ok(listening) } else { Err(errors) }
+}
+
+/// Every line that listens for connections, and what for.
+pub fn binds(config: &Config) -> impl Iterator<Item = (Role, &Bind)> {
+    let frontends = config.proxies.iter().enumerate().filter(|(_, proxy)| proxy.frontend && !proxy.disabled);
+    let frontends = frontends.map(|(at, proxy)| (Role::Frontend(at), &proxy.binds));
+    let admin = std::iter::once((Role::Admin, &config.global.stats_sockets));
+    let peers = config.peers.values().enumerate().filter(|(_, section)| !section.disabled);
+    let peers = peers.map(|(at, section)| (Role::Peers(at), &section.binds));
+    let forwards = config.log_forwards.iter().enumerate();
+    let forwards = forwards.map(|(at, section)| (Role::LogForward(at), &section.binds));
+    let sections = frontends.chain(admin).chain(peers).chain(forwards);
+    sections.flat_map(|(role, binds)| binds.iter().map(move |bind| (role, bind)))
+}
+
+/// The address a bind line listens on, like [`address_of`].
+///
+/// # Errors
+/// A name that cannot be resolved.
+pub fn find_address(bind: &Bind) -> Result<Option<BindAddress>, Problem> {
+    match (address_of(&bind.addr), &bind.addr) {
+        (None, BindAddr::Name(host, _)) => {
+            let message = format!("'bind': could not resolve address '{host}'");
+            Err(Problem::error(bind.pos, message).about(host))
+        }
+        (address, _) => Ok(address),
+    }
 }
 
 /// The address a bind line listens on; none when its connections come in another way.

@@ -51,7 +51,7 @@ async fn accept(worker: Rc<Worker>, entry: Rc<Entry>, mut acceptor: Acceptor) {
             accepted = acceptor.accept_batch(&mut batch, free) => accepted,
         };
         if let Err(error) = accepted {
-            worker.shared.tell_shortage(entry.front, Shortage::Descriptors, &scarcity::words(&error.0));
+            worker.shared.tell_shortage(entry.front, Shortage::Descriptors, || scarcity::words(&error.0));
         }
         for accepted in batch.drain(..) {
             let shared = &worker.shared;

@@ -39,7 +39,7 @@ pub(super) async fn serve(client: &mut Client<'_>, edge: Box<H1Edge>) {
 pub(super) async fn streams(client: &mut Client<'_>, shared: Rc<H2Shared>, socket: (Stream, Buffer)) {
     let (worker, entry) = (client.worker, client.entry);
     entry.count(worker, Counter::H2Sessions);
-    let _end = EndOfAll(Rc::clone(&shared));
+    let end = EndOfAll(Rc::clone(&shared));
     shared.ping_when_idle(entry.bind.idle_ping);
     let most_running = shared.core.borrow().max_concurrent_streams();
     let head_limit = h2_settings::request_limit(worker.config());
@@ -105,7 +105,7 @@ pub(super) async fn streams(client: &mut Client<'_>, shared: Rc<H2Shared>, socke
         Poll::Ready(Ok(()))
     })
     .await;
-    shared.die();
+    drop(end);
     // Requests may outlive the connection, whose number is another's then.
     client.session.socket.set(None);
     if result.is_ok() {

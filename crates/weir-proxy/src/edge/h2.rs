@@ -245,7 +245,7 @@ impl H2Shared {
     }
 
     /// Ends every stream: the connection is gone.
-    pub(crate) fn die(&self) {
+    fn die(&self) {
         self.dead.set(true);
         self.wake_waiting();
         // Every stream is told the same thing: their order does not matter.

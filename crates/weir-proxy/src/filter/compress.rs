@@ -198,7 +198,8 @@ pub(super) fn response(
     x.count_front(Counter::CompressedResponses, 1);
     x.count_back(Counter::CompressedResponses, 1);
     let encoder = encoder(&x.worker, edits.algorithm, edits.content);
-    Some(Body(if may_be_kept { encoder.with_reuse() } else { encoder }))
+    let scratch = x.worker.compression_scratch.borrow();
+    Some(Body(if may_be_kept { encoder.with_reuse(&scratch) } else { encoder }))
 }
 
 /// Counts the bytes of a response that the limits kept from being compressed.

@@ -5,6 +5,7 @@ pub(crate) mod early;
 pub(crate) mod forwarder;
 pub mod hub;
 mod message;
+pub(crate) mod reminder;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;

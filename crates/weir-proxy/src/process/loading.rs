@@ -11,6 +11,7 @@ use std::sync::Arc;
 use weir_config::model::{Bind, Config, LogAddress, SslBind};
 use weir_rules::Pos;
 
+use crate::accept::listeners::{Role, binds};
 use crate::control::check;
 use crate::control::resolve;
 use crate::control::saved_state::SavedStates;
@@ -41,18 +42,11 @@ pub(crate) fn load(config: &Arc<Config>, threads: usize) -> Result<Loaded, Vec<P
     found.extend(check::prepare(&shared));
     found.extend(tls::prepare_servers(&shared));
     let mut acceptors = Acceptors::default();
-    binds(config).for_each(|bind| found.extend(acceptors.load(&shared, bind)));
+    let may_have_tls = binds(config).filter(|(role, _)| *role != Role::Admin);
+    may_have_tls.for_each(|(_, bind)| found.extend(acceptors.load(&shared, bind)));
     let remark = |text| Problem::warning(Pos::default(), text);
     found.extend(shared.certificates.remarks().into_iter().map(remark));
     if problem::are_harmless(&found) { Ok(Loaded { shared, acceptors, remarks: found }) } else { Err(found) }
-}
-
-/// The bind lines that may have TLS.
-fn binds(config: &Config) -> impl Iterator<Item = &Bind> {
-    let frontends = config.proxies.iter().filter(|proxy| proxy.frontend && !proxy.disabled);
-    let peers = config.peers.values().filter(|section| !section.disabled);
-    let forwards = config.log_forwards.iter().flat_map(|section| &section.binds);
-    frontends.flat_map(|proxy| &proxy.binds).chain(peers.flat_map(|section| &section.binds)).chain(forwards)
 }
 
 /// Log servers whose names cannot be resolved: their lines would be lost without a word.

@@ -12,10 +12,8 @@ use rustix::io::Errno;
 use weir_net::timers::now_ms;
 
 use crate::log::level;
+use crate::log::reminder::Reminder;
 use crate::state::Shared;
-
-/// How often the same shortage is said.
-const REMINDER_MS: u64 = 60_000;
 
 /// How often the kernel is asked at most: it takes two microseconds.
 const LOOK_MS: u64 = 1;
@@ -50,7 +48,7 @@ pub struct Scarcity {
     used_bytes: AtomicU64,
     looked_ms: AtomicU64,
     refused: AtomicU64,
-    told_ms: [AtomicU64; 2],
+    reminders: [Reminder; 2],
 }
 
 impl Scarcity {
@@ -105,12 +103,8 @@ impl Scarcity {
         self.used_bytes.load(Relaxed)
     }
 
-    /// Whether it is time to say this again.
-    fn is_news(&self, what: Shortage, now_ms: u64) -> bool {
-        let told = &self.told_ms[what as usize];
-        let before = told.load(Relaxed);
-        let is_due = before == 0 || now_ms.saturating_sub(before) >= REMINDER_MS;
-        is_due && told.compare_exchange(before, now_ms.max(1), Relaxed, Relaxed).is_ok()
+    fn reminder(&self, what: Shortage) -> &Reminder {
+        &self.reminders[what as usize]
     }
 }
 
@@ -148,21 +142,28 @@ pub(crate) fn words(error: &io::Error) -> String {
 }
 
 impl Shared {
+    /// Memory of the process without what threads keep for the next user.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.scarcity.private_bytes().saturating_sub(self.memory_pools.kept_bytes() as u64)
+    }
+
     /// Whether somebody who comes to a proxy has to be refused for want of memory; says so once a minute.
     pub(crate) fn lacks_memory(&self, proxy: usize, newcomer: Newcomer) -> bool {
         let refuses = self.scarcity.refuses(newcomer);
         if refuses {
             let mib = self.scarcity.limit_bytes / (1024 * 1024);
-            let text = format!("reached the memory limit (-m {mib}): connections and requests are refused.");
-            self.tell_shortage(proxy, Shortage::Memory, &text);
+            self.tell_shortage(proxy, Shortage::Memory, || {
+                format!("reached the memory limit (-m {mib}): connections and requests are refused.")
+            });
         }
         refuses
     }
 
     /// Says that something has run out, once a minute in the whole process.
-    pub(crate) fn tell_shortage(&self, proxy: usize, what: Shortage, text: &str) {
-        if self.scarcity.is_news(what, now_ms()) {
-            let text = format!("Proxy {} {text}", self.config.proxies[proxy].name);
+    pub(crate) fn tell_shortage(&self, proxy: usize, what: Shortage, text: impl FnOnce() -> String) {
+        if self.scarcity.reminder(what).is_due(now_ms()) {
+            let text = format!("Proxy {} {}", self.config.proxies[proxy].name, text());
             self.tell(proxy, level::EMERG, text);
         }
     }
@@ -195,11 +196,12 @@ mod tests {
     #[test]
     fn a_shortage_is_said_once_a_minute() {
         let scarcity = Scarcity::default();
-        let check =
-            |now_ms, expected| assert_eq!(scarcity.is_news(Shortage::Memory, now_ms), expected, "{now_ms}");
+        let check = |now_ms, expected| {
+            assert_eq!(scarcity.reminder(Shortage::Memory).is_due(now_ms), expected, "{now_ms}");
+        };
         check(0, true);
         check(59_000, false);
-        assert!(scarcity.is_news(Shortage::Descriptors, 59_000));
+        assert!(scarcity.reminder(Shortage::Descriptors).is_due(59_000));
         check(60_001, true);
         check(60_002, false);
     }

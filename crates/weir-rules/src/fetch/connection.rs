@@ -516,20 +516,19 @@ fn current_timeout<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<V
     if let Some(ms) = set {
         return Some(Value::Int(i64::from(ms)));
     }
-    let frontend = figure == Figure::ClientTimeout;
-    let found = match &txn.backend {
-        Some(backend) if !frontend => txn.env.proxy_figure(&backend.name, figure),
-        _ => txn.env.frontend_figure(&txn.session.frontend.name, figure),
-    };
-    found.map(Value::Int)
+    configured(txn, figure).map(Value::Int)
 }
 
 fn current_retries<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
-    let configured = || match &txn.backend {
-        Some(backend) => txn.env.proxy_figure(&backend.name, Figure::Retries),
-        None => txn.env.frontend_figure(&txn.session.frontend.name, Figure::Retries),
-    };
-    txn.set_retries.map(i64::from).or_else(configured).map(Value::Int)
+    txn.set_retries.map(i64::from).or_else(|| configured(txn, Figure::Retries)).map(Value::Int)
+}
+
+/// The backend's figure, or the frontend's before one is chosen and where it is about the client.
+fn configured(txn: &Txn, figure: Figure) -> Option<i64> {
+    match &txn.backend {
+        Some(backend) if figure != Figure::ClientTimeout => txn.env.proxy_figure(&backend.name, figure),
+        _ => txn.env.frontend_figure(&txn.session.frontend.name, figure),
+    }
 }
 
 fn be_id<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {

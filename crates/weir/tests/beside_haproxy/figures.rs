@@ -100,14 +100,18 @@ fn figures(program: &Path, ports: &[u16]) -> Vec<String> {
     lines
 }
 
+fn assert_same(expected: &[String], found: &[String]) {
+    let differ = expected.iter().zip(found).filter(|(expected, found)| expected != found);
+    let differ: Vec<String> = differ.map(|(e, f)| difference(e, f)).collect();
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
+}
+
 #[test]
 fn rules_see_the_servers_that_haproxys_rules_see() {
     let Some(real) = real() else { return };
     let ports = free_ports(2);
     let (expected, found) = (figures(&real, &ports), figures(&ours(), &ports));
-    let differ = expected.iter().zip(&found).filter(|(expected, found)| expected != found);
-    let differ: Vec<String> = differ.map(|(e, f)| difference(e, f)).collect();
-    assert!(differ.is_empty(), "{}", differ.join("\n"));
+    assert_same(&expected, &found);
 }
 
 #[test]
@@ -259,9 +263,7 @@ fn logs_count_connections_as_haproxys_do() {
     origin(ports[7], http);
     origin(ports[8], echo);
     let (expected, found) = (log_lines(&real, &ports), log_lines(&ours(), &ports));
-    let differ = expected.iter().zip(&found).filter(|(expected, found)| expected != found);
-    let differ: Vec<String> = differ.map(|(e, f)| difference(e, f)).collect();
-    assert!(differ.is_empty(), "{}", differ.join("\n"));
+    assert_same(&expected, &found);
 }
 
 #[test]

@@ -26,6 +26,16 @@ fn has(fields: &Fields, name: &str) -> bool {
     directives(fields).any(|(found, _)| found.eq_ignore_ascii_case(name.as_bytes()))
 }
 
+/// `Pragma: no-cache`
+fn says_pragma(fields: &Fields) -> bool {
+    fields.get_all(b"pragma").any(|value| value.eq_ignore_ascii_case(b"no-cache"))
+}
+
+/// RFC 9111 section 5.4: it counts where there is no Cache-Control.
+fn pragma_counts(fields: &Fields) -> bool {
+    !fields.has(FieldName::CacheControl) && says_pragma(fields)
+}
+
 /// A number of seconds; `None` where the directive is not there.  One that is no number is 0: nothing may be
 /// concluded from it (RFC 9111 section 4.2.1).
 fn seconds(fields: &Fields, name: &str) -> Option<u64> {
@@ -57,10 +67,7 @@ pub(super) fn may_be_answered(request: &Request, age: Duration) -> bool {
         || has(fields, "no-store")
         || seconds(fields, "max-age")
             .is_some_and(|most| most <= age.as_secs() && (most == 0 || most < age.as_secs()));
-    // RFC 9111 section 5.4: Pragma counts where there is no Cache-Control.
-    let pragma = !fields.has(FieldName::CacheControl)
-        && fields.get_all(b"pragma").any(|value| value.eq_ignore_ascii_case(b"no-cache"));
-    !refuses && !pragma
+    !refuses && !pragma_counts(fields)
 }
 
 /// Whether a cache has to do with a request: manual, section 6.1.
@@ -88,11 +95,9 @@ pub(super) fn lifetime(
 ) -> Option<Lifetime> {
     let fields = &response.fields;
     let forbidden = ["no-store", "no-cache", "private"].iter().any(|name| has(fields, name));
-    let pragma = !fields.has(FieldName::CacheControl)
-        && fields.get_all(b"pragma").any(|value| value.eq_ignore_ascii_case(b"no-cache"));
     if response.status != 200
         || forbidden
-        || pragma
+        || pragma_counts(fields)
         || has(&request.fields, "no-store")
         || fields.has(FieldName::SetCookie)
     {
@@ -148,7 +153,7 @@ pub(crate) fn leaks_cookie(method: Method, response: &Response) -> bool {
         || of_cookie
         || zero("max-age")
         || zero("s-maxage")
-        || fields.get_all(b"pragma").any(|value| value.eq_ignore_ascii_case(b"no-cache"));
+        || says_pragma(fields);
     !kept_out && (public || (is_stored_by_status(response.status) && method != Method::Post))
 }
 
@@ -171,8 +176,7 @@ pub(crate) fn is_cacheable(method: Method, response: &Response) -> bool {
     let fresh_s = ["s-maxage", "max-age"].iter().find_map(|name| seconds(fields, name));
     let can_be_asked =
         ["expires", "etag", "last-modified"].iter().any(|name| fields.get(name.as_bytes()).is_some());
-    let refreshed = fields.get_all(b"pragma").any(|value| value.eq_ignore_ascii_case(b"no-cache"));
-    stored && !kept_out && !refreshed && fresh_s != Some(0) && (fresh_s.is_some() || can_be_asked)
+    stored && !kept_out && !says_pragma(fields) && fresh_s != Some(0) && (fresh_s.is_some() || can_be_asked)
 }
 
 /// Whether a stored response is what the client has already (RFC 9110 section 13.2.2): 304 is enough then.

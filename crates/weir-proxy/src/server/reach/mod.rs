@@ -494,7 +494,7 @@ async fn connect(
     if matches!(opened, Err(ConnectError::Resources)) {
         const TEXT: &str =
             "cannot connect: no file descriptor or port is left. Please check 'ulimit-n' and restart.";
-        x.worker.shared.tell_shortage(x.back, Shortage::Descriptors, TEXT);
+        x.worker.shared.tell_shortage(x.back, Shortage::Descriptors, || TEXT.to_owned());
     }
     let opened = opened?;
     observe(&x.worker.shared, &server, Seen::Connected);

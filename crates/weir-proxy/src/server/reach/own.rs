@@ -7,7 +7,6 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use weir_net::timers::now_ms;
@@ -16,14 +15,12 @@ use crate::control::certificates::locked;
 use crate::edge::Edge;
 use crate::exchange::Exchange;
 use crate::log::level;
+use crate::log::reminder::Reminder;
 use crate::server::reach::ConnectError;
 use crate::server::reach::pool::ConnectionFacts;
 
 /// How often a request may come through this process: far above the longest chain of proxies that anybody builds.
 const MAX_PASSES: u8 = 16;
-
-/// A circle is said in the log so often; each request that comes into it would say it again.
-const SAY_INTERVAL_MS: u64 = 60_000;
 
 /// The end that connected, and the listener's.
 type Ends = (SocketAddr, SocketAddr);
@@ -36,8 +33,8 @@ pub(crate) struct OwnConnections {
     /// Whose client each of them speaks for.  A chain, not a number: a listener may look before the end that connected
     /// has noted its own link, and then the links before it still count for the next one.
     links: Mutex<HashMap<Ends, Option<Ends>>>,
-    /// When a circle was said last; 0 before.
-    said_ms: AtomicU64,
+    /// Each request that comes into a circle would say it again.
+    reminder: Reminder,
 }
 
 /// A connection to a listener of ours, until it is closed.
@@ -87,13 +84,6 @@ impl OwnConnections {
         locked(&self.links).insert(own, client);
         true
     }
-
-    /// Whether a circle is worth a line now.
-    fn may_say(&self, now_ms: u64) -> bool {
-        let last = self.said_ms.load(Relaxed);
-        let due = last == 0 || now_ms.saturating_sub(last) >= SAY_INTERVAL_MS;
-        due && self.said_ms.compare_exchange(last, now_ms.max(1), Relaxed, Relaxed).is_ok()
-    }
 }
 
 impl Drop for OwnConnection {
@@ -112,7 +102,7 @@ pub(crate) fn pass(x: &Exchange, facts: &ConnectionFacts) -> Result<(), ConnectE
     if own.all.link(own.ends, client_ends(x)) {
         return Ok(());
     }
-    if own.all.may_say(now_ms()) {
+    if own.all.reminder.is_due(now_ms()) {
         let name = x.worker.shared.full_name(&facts.server);
         let text = format!(
             "{name} leads back to this process at {}: a request that came through here {MAX_PASSES} times was ended.",
@@ -191,12 +181,5 @@ mod tests {
             all.link(ends(1), None) && all.link(ends(3), Some(ends(2))) && all.link(ends(2), Some(ends(1)))
         );
         assert_eq!(all.passes_of(Some(ends(3))), 3);
-    }
-
-    #[test]
-    fn a_circle_is_said_once_a_minute() {
-        let all = OwnConnections::default();
-        let said: Vec<bool> = [0, 1, 59_999, 60_001, 60_002].map(|now| all.may_say(now)).into();
-        assert_eq!(said, [true, false, false, true, false]);
     }
 }
