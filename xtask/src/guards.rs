@@ -178,11 +178,14 @@ fn dependencies(manifest: &str) -> String {
 
 /// The lines of a source file before its tests, comments blank.
 fn without_tests(source: &str) -> String {
-    let mut tests = false;
+    let (mut marked, mut tests) = (false, false);
     blank(source, |line| {
+        // Tests in a file of their own (`mod tests;`) end nothing here.
+        let elsewhere = marked && line.ends_with(';');
+        tests |= marked && !elsewhere;
         // At the margin: a test-only item inside an `impl` does not end the code.
-        tests |= line == "#[cfg(test)]";
-        tests || line.trim_start().starts_with("//")
+        marked = line == "#[cfg(test)]";
+        marked || elsewhere || tests || line.trim_start().starts_with("//")
     })
 }
 
@@ -244,6 +247,7 @@ mod tests {
             found(core, "//! H1.\n#[cfg(test)]\nmod tests {\n    use tokio;\n}\n"),
             Vec::<String>::new()
         );
+        assert_eq!(found(core, "//! H1.\n#[cfg(test)]\nmod tests;\nuse tokio::net;\n").len(), 1);
         assert_eq!(found("crates/weir-net/src/tcp.rs", "//! TCP.\nuse tokio::net;\n"), Vec::<String>::new());
     }
 
