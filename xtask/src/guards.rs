@@ -1,6 +1,7 @@
 //! Rules about the source that no compiler checks: what a crate may name, where unsafe code may stand,
 //! what no file may say.
 
+use crate::counts::{self, Counts};
 use crate::layers::{self, Imports};
 use crate::model_fields::ModelFields;
 use crate::reused_memory::{self, ReusedMemory};
@@ -85,6 +86,7 @@ pub(crate) fn run() -> Result<Vec<String>, String> {
     let mut model = ModelFields::default();
     let mut reused = ReusedMemory::default();
     let mut imports = Imports::default();
+    let mut counts = Counts::default();
     for name in listed.split('\0').filter(|name| !name.is_empty()) {
         // A file that is deleted but not yet committed is listed too; one that is not text is skipped.
         let Ok(text) = std::fs::read_to_string(root.join(name)) else { continue };
@@ -95,16 +97,21 @@ pub(crate) fn run() -> Result<Vec<String>, String> {
         if name == layers::LIST {
             imports.see_list(&text);
         }
+        if name == counts::LIST {
+            counts.see_list(&text);
+        }
         if name.ends_with(".rs") {
             let code = if is_test_file(name) { String::new() } else { without_tests(&text) };
             reused.see(name, &text, &code);
             imports.see(name, &code);
             model.see(name, &code);
+            counts.see(name, &code);
         }
     }
     model.finish(&mut wrong);
     reused.finish(&mut wrong);
     imports.finish(&mut wrong);
+    counts.finish(&mut wrong);
     Ok(wrong)
 }
 
