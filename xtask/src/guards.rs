@@ -2,6 +2,7 @@
 //! what no file may say.
 
 use crate::counts::{self, Counts};
+use crate::documents::Documents;
 use crate::layers::{self, Imports};
 use crate::model_fields::ModelFields;
 use crate::reused_memory::{self, ReusedMemory};
@@ -87,6 +88,7 @@ pub(crate) fn run() -> Result<Vec<String>, String> {
     let mut reused = ReusedMemory::default();
     let mut imports = Imports::default();
     let mut counts = Counts::default();
+    let mut documents = Documents::default();
     for name in listed.split('\0').filter(|name| !name.is_empty()) {
         // A file that is deleted but not yet committed is listed too; one that is not text is skipped.
         let Ok(text) = std::fs::read_to_string(root.join(name)) else { continue };
@@ -100,6 +102,7 @@ pub(crate) fn run() -> Result<Vec<String>, String> {
         if name == counts::LIST {
             counts.see_list(&text);
         }
+        documents.see(name, &text);
         if name.ends_with(".rs") {
             let code = if is_test_file(name) { String::new() } else { without_tests(&text) };
             reused.see(name, &text, &code);
@@ -112,6 +115,7 @@ pub(crate) fn run() -> Result<Vec<String>, String> {
     reused.finish(&mut wrong);
     imports.finish(&mut wrong);
     counts.finish(&mut wrong);
+    documents.finish(&mut wrong);
     Ok(wrong)
 }
 

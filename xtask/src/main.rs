@@ -17,6 +17,7 @@ mod bench;
 mod check;
 mod counts;
 mod dist;
+mod documents;
 mod fuzz;
 mod guards;
 mod h2spec;
