@@ -1,6 +1,8 @@
 //! Rules about the source that no compiler checks: what a crate may name, where unsafe code may stand,
 //! what no file may say.
 
+use crate::counts::{self, Counts};
+use crate::documents::Documents;
 use crate::layers::{self, Imports};
 use crate::model_fields::ModelFields;
 use crate::reused_memory::{self, ReusedMemory};
@@ -85,6 +87,8 @@ pub(crate) fn run() -> Result<Vec<String>, String> {
     let mut model = ModelFields::default();
     let mut reused = ReusedMemory::default();
     let mut imports = Imports::default();
+    let mut counts = Counts::default();
+    let mut documents = Documents::default();
     for name in listed.split('\0').filter(|name| !name.is_empty()) {
         // A file that is deleted but not yet committed is listed too; one that is not text is skipped.
         let Ok(text) = std::fs::read_to_string(root.join(name)) else { continue };
@@ -95,16 +99,23 @@ pub(crate) fn run() -> Result<Vec<String>, String> {
         if name == layers::LIST {
             imports.see_list(&text);
         }
+        if name == counts::LIST {
+            counts.see_list(&text);
+        }
+        documents.see(name, &text);
         if name.ends_with(".rs") {
             let code = if is_test_file(name) { String::new() } else { without_tests(&text) };
             reused.see(name, &text, &code);
             imports.see(name, &code);
             model.see(name, &code);
+            counts.see(name, &code);
         }
     }
     model.finish(&mut wrong);
     reused.finish(&mut wrong);
     imports.finish(&mut wrong);
+    counts.finish(&mut wrong);
+    documents.finish(&mut wrong);
     Ok(wrong)
 }
 
@@ -178,11 +189,14 @@ fn dependencies(manifest: &str) -> String {
 
 /// The lines of a source file before its tests, comments blank.
 fn without_tests(source: &str) -> String {
-    let mut tests = false;
+    let (mut marked, mut tests) = (false, false);
     blank(source, |line| {
+        // Tests in a file of their own (`mod tests;`) end nothing here.
+        let elsewhere = marked && line.ends_with(';');
+        tests |= marked && !elsewhere;
         // At the margin: a test-only item inside an `impl` does not end the code.
-        tests |= line == "#[cfg(test)]";
-        tests || line.trim_start().starts_with("//")
+        marked = line == "#[cfg(test)]";
+        marked || elsewhere || tests || line.trim_start().starts_with("//")
     })
 }
 
@@ -244,6 +258,7 @@ mod tests {
             found(core, "//! H1.\n#[cfg(test)]\nmod tests {\n    use tokio;\n}\n"),
             Vec::<String>::new()
         );
+        assert_eq!(found(core, "//! H1.\n#[cfg(test)]\nmod tests;\nuse tokio::net;\n").len(), 1);
         assert_eq!(found("crates/weir-net/src/tcp.rs", "//! TCP.\nuse tokio::net;\n"), Vec::<String>::new());
     }
 
