@@ -7,6 +7,7 @@ mod harness;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_linger;
@@ -537,6 +538,49 @@ fn of_two_idle_connections_the_one_used_last_is_kept() {
 }
 
 /// An HTTP/2 frame.
+#[test]
+fn when_all_idle_connections_are_dead_a_new_one_is_opened() {
+    const IDLE: usize = 6;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let all_asked = Arc::new(Barrier::new(IDLE));
+        for (number, stream) in listener.incoming().flatten().enumerate() {
+            let all_asked = Arc::clone(&all_asked);
+            std::thread::spawn(move || {
+                let mut stream = stream;
+                read_head(&mut stream);
+                // The first ones are in use together, so that all of them are kept.
+                if number < IDLE {
+                    all_asked.wait();
+                }
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").unwrap();
+                // A second request on the same connection meets a reset.
+                read_head(&mut stream);
+                set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+            });
+        }
+    });
+    let text = format!(
+        "global\n nbthread 1\ndefaults\n mode http\n timeout client 20s\n timeout server 20s\n timeout connect 20s\n\
+         http-reuse always\nlisten l\n bind 127.0.0.1:0\n server s {address}\n"
+    );
+    let running = harness::start(&text);
+    let ask = || {
+        let mut client = TcpStream::connect(running.address).unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
+        client
+    };
+    let answer = |mut client: TcpStream| {
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).unwrap();
+        status(&answer)
+    };
+    let clients: Vec<TcpStream> = (0..IDLE).map(|_| ask()).collect();
+    assert!(clients.into_iter().all(|client| answer(client) == 200));
+    assert_eq!(answer(ask()), 200);
+}
+
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     let length = u8::try_from(payload.len()).unwrap();
     [&[0, 0, length, kind, flags, 0, 0, 0, stream], payload].concat()

@@ -99,9 +99,10 @@ pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Respons
     if let Some(prefix) = redirects(x, &held) {
         return Err(Stop::Reply(Box::new(elsewhere(&prefix, x.txn.request.uri_bytes()))));
     }
+    let mut fresh = false;
     loop {
         let attempt = Attempt::of(&held);
-        let failure = match obtain(x, &proxy, held).await {
+        let failure = match obtain(x, &proxy, held, fresh).await {
             Err(ConnectError::ClientGone) => {
                 x.terminated(b'C', b'C');
                 x.count_back(Counter::ClientAborts, 1);
@@ -119,6 +120,8 @@ pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Respons
         if !may_retry(x, &proxy, &failure) {
             return Err(give_up(x, &attempt.server, failure));
         }
+        // A server that closed one idle connection has closed the others as well.
+        fresh = matches!(failure, Failure::Response { reused: true, .. });
         held = next_try(x, &proxy, &attempt, &failure).await?;
     }
 }
@@ -234,7 +237,7 @@ pub(crate) async fn tunnel(x: &mut Exchange) -> Result<ServerConnection, Stop> {
     let mut held = choose::assign(x, None).await?;
     loop {
         let attempt = Attempt::of(&held);
-        match obtain(x, &proxy, held).await {
+        match obtain(x, &proxy, held, false).await {
             Ok(mut connection) => {
                 if let Edge::H1(edge) = &mut connection.edge {
                     edge.start_tunnel();
@@ -410,10 +413,16 @@ fn give_up(x: &mut Exchange, server: &Arc<ServerState>, failure: Failure) -> Sto
     x.error(status)
 }
 
-/// A connection for the request: an idle one where the rules of reuse allow it, or a new one.
-async fn obtain(x: &mut Exchange, proxy: &Proxy, held: Held) -> Result<ServerConnection, ConnectError> {
+/// A connection for the request: an idle one where the rules of reuse allow it, or a new one; only a new one where it has to
+/// be `fresh`.
+async fn obtain(
+    x: &mut Exchange,
+    proxy: &Proxy,
+    held: Held,
+    fresh: bool,
+) -> Result<ServerConnection, ConnectError> {
     let started = now_us();
-    let wanted = Wanted::by(x, proxy, &held.server);
+    let wanted = Wanted::by(x, proxy, &held.server, fresh);
     if wanted.may_be_idle
         && let Some((edge, facts, tls)) = idle(x, &held.server, &wanted)
     {
@@ -433,7 +442,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn by(x: &Exchange, proxy: &Proxy, server: &ServerState) -> Self {
+    fn by(x: &Exchange, proxy: &Proxy, server: &ServerState, fresh: bool) -> Self {
         let identity = Identity::of(x, server);
         let generation = server.generation.load(Relaxed);
         let key = PoolKey { server: (x.back, server.index), generation, identity: identity.hash() };
@@ -441,7 +450,8 @@ impl Wanted {
         let given = server.config.addr == ServerAddr::Reverse;
         let reuse = if given { HttpReuse::Always } else { proxy.http_reuse };
         let asker = Asker { client: x.client_id, first_request: x.first_request, reuse };
-        let may_be_idle = (given || proxy.options.keep_alive == KeepAlive::KeepAlive) && !x.tunnel;
+        let keeps = proxy.options.keep_alive == KeepAlive::KeepAlive && !fresh;
+        let may_be_idle = (given || keeps) && !x.tunnel;
         Self { identity, key, asker, may_be_idle }
     }
 }
