@@ -144,7 +144,8 @@ impl Reader<'_> {
         let name = String::from_utf8_lossy(&self.text[start..self.at]).into_owned();
         let arguments = if self.take("(") { self.arguments()? } else { Vec::new() };
         let Some((_, count, ask)) = PREDICATES.iter().find(|(known, ..)| *known == name) else {
-            let near = weir_rules::diagnostic::nearest(&name, PREDICATES.iter().map(|(known, ..)| *known));
+            let near =
+                weir_rules::words::diagnostic::nearest(&name, PREDICATES.iter().map(|(known, ..)| *known));
             let hint = near.map_or_else(String::new, |near| format!(", did you mean '{near}'?"));
             return Err(ConditionError(format!("unknown predicate '{name}'{hint}")));
         };

@@ -320,7 +320,7 @@ pub(crate) fn unknown(line: &[Word], place: Places, where_: &str) -> Diagnostic 
     let seconds: Vec<&str> = known().filter_map(|k| k.name.strip_prefix(&prefix)).collect();
     if seconds.is_empty() {
         let found = Diagnostic::error(first.pos, format!("unknown keyword '{text}' in {where_}"));
-        return match weir_rules::diagnostic::nearest(&text, known().map(|keyword| keyword.name)) {
+        return match weir_rules::words::diagnostic::nearest(&text, known().map(|keyword| keyword.name)) {
             Some(near) => found.hint(format!("did you mean '{near}'?")),
             None => found,
         };
@@ -333,7 +333,7 @@ pub(crate) fn unknown(line: &[Word], place: Places, where_: &str) -> Diagnostic 
     };
     let found =
         Diagnostic::error(second.pos, format!("unknown keyword '{text} {}' in {where_}", second.as_str()));
-    match weir_rules::diagnostic::nearest(&second.as_str(), seconds.iter().copied()) {
+    match weir_rules::words::diagnostic::nearest(&second.as_str(), seconds.iter().copied()) {
         Some(near) => found.hint(format!("did you mean '{text} {near}'?")),
         None => found.hint(format!("one of {} was expected", seconds.join(", "))),
     }

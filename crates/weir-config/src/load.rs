@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_rules::scope::Reference;
+use weir_rules::expr::scope::Reference;
 use weir_rules::{Diagnostic, Shared, Word};
 
 use crate::args::{Args, Parsed, Prefix, fail, fail_hint};
@@ -434,7 +434,7 @@ impl<'a> Defaults<'a> {
         if let Some(section) = self.named.get(&*name) {
             return self.chain(section, found);
         }
-        let near = weir_rules::diagnostic::nearest(&name, self.named.keys().copied());
+        let near = weir_rules::words::diagnostic::nearest(&name, self.named.keys().copied());
         let error = Diagnostic::error(from.pos, format!("defaults section '{name}' was not found"));
         found.push(Diagnostic { hint: near.map(|near| format!("did you mean '{near}'?")), ..error });
         Chain { sections: Vec::new() }

@@ -20,7 +20,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use weir_rules::scope::{ErrorMessage, Reference};
+use weir_rules::expr::scope::{ErrorMessage, Reference};
 use weir_rules::{Condition, Diagnostic, LogFormat, Place, Pos, Scope, Shared, Word};
 
 use crate::address;
@@ -346,7 +346,7 @@ impl<'a> ProxyDraft<'a> {
                     self.section()
                 );
                 let known = self.server_names.keys().map(String::as_str);
-                let near = weir_rules::diagnostic::nearest(&name, known)
+                let near = weir_rules::words::diagnostic::nearest(&name, known)
                     .map(|near| format!("did you mean '{near}'?"));
                 let error = Diagnostic::error(word.pos, message);
                 found.push(Diagnostic { hint: near, ..error });
@@ -575,7 +575,7 @@ fn backend(d: &ProxyDraft<'_>, word: &Word, keyword: &str) -> Parsed<usize> {
     if let Some(index) = d.world.backends.get(&*name) {
         return Ok(*index);
     }
-    let near = weir_rules::diagnostic::nearest(&name, d.world.backends.keys().copied());
+    let near = weir_rules::words::diagnostic::nearest(&name, d.world.backends.keys().copied());
     let message = match keyword {
         "default_backend" => format!("unable to find required default_backend: '{name}'"),
         _ => format!("unable to find required use_backend: '{name}'"),

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_balance::Limit;
-use weir_rules::auth::UserList;
-use weir_rules::scope::{ErrorMessage, Place};
-use weir_rules::txn::LogOrigin;
+use weir_rules::data::auth::UserList;
+use weir_rules::expr::scope::{ErrorMessage, Place};
+use weir_rules::facts::LogOrigin;
 use weir_rules::{Diagnostic, LogFormat, Scope, Shared, Word};
 
 use crate::address::Transport;

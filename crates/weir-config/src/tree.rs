@@ -284,7 +284,7 @@ impl Reader<'_> {
             let known = SECTIONS.iter().map(|(word, ..)| *word);
             let found =
                 Diagnostic::error(words[0].pos, format!("keyword '{first}' stands outside of a section"));
-            let near = weir_rules::diagnostic::nearest(&first, known);
+            let near = weir_rules::words::diagnostic::nearest(&first, known);
             let hint = near.map_or_else(
                 || "start with a section such as 'frontend web'".to_owned(),
                 |n| format!("did you mean '{n}'?"),

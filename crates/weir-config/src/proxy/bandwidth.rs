@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_rules::scope::{Place, Reference, Target};
+use weir_rules::expr::scope::{Place, Reference, Target};
 use weir_rules::{Diagnostic, Expr, Word};
 
 use crate::args::{self, Args, Parsed, fail_hint};

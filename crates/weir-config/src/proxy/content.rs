@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_balance::Limit;
 use weir_compress::Algorithm;
-use weir_rules::scope::{Reference, Target};
+use weir_rules::expr::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Word};
 
 use crate::args::{self, Args, Parsed, choice, fail};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use weir_rules::scope::ErrorMessage;
+use weir_rules::expr::scope::ErrorMessage;
 use weir_rules::{Diagnostic, Word};
 
 use crate::args::{self, Args, Parsed, fail, fail_hint};

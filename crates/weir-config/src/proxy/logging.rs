@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use weir_rules::txn::LogOrigin;
+use weir_rules::facts::LogOrigin;
 use weir_rules::{Diagnostic, LogFormat, Place, Word};
 
 use crate::address::{Address, Host, Port, Transport};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weir_balance::DataType;
-use weir_rules::scope::{Reference, Target};
+use weir_rules::expr::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Expr, Place, Pos, Word};
 
 use crate::args::{self, Args, Parsed, choice, fail, fail_hint};
@@ -235,7 +235,7 @@ fn stick_table(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     if let Some(peers) = &table.peers
         && !d.world.peers.contains(peers.as_str())
     {
-        let near = weir_rules::diagnostic::nearest(peers, d.world.peers.iter().map(String::as_str));
+        let near = weir_rules::words::diagnostic::nearest(peers, d.world.peers.iter().map(String::as_str));
         let error = Diagnostic::error(a.keyword_pos, format!("unable to find sync peers '{peers}'"));
         return Err(vec![Diagnostic { hint: near.map(|near| format!("did you mean '{near}'?")), ..error }]);
     }

@@ -4,8 +4,9 @@ use std::io::{self, ErrorKind, Write};
 use std::rc::Rc;
 
 use weir_config::model::Proxy;
-use weir_rules::txn::{Environment, Session, TlsFacts, TlsObjections};
-use weir_rules::{Txn, log_format};
+use weir_rules::Txn;
+use weir_rules::expr::log_format;
+use weir_rules::facts::{Environment, Session, TlsFacts, TlsObjections};
 
 use super::{Logger, NO_DATA, level};
 

@@ -20,8 +20,9 @@ use tokio::sync::mpsc;
 use weir_config::model::{Config, LogAddress, LogForward, LogProfile, LogTarget, LogWire, Proxy};
 use weir_net::Address;
 use weir_net::kernel_buffers::KernelBuffers;
-use weir_rules::txn::{Environment, LogOrigin};
-use weir_rules::{LogFormat, Txn, log_format};
+use weir_rules::expr::log_format;
+use weir_rules::facts::{Environment, LogOrigin};
+use weir_rules::{LogFormat, Txn};
 
 use crate::accept::listeners::kernel_buffers;
 use crate::exchange::Exchange;

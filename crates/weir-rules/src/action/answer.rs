@@ -2,7 +2,7 @@
 
 use super::phases::{REQUEST, RESPONSE};
 use super::{Action, ActionEntry, Flow, Phase, Step, Words, action};
-use crate::log_format::Style;
+use crate::expr::log_format::Style;
 use crate::reply::{Kind, Reply, ReplyTemplate, error_page, field_name};
 use crate::{Diagnostic, LogFormat, Scope, Txn};
 

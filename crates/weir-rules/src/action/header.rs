@@ -6,13 +6,15 @@ use weir_http::Fields;
 use super::phases::{AFTER, CONTENT, HTTP, RESPONSE};
 use super::uri::{host_changed, set_captured};
 use super::{Action, ActionEntry, Phase, Step, Words, action};
-use crate::args::number;
+use crate::data::pcre;
 use crate::expr::Expr;
+use crate::expr::args::number;
+use crate::expr::log_format::Style;
+use crate::expr::scope::AwaitedCapture;
 use crate::fetch::http::{next_value, read_varint};
-use crate::log_format::Style;
 use crate::reply::field_name;
-use crate::scope::AwaitedCapture;
-use crate::{Diagnostic, LogFormat, Scope, Txn, pcre, status};
+use crate::reply::status;
+use crate::{Diagnostic, LogFormat, Scope, Txn};
 
 pub(super) static ACTIONS: &[ActionEntry] = &[
     action("add-header", HTTP, "add-header NAME FMT", "Adds a field.", parse_header),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::phases::{HTTP, REQUEST, RESPONSE};
 use super::{Action, ActionEntry, Phase, Step, Words, action};
-use crate::log_format::Style;
-use crate::pattern::{PatternFile, PatternFiles};
+use crate::data::pattern::{PatternFile, PatternFiles};
+use crate::expr::log_format::Style;
 use crate::{Diagnostic, LogFormat, Scope, Txn};
 
 pub(super) static ACTIONS: &[ActionEntry] = &[

@@ -5,9 +5,11 @@ use weir_http::FieldName;
 
 use super::phases::REQUEST;
 use super::{Action, ActionEntry, Phase, Step, Words, action};
-use crate::log_format::Style;
+use crate::data::pcre;
+use crate::expr::log_format::Style;
+use crate::facts::vars;
 use crate::reply::is_token;
-use crate::{Diagnostic, LogFormat, Scope, Txn, pcre, vars};
+use crate::{Diagnostic, LogFormat, Scope, Txn};
 
 pub(super) static ACTIONS: &[ActionEntry] = &[
     action(

@@ -2,9 +2,9 @@
 
 use super::phases::ALL;
 use super::{Action, ActionEntry, Phase, Step, Words, action};
+use crate::expr::log_format::Style;
 use crate::expr::{Expr, Value};
-use crate::log_format::Style;
-use crate::vars::{SetCondition, VarName, VarScope};
+use crate::facts::vars::{SetCondition, VarName, VarScope};
 use crate::{Diagnostic, LogFormat, Scope, Txn};
 
 pub(super) static ACTIONS: &[ActionEntry] = &[

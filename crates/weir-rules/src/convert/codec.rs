@@ -7,9 +7,9 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use crate::Txn;
-use crate::args::{ArgKind as K, Args, NONE, args};
-use crate::pcre::hex_byte;
-use crate::registry::{Converter, converter};
+use crate::data::pcre::hex_byte;
+use crate::expr::args::{ArgKind as K, Args, NONE, args};
+use crate::table::{Converter, converter};
 use crate::value::{Type, Value};
 
 pub(crate) static CONVERTERS: &[Converter] = &[

@@ -5,8 +5,8 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 
 use crate::Txn;
-use crate::args::{Arg, ArgKind as K, Args, NONE, args};
-use crate::registry::{Converter, converter};
+use crate::expr::args::{Arg, ArgKind as K, Args, NONE, args};
+use crate::table::{Converter, converter};
 use crate::value::{Type, Value};
 
 const FORMAT: &[K] = &[K::Str, K::Int];

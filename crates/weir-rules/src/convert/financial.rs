@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::args::{Arg, ArgKind as K, Args, Call, NONE, args};
-use crate::registry::{Converter, converter};
+use crate::expr::args::{Arg, ArgKind as K, Args, Call, NONE, args};
+use crate::table::{Converter, converter};
 use crate::value::{Type, Value};
 use crate::{Diagnostic, Scope, Txn};
 

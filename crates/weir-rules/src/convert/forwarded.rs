@@ -3,9 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::Txn;
-use crate::args::{Arg, ArgKind as K, Args, NONE, args};
-use crate::registry::{Converter, converter};
+use crate::expr::args::{Arg, ArgKind as K, Args, NONE, args};
 use crate::reply::is_token;
+use crate::table::{Converter, converter};
 use crate::value::{Type, Value};
 
 const FIELD: K = K::OneOf(&NAMES);

@@ -1,10 +1,11 @@
 //! Parts of HTTP values: hosts, parameters, languages.
 
-use crate::args::{ArgKind as K, Args, NONE, args};
-use crate::registry::{Converter, converter};
-use crate::txn::Figure;
+use crate::Txn;
+use crate::data::pcre;
+use crate::expr::args::{ArgKind as K, Args, NONE, args};
+use crate::facts::Figure;
+use crate::table::{Converter, converter};
 use crate::value::{Type, Value};
-use crate::{Txn, pcre};
 
 use super::string::slice;
 

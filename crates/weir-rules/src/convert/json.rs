@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use crate::Txn;
-use crate::args::{Arg, ArgKind as K, Args, args};
-use crate::json_path::{Json, JsonPath, unescape};
-use crate::registry::{Converter, converter};
+use crate::data::json_path::{Json, JsonPath, unescape};
+use crate::expr::args::{Arg, ArgKind as K, Args, args};
+use crate::table::{Converter, converter};
 use crate::value::{Type, Value, leading_int};
 
 pub(crate) static CONVERTERS: &[Converter] = &[

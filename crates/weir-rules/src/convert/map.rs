@@ -1,9 +1,9 @@
 //! Maps: a value looked up in a file of keys and values.
 
-use crate::args::{Arg, ArgKind as K, ArgSpec, Args, Call, args};
-use crate::matcher::{Method, Rules};
-use crate::pattern::{PatternFiles, PatternView};
-use crate::registry::{Converter, converter};
+use crate::data::matcher::{Method, Rules};
+use crate::data::pattern::{PatternFiles, PatternView};
+use crate::expr::args::{Arg, ArgKind as K, ArgSpec, Args, Call, args};
+use crate::table::{Converter, converter};
 use crate::value::{Type, Value, parse_ip, strict_int};
 use crate::{Diagnostic, Scope, Txn};
 

@@ -1,7 +1,7 @@
 //! MQTT 3.1, 3.1.1 and 5.0: fields of a CONNECT or CONNACK packet.
 
-use crate::args::{Arg, ArgKind as K, Args, Call, NONE, args};
-use crate::registry::{Converter, converter};
+use crate::expr::args::{Arg, ArgKind as K, Args, Call, NONE, args};
+use crate::table::{Converter, converter};
 use crate::value::{Type, Value};
 use crate::{Diagnostic, Scope, Txn};
 
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     fn bytes(hex: &str) -> Vec<u8> {
-        crate::matcher::decode_hex(hex.as_bytes()).expect(hex)
+        crate::data::matcher::decode_hex(hex.as_bytes()).expect(hex)
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Protocol buffers and gRPC: a field by its path of numbers.
 
-use crate::args::{Arg, ArgKind as K, Args, Call, args};
-use crate::registry::{Converter, converter};
+use crate::expr::args::{Arg, ArgKind as K, Args, Call, args};
+use crate::table::{Converter, converter};
 use crate::value::{Type, Value};
 use crate::{Diagnostic, Scope, Txn};
 

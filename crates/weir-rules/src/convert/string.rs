@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use crate::args::{Arg, ArgKind as K, Args, Call, NONE, args, typed};
-use crate::matcher::to_lower;
-use crate::registry::{Converter, converter};
+use crate::data::matcher::to_lower;
+use crate::data::pcre;
+use crate::expr::args::{Arg, ArgKind as K, Args, Call, NONE, args, typed};
+use crate::table::{Converter, converter};
 use crate::value::{Type, Value};
-use crate::{Diagnostic, Scope, Txn, pcre};
+use crate::{Diagnostic, Scope, Txn};
 
 use super::number::operand;
 

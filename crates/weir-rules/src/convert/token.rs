@@ -8,10 +8,10 @@ use aws_lc_rs::cipher::{
 use aws_lc_rs::iv::FixedLength;
 use aws_lc_rs::{hmac, signature};
 
-use crate::args::{Arg, ArgKind as K, Args, Call, NONE, args};
-use crate::registry::{Converter, converter};
+use crate::expr::args::{Arg, ArgKind as K, Args, Call, NONE, args};
+use crate::facts::vars::VarName;
+use crate::table::{Converter, converter};
 use crate::value::{Type, Value};
-use crate::vars::VarName;
 use crate::{Diagnostic, Scope, Txn, Word};
 
 use super::codec::{decode_base64, decode_base64url, encode_base64};

@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::args::{ArgKind as K, Args, NONE, args};
 use crate::expr::Cursor;
-use crate::registry::{Fetch, Needs as N, fetch};
-use crate::txn::{Figure, TcpFigure};
+use crate::expr::args::{ArgKind as K, Args, NONE, args};
+use crate::facts::{Figure, TcpFigure};
+use crate::table::{Fetch, Needs as N, fetch};
 use crate::value::{Type, Value};
 use crate::{Txn, fetch::internal::in_unit};
 
@@ -459,7 +459,7 @@ fn saved_syn<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>>
 fn rtt<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
     let figure = if args.variant.ends_with("var") { TcpFigure::RttVar } else { TcpFigure::Rtt };
     let us = txn.env.tcp_figure(txn, args.variant.starts_with("bc"), figure)?;
-    let micro = matches!(args.get(0), Some(crate::args::Arg::Choice(1)));
+    let micro = matches!(args.get(0), Some(crate::expr::args::Arg::Choice(1)));
     Some(Value::Int(if micro { us } else { us / 1000 }))
 }
 

@@ -5,12 +5,13 @@ use std::net::IpAddr;
 
 use weir_http::{FieldName, Fields, Version};
 
-use crate::args::{Arg, ArgKind as K, Args, NONE, args};
+use crate::Txn;
+use crate::data::auth;
 use crate::expr::Cursor;
-use crate::hash;
-use crate::registry::{Fetch, Needs as N, fetch};
+use crate::expr::args::{Arg, ArgKind as K, Args, NONE, args};
+use crate::table::{Fetch, Needs as N, fetch};
+use crate::value::hash;
 use crate::value::{Type, Value, leading_int, parse_ip};
-use crate::{Txn, auth};
 
 const NAME: &[K] = &[K::Str, K::Int];
 const DATE_UNIT: K = K::OneOf(&["s", "ms", "us"]);

@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use crate::Txn;
-use crate::args::{Arg, ArgKind as K, ArgSpec, Args, NONE, args};
 use crate::expr::Cursor;
-use crate::registry::{Fetch, Needs as N, fetch};
-use crate::txn::{StickTable, Tracked};
+use crate::expr::args::{Arg, ArgKind as K, ArgSpec, Args, NONE, args};
+use crate::facts::{StickTable, Tracked};
+use crate::table::{Fetch, Needs as N, fetch};
 use crate::value::{Type, Value};
 
 /// Most tracked counters (`tune.stick-counters`).

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::crypt;
+use crate::data::crypt;
 use crate::{Diagnostic, Pos, Word};
 
 /// Users with their passwords and groups.

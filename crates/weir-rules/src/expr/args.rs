@@ -5,13 +5,13 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use crate::acl::Acl;
-use crate::auth::UserList;
-use crate::json_path::JsonPath;
-use crate::pattern::PatternView;
-use crate::pcre;
-use crate::scope::Target;
-use crate::vars::VarName;
+use crate::data::auth::UserList;
+use crate::data::json_path::JsonPath;
+use crate::data::pattern::PatternView;
+use crate::data::pcre;
+use crate::expr::acl::Acl;
+use crate::expr::scope::Target;
+use crate::facts::vars::VarName;
 use crate::{Diagnostic, Scope, Word};
 
 /// What an argument may be.

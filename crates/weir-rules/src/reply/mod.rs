@@ -1,14 +1,16 @@
 //! Answers the proxy makes itself: built-in errors, error files, templates of `return`, `deny` and `http-error`.
 
+pub mod status;
+
 use std::sync::{Arc, LazyLock};
 
 use weir_http::Response;
 
 use crate::action::Words;
-use crate::log_format::Style;
-use crate::scope::ErrorMessage;
-use crate::status::{self, HANDLED};
-use crate::txn::ErrorPage;
+use crate::expr::log_format::Style;
+use crate::expr::scope::ErrorMessage;
+use crate::facts::ErrorPage;
+use crate::reply::status::HANDLED;
 use crate::{Diagnostic, LogFormat, Pos, Scope, Txn, Word};
 
 /// Largest body that is loaded from a file: the answer has to fit into memory many times over.
@@ -249,7 +251,7 @@ impl Draft {
         let keyword = words.expect("status")?;
         self.plain_status = keyword.text == b"status";
         let word = words.expect("a status")?;
-        let code = crate::args::number(&word.text).filter(|c| (200..=599).contains(c));
+        let code = crate::expr::args::number(&word.text).filter(|c| (200..=599).contains(c));
         let Some(code) = code else {
             return Err(vec![Diagnostic::error(
                 word.pos,

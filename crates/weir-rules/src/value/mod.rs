@@ -2,6 +2,8 @@
 //!
 //! Owns the types of the manual's section 7.3 and their conversions; leaves where values come from to the fetches.
 
+pub mod hash;
+
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -249,7 +251,7 @@ pub(crate) fn strict_int(text: &[u8]) -> Option<i64> {
 }
 
 /// An address in its usual form; IPv4 also in the short forms of `inet_aton` with the last number filling up
-/// (`127.1`) is left to [`crate::matcher`]: samples are addresses of messages and written in full.
+/// (`127.1`) is left to [`crate::data::matcher`]: samples are addresses of messages and written in full.
 pub(crate) fn parse_ip(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?;
     text.parse().ok()

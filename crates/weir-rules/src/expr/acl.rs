@@ -1,14 +1,14 @@
 //! Named tests: `acl NAME CRITERION [flags] [values]`, and the anonymous ones between braces.
 //!
-//! Owns the criterion's syntax; leaves comparing to [`crate::matcher`] and combining to [`crate::condition`].
+//! Owns the criterion's syntax; leaves comparing to [`crate::data::matcher`] and combining to [`crate::expr::condition`].
 
 use std::sync::Arc;
 
-use crate::args;
+use crate::data::matcher::{Method, Operator, Patterns, Rules, Source};
+use crate::data::pattern::{PatternFiles, PatternView};
 use crate::expr::Expr;
-use crate::matcher::{Method, Operator, Patterns, Rules, Source};
-use crate::pattern::{PatternFiles, PatternView};
-use crate::registry;
+use crate::expr::args;
+use crate::table;
 use crate::value::Type;
 use crate::{Diagnostic, Pos, Scope, Txn, Word};
 
@@ -226,12 +226,12 @@ impl Test {
 fn parse_criterion(word: &Word, scope: &mut Scope<'_>) -> Result<(Expr, Option<Method>), Vec<Diagnostic>> {
     const SUFFIXES: [&str; 8] = ["_beg", "_dir", "_dom", "_end", "_len", "_reg", "_sub", "_str"];
     let (call, end) = args::cut_call(word, 0).map_err(|e| vec![e])?;
-    if let Some(fetch) = registry::find_fetch(&call.name.text) {
+    if let Some(fetch) = table::find_fetch(&call.name.text) {
         return Expr::with_fetch(fetch, &call, word, end, scope).map(|expr| (expr, None));
     }
     let derived = SUFFIXES.iter().find_map(|suffix| {
         let base = call.name.text.strip_suffix(suffix.as_bytes())?;
-        let fetch = registry::find_fetch(base).filter(|f| matches!(f.output, Type::Str | Type::Bin))?;
+        let fetch = table::find_fetch(base).filter(|f| matches!(f.output, Type::Str | Type::Bin))?;
         Some((fetch, Method::parse(&suffix.as_bytes()[1..])))
     });
     match derived {
@@ -280,7 +280,7 @@ impl Flags {
                 }
                 b"-m" => {
                     let name = needs_value("a matching method")?;
-                    let known = crate::matcher::METHODS.iter().map(|m| m.name);
+                    let known = crate::data::matcher::METHODS.iter().map(|m| m.name);
                     let method = Method::parse(&name.text);
                     self.method = Some(
                         method.ok_or_else(|| vec![Diagnostic::unknown("matching method", name, known)])?,

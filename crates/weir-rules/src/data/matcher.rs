@@ -9,8 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use regex::bytes::Regex;
 use smallvec::SmallVec;
 
-use crate::pcre;
-use crate::registry::Matcher;
+use crate::data::pcre;
+use crate::table::Matcher;
 use crate::value::{Type, Value, embedded_v4};
 
 /// Matching methods.
@@ -519,7 +519,7 @@ fn parse_network(text: &str) -> Option<(IpAddr, u128)> {
         return Some((IpAddr::V6(ip), mask));
     }
     let ip = parse_short_v4(address)?;
-    let mask = mask.map_or(Some(Ipv4Addr::BROADCAST), crate::args::mask4)?;
+    let mask = mask.map_or(Some(Ipv4Addr::BROADCAST), crate::expr::args::mask4)?;
     Some((IpAddr::V4(ip), u128::from(u32::from(mask))))
 }
 

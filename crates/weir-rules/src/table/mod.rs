@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::args::{Arg, ArgSpec, Args, Call};
 use crate::expr::Cursor;
-use crate::manual;
+use crate::expr::args::{Arg, ArgSpec, Args, Call};
 use crate::value::{Type, Value};
+use crate::words::manual;
 use crate::{Diagnostic, Scope, Txn};
 
 /// Code of a fetch.
@@ -251,7 +251,7 @@ pub fn actions() -> Vec<Entry> {
 /// All matching methods.
 #[must_use]
 pub fn matchers() -> Vec<Entry> {
-    let known = crate::matcher::METHODS.iter().map(|m| (m.name, m.doc)).collect();
+    let known = crate::data::matcher::METHODS.iter().map(|m| (m.name, m.doc)).collect();
     entries(known, &[])
 }
 

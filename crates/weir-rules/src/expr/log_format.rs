@@ -5,11 +5,12 @@
 use std::sync::LazyLock;
 
 use crate::expr::Expr;
-use crate::log_alias::Alias;
-use crate::log_encoding::{Encoding, Forced};
-use crate::scope::{Place, Shared};
+use crate::expr::args;
+use crate::expr::log_alias::Alias;
+use crate::expr::log_encoding::{Encoding, Forced};
+use crate::expr::scope::{Place, Shared};
 use crate::value::Value;
-use crate::{Diagnostic, Scope, Txn, Word, args, convert};
+use crate::{Diagnostic, Scope, Txn, Word, convert};
 
 /// A parsed log-format string.
 #[derive(Debug, Default)]

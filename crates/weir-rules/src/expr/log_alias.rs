@@ -4,9 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::convert::codec::push_hex;
 use crate::convert::date;
+use crate::expr::log_format::{Options, Style, print_missing, print_text};
+use crate::facts::Figure;
 use crate::fetch::connection::tq;
-use crate::log_format::{Options, Style, print_missing, print_text};
-use crate::txn::Figure;
 use crate::value::Value;
 use crate::{Diagnostic, Txn, Word};
 

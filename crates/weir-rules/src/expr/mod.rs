@@ -1,13 +1,21 @@
 //! Sample expressions: a fetch and the converters behind it, as in `hdr(host),lower,map(file)`.
 
+pub mod acl;
+pub mod args;
+pub mod condition;
+mod log_alias;
+mod log_encoding;
+pub mod log_format;
+pub mod scope;
+
 use std::fmt;
 use std::sync::Arc;
 
-use crate::args::{self, Args, Call};
-use crate::manual;
-use crate::registry::{self, Converter, Fetch, Needs};
-use crate::scope::Place;
+use crate::expr::args::{Args, Call};
+use crate::expr::scope::Place;
+use crate::table::{self, Converter, Fetch, Needs};
 use crate::value::Type;
+use crate::words::manual;
 use crate::{Diagnostic, Phase, Scope, Txn, Word};
 
 pub use crate::value::Value;
@@ -69,7 +77,7 @@ impl Expr {
         let mut used = 1;
         while let Some(word) = words.get(used) {
             let (call, _) = args::cut_call(word, 0).map_err(|e| vec![e])?;
-            if registry::find_converter(&call.name.text).is_none() {
+            if table::find_converter(&call.name.text).is_none() {
                 break;
             }
             expr.parse_converters(word, 0, scope)?;
@@ -82,7 +90,7 @@ impl Expr {
     /// Parses an expression that is one word.
     pub(crate) fn parse_word(word: &Word, scope: &mut Scope<'_>) -> Result<Self, Vec<Diagnostic>> {
         let (call, end) = args::cut_call(word, 0).map_err(|e| vec![e])?;
-        let Some(fetch) = registry::find_fetch(&call.name.text) else {
+        let Some(fetch) = table::find_fetch(&call.name.text) else {
             return Err(vec![unknown_fetch(&call.name)]);
         };
         let fetch = directed(fetch, scope.place);
@@ -129,7 +137,7 @@ impl Expr {
                 ]);
             }
             let (call, end) = args::cut_call(word, at).map_err(|e| vec![e])?;
-            let Some(entry) = registry::find_converter(&call.name.text) else {
+            let Some(entry) = table::find_converter(&call.name.text) else {
                 return Err(vec![unknown_converter(&call.name)]);
             };
             if list.len() == MAX_CONVERTERS {
@@ -275,7 +283,7 @@ fn directed(fetch: &'static Fetch, place: Place) -> &'static Fetch {
         "payload_lv" => b"res.payload_lv",
         _ => return fetch,
     };
-    registry::find_fetch(name).unwrap_or(fetch)
+    table::find_fetch(name).unwrap_or(fetch)
 }
 
 /// Whether what a fetch needs is there at a place.

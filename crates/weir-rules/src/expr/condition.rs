@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::acl::{Acl, Truth};
+use crate::expr::acl::{Acl, Truth};
 use crate::{Diagnostic, Pos, Scope, Txn, Word};
 
 /// Most ACLs in one condition.
@@ -102,7 +102,7 @@ impl Parser {
             while name.text.first() == Some(&b'!') {
                 self.negated = !self.negated;
                 let len = name.text.len();
-                name = crate::args::sub_word(&name, 1, len);
+                name = crate::expr::args::sub_word(&name, 1, len);
             }
             match name.text.as_slice() {
                 b"" => {}

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use weir_http::Response;
 
-use crate::acl::Acl;
-use crate::auth::UserList;
+use crate::data::auth::UserList;
+use crate::data::pattern::PatternFiles;
+use crate::expr::acl::Acl;
 use crate::fetch::stick::MAX_TRACKED;
-use crate::pattern::PatternFiles;
 use crate::{Diagnostic, Phase, Pos, Word};
 
 /// Reads a whole file: the only way parsing reaches the file system.
@@ -205,7 +205,7 @@ impl<'a> Scope<'a> {
     /// # Errors
     /// Everything that is wrong with it.
     pub fn define_acl(&mut self, words: &[Word]) -> Result<(), Vec<Diagnostic>> {
-        crate::acl::define(words, self)
+        crate::expr::acl::define(words, self)
     }
 
     /// Reads a file for the word that names it.

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use arc_swap::ArcSwap;
 
-use crate::matcher::{METHODS, Operator, Patterns, Rules, Source};
-use crate::pcre;
+use crate::data::matcher::{METHODS, Operator, Patterns, Rules, Source};
+use crate::data::pcre;
 use crate::value::{Type, Value, parse_ip, strict_int};
 use crate::{Diagnostic, Scope, Word};
 

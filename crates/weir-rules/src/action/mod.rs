@@ -5,14 +5,15 @@
 
 use std::fmt::Debug;
 
-use crate::acl::Truth;
-use crate::args::{self, Call};
-use crate::condition::find_start;
 use crate::expr::Expr;
-use crate::log_format::Style;
-use crate::scope::Place;
-use crate::vars::{Effects, VarName};
-use crate::{Condition, Diagnostic, LogFormat, Pos, Scope, Txn, Word, manual, reply};
+use crate::expr::acl::Truth;
+use crate::expr::args::{self, Call};
+use crate::expr::condition::find_start;
+use crate::expr::log_format::Style;
+use crate::expr::scope::Place;
+use crate::facts::vars::{Effects, VarName};
+use crate::words::manual;
+use crate::{Condition, Diagnostic, LogFormat, Pos, Scope, Txn, Word, reply};
 
 mod answer;
 mod bandwidth;

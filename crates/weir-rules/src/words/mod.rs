@@ -1,0 +1,4 @@
+//! The words of a configuration: where they stand, what may be said about them, which of them the manual knows.
+
+pub mod diagnostic;
+pub(crate) mod manual;
