@@ -1,10 +1,10 @@
 //! Rules about the source that no compiler checks: what a crate may name, where unsafe code may stand,
 //! what no file may say.
 
-use crate::layers::{self, Imports};
+use crate::imports::Imports;
 use crate::model_fields::ModelFields;
 use crate::reused_memory::{self, ReusedMemory};
-use crate::{place, program};
+use crate::{layers, place, program};
 use std::path::Path;
 use std::process::Command;
 
@@ -92,9 +92,6 @@ pub(crate) fn run() -> Result<Vec<String>, String> {
         if name == reused_memory::LIST {
             reused.see_list(&text);
         }
-        if name == layers::LIST {
-            imports.see_list(&text);
-        }
         if name.ends_with(".rs") {
             let code = if is_test_file(name) { String::new() } else { without_tests(&text) };
             reused.see(name, &text, &code);
@@ -104,7 +101,10 @@ pub(crate) fn run() -> Result<Vec<String>, String> {
     }
     model.finish(&mut wrong);
     reused.finish(&mut wrong);
-    imports.finish(&mut wrong);
+    let list = |name: &str| {
+        std::fs::read_to_string(root.join(name)).map_err(|error| format!("cannot read {name}: {error}"))
+    };
+    layers::check(&imports, &list(layers::LIST)?, &mut wrong);
     Ok(wrong)
 }
 

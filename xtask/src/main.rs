@@ -19,6 +19,7 @@ mod dist;
 mod fuzz;
 mod guards;
 mod h2spec;
+mod imports;
 mod layers;
 mod model_fields;
 mod regtests;

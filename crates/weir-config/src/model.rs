@@ -1575,7 +1575,7 @@ pub enum ErrorReply {
     /// `errorfile /dev/null`: close silently.
     Silent,
     /// `http-error status ...`: rendered for each request.
-    Rendered(Arc<weir_rules::action::ReplyTemplate>),
+    Rendered(Arc<weir_rules::reply::ReplyTemplate>),
 }
 
 /// A place log lines go to.

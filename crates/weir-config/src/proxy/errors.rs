@@ -151,7 +151,7 @@ fn http_error(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
         d.proxy.errors.insert(status, done);
         return Ok(());
     }
-    let template = weir_rules::action::ReplyTemplate::parse(words, a.keyword_pos, &mut d.scope)?;
+    let template = weir_rules::reply::ReplyTemplate::parse(words, a.keyword_pos, &mut d.scope)?;
     d.proxy.errors.insert(status, ErrorReply::Rendered(Arc::new(template)));
     Ok(())
 }

@@ -9,9 +9,9 @@ use super::phases::{AFTER, ALL, CONNECTION, CONTENT, REQUEST, RES_CONTENT, RESPO
 use super::stick::number_or_expr;
 use super::{Action, ActionEntry, Flow, Phase, Step, Words, action};
 use crate::expr::Expr;
-use crate::expr::args::parse_time;
 use crate::expr::scope::Target;
 use crate::facts::{AttachServer, CacheStore, CacheUse, ExpectedHeaders, LogOrigin, Marking};
+use crate::words::call::parse_time;
 use crate::{Diagnostic, Scope, Txn};
 
 const ADDRESS: u8 = CONNECTION | SESSION | CONTENT | REQUEST;

@@ -1,19 +1,18 @@
 //! Rules: an action and the condition it stands under; running a list of them.
 //!
-//! Owns the rule sets, what running them may end in, and the words of an action; the actions stand in the file
-//! of their family.
+//! Owns what running them may end in, and the list of the families of actions, each of which has a file.
 
 use std::fmt::Debug;
 
-use crate::expr::Expr;
 use crate::expr::acl::Truth;
-use crate::expr::args::{self, Call};
 use crate::expr::condition::find_start;
-use crate::expr::log_format::Style;
+use crate::expr::rule_words::Words;
 use crate::expr::scope::Place;
 use crate::facts::vars::{Effects, VarName};
+use crate::words::call::{self, Call};
 use crate::words::manual;
-use crate::{Condition, Diagnostic, LogFormat, Pos, Scope, Txn, Word, reply};
+use crate::words::phase::phases;
+use crate::{Condition, Diagnostic, Phase, Pos, Reply, Scope, Txn, Word, reply};
 
 mod answer;
 mod bandwidth;
@@ -26,63 +25,6 @@ mod redirect;
 mod stick;
 mod uri;
 mod variable;
-
-pub use crate::reply::{Reply, ReplyTemplate};
-
-/// Where a rule stands; decides which actions and fetches it may use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "each variant is the rule set of the same name in the manual")]
-pub enum Phase {
-    TcpRequestConnection,
-    TcpRequestSession,
-    TcpRequestContent,
-    TcpResponseContent,
-    HttpRequest,
-    HttpResponse,
-    HttpAfterResponse,
-}
-
-impl Phase {
-    /// The rule set's keywords.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::TcpRequestConnection => "tcp-request connection",
-            Self::TcpRequestSession => "tcp-request session",
-            Self::TcpRequestContent => "tcp-request content",
-            Self::TcpResponseContent => "tcp-response content",
-            Self::HttpRequest => "http-request",
-            Self::HttpResponse => "http-response",
-            Self::HttpAfterResponse => "http-after-response",
-        }
-    }
-
-    /// The rules run on the way of the response.
-    #[must_use]
-    pub fn is_response(self) -> bool {
-        matches!(self, Self::TcpResponseContent | Self::HttpResponse | Self::HttpAfterResponse)
-    }
-
-    const fn bit(self) -> u8 {
-        1 << self as u8
-    }
-}
-
-/// Sets of phases, as the manual's matrix of actions has them.
-pub(crate) mod phases {
-    use super::Phase;
-
-    pub(crate) const CONNECTION: u8 = Phase::TcpRequestConnection.bit();
-    pub(crate) const SESSION: u8 = Phase::TcpRequestSession.bit();
-    pub(crate) const CONTENT: u8 = Phase::TcpRequestContent.bit();
-    pub(crate) const RES_CONTENT: u8 = Phase::TcpResponseContent.bit();
-    pub(crate) const REQUEST: u8 = Phase::HttpRequest.bit();
-    pub(crate) const RESPONSE: u8 = Phase::HttpResponse.bit();
-    pub(crate) const AFTER: u8 = Phase::HttpAfterResponse.bit();
-    pub(crate) const TCP: u8 = CONNECTION | SESSION | CONTENT | RES_CONTENT;
-    pub(crate) const HTTP: u8 = REQUEST | RESPONSE | AFTER;
-    pub(crate) const ALL: u8 = TCP | HTTP;
-}
 
 /// How running a list of rules ended.
 #[derive(Debug)]
@@ -221,101 +163,6 @@ pub(crate) fn table() -> impl Iterator<Item = &'static ActionEntry> {
     .flatten()
 }
 
-/// The words of an action, read from left to right.
-pub(crate) struct Words<'w> {
-    list: &'w [Word],
-    /// Arguments in the parentheses of the keyword.
-    pub(crate) call: Call,
-    /// Where the rule stands.
-    pub(crate) pos: Pos,
-    /// Rule set.
-    pub(crate) phase: Phase,
-}
-
-impl<'w> Words<'w> {
-    pub(crate) fn new(list: &'w [Word], pos: Pos) -> Self {
-        let call = Call { name: Word { text: Vec::new(), pos }, args: None };
-        Self { list, call, pos, phase: Phase::HttpRequest }
-    }
-
-    /// The next word, left where it is.
-    pub(crate) fn peek(&self) -> Option<&'w Word> {
-        self.list.first()
-    }
-
-    /// Takes the next word.
-    pub(crate) fn next(&mut self) -> Option<&'w Word> {
-        let (first, rest) = self.list.split_first()?;
-        self.list = rest;
-        Some(first)
-    }
-
-    /// Takes the next word when it is this one.
-    pub(crate) fn accept(&mut self, keyword: &str) -> bool {
-        let found = self.peek().is_some_and(|w| w.text == keyword.as_bytes());
-        if found {
-            self.next();
-        }
-        found
-    }
-
-    /// Takes the next word, which must be there.
-    pub(crate) fn expect(&mut self, what: &str) -> Result<&'w Word, Vec<Diagnostic>> {
-        let keyword = self.call.name.as_str().into_owned();
-        let missing = match keyword.is_empty() {
-            true => format!("{what} is missing"),
-            false => format!("'{keyword}' needs {what}"),
-        };
-        let pos = self.list.first().map_or(self.pos, |w| w.pos);
-        self.next().ok_or_else(|| vec![Diagnostic::error(pos, missing)])
-    }
-
-    /// Takes an expression.
-    pub(crate) fn expr(&mut self, scope: &mut Scope<'_>) -> Result<Expr, Vec<Diagnostic>> {
-        if self.list.is_empty() {
-            self.expect("an expression")?;
-        }
-        let (expr, used) = Expr::parse(self.list, scope)?;
-        self.list = &self.list[used..];
-        Ok(expr)
-    }
-
-    /// Takes a log format.
-    pub(crate) fn format(
-        &mut self,
-        style: Style,
-        scope: &mut Scope<'_>,
-    ) -> Result<LogFormat, Vec<Diagnostic>> {
-        let word = self.expect("a value")?;
-        LogFormat::parse_styled(word, style, scope)
-    }
-
-    /// Argument `at` of the keyword's parentheses, which must be there.
-    pub(crate) fn arg(&self, at: usize, what: &str) -> Result<&Word, Vec<Diagnostic>> {
-        let missing = || {
-            vec![Diagnostic::error(
-                self.call.name.pos,
-                format!("'{}' needs {what} in parentheses", self.call.name.as_str()),
-            )]
-        };
-        self.call.args().get(at).filter(|w| !w.text.is_empty()).ok_or_else(missing)
-    }
-
-    /// Nothing may be left.
-    pub(crate) fn finish(&self) -> Result<(), Vec<Diagnostic>> {
-        match self.peek() {
-            None => Ok(()),
-            Some(word) => {
-                let message = format!("unexpected '{}'", word.as_str());
-                Err(vec![
-                    Diagnostic::error(word.pos, message)
-                        .hint("a rule may end with 'if' or 'unless' and a condition"),
-                ])
-            }
-        }
-    }
-}
-
 /// Actions of HTTP rules that end their set.
 const FINAL: &[&str] =
     &["allow", "auth", "deny", "redirect", "reject", "return", "silent-drop", "tarpit", "use-service"];
@@ -358,14 +205,14 @@ impl Rule {
                 format!("'{}' needs an action", phase.name()),
             )]);
         };
-        let (call, end) = args::cut_call(first, 0).map_err(|e| vec![e])?;
+        let (call, end) = call::cut_call(first, 0).map_err(|e| vec![e])?;
         let entry = find_action(&call, phase)?;
         if end < first.text.len() {
-            let rest = args::sub_word(first, end, first.text.len());
+            let rest = call::sub_word(first, end, first.text.len());
             return Err(vec![Diagnostic::error(rest.pos, format!("unexpected '{}'", rest.as_str()))]);
         }
         let condition_at = find_start(words);
-        let mut own = Words { list: &words[1..condition_at.max(1)], call, pos: first.pos, phase };
+        let mut own = Words::of_rule(&words[1..condition_at.max(1)], call, first.pos, phase);
         let mut errors = Vec::new();
         let action = (entry.parse)(&mut own, scope).and_then(|action| own.finish().map(|()| action));
         let action = action.map_err(|e| errors.extend(e)).ok();
@@ -394,7 +241,7 @@ fn find_action(call: &Call, phase: Phase) -> Result<&'static ActionEntry, Vec<Di
     if let Some(entry) = table().find(|a| a.name == plain) {
         if entry.phases & phase.bit() == 0 {
             let message = format!("'{}' has no action '{text}'", phase.name());
-            let others = ALL_PHASES.iter().filter(|p| entry.phases & p.bit() != 0).map(|p| p.name());
+            let others = Phase::ALL.iter().filter(|p| entry.phases & p.bit() != 0).map(|p| p.name());
             let hint = format!("it can stand in {}", others.collect::<Vec<_>>().join(", "));
             return Err(vec![Diagnostic::error(name.pos, message).hint(hint)]);
         }
@@ -406,16 +253,6 @@ fn find_action(call: &Call, phase: Phase) -> Result<&'static ActionEntry, Vec<Di
     let known = table().filter(|a| a.phases & phase.bit() != 0).map(|a| a.name);
     Err(vec![Diagnostic::unknown("action", name, known)])
 }
-
-const ALL_PHASES: [Phase; 7] = [
-    Phase::TcpRequestConnection,
-    Phase::TcpRequestSession,
-    Phase::TcpRequestContent,
-    Phase::TcpResponseContent,
-    Phase::HttpRequest,
-    Phase::HttpResponse,
-    Phase::HttpAfterResponse,
-];
 
 /// Runs rules from number `from` on.
 pub fn run(rules: &[Rule], from: usize, txn: &mut Txn) -> Flow {

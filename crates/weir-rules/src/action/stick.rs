@@ -3,11 +3,12 @@
 use super::phases::{ALL, CONNECTION, CONTENT, REQUEST, RESPONSE, SESSION};
 use super::{Action, ActionEntry, Phase, Step, Words, action};
 use crate::expr::Expr;
-use crate::expr::args::number;
+use crate::expr::entry::Needs;
 use crate::expr::scope::Target;
+use crate::facts::MAX_TRACKED;
 use crate::facts::Tracked;
-use crate::fetch::stick::{MAX_TRACKED, table, tracked_entry};
-use crate::table::Needs;
+use crate::fetch::stick::{table, tracked_entry};
+use crate::words::call::number;
 use crate::{Diagnostic, Scope, Txn, Word};
 
 const TRACK: u8 = CONNECTION | SESSION | CONTENT | REQUEST | RESPONSE;

@@ -3,12 +3,12 @@
 use aws_lc_rs::{constant_time, digest, hmac};
 use md5::{Digest, Md5};
 
-use crate::expr::args::{Arg, ArgKind as K, Args, Call, NONE, args};
-use crate::table::{Converter, converter};
+use crate::expr::args::{Arg, ArgKind as K, Args, NONE, args};
+use crate::expr::entry::{Converter, converter};
+use crate::value::codec::decode_base64;
 use crate::value::{Type, Value};
+use crate::words::call::Call;
 use crate::{Diagnostic, Scope, Txn};
-
-use super::codec::decode_base64;
 
 pub(crate) static CONVERTERS: &[Converter] = &[
     converter(

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::Txn;
 use crate::expr::args::{Arg, ArgKind as K, Args, NONE, args};
+use crate::expr::entry::{Converter, converter};
 use crate::reply::is_token;
-use crate::table::{Converter, converter};
 use crate::value::{Type, Value};
 
 const FIELD: K = K::OneOf(&NAMES);

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::Txn;
 use crate::expr::args::{Arg, ArgKind as K, ArgSpec, Args, NONE, args};
-use crate::table::{Converter, converter};
+use crate::expr::entry::{Converter, converter};
 use crate::value::hash;
 use crate::value::{Type, Value};
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::Txn;
 use crate::expr::args::{ArgKind as K, Args, NONE, args};
-use crate::table::{ConvertFn, Converter, converter};
+use crate::expr::entry::{ConvertFn, Converter, converter};
 use crate::value::{Type, Value};
 
 /// A converter of a header's bytes to a number, to bytes or to an address.

@@ -2,8 +2,8 @@
 
 use crate::Txn;
 use crate::expr::args::{Arg, ArgKind as K, ArgSpec, Args, args};
+use crate::expr::entry::{Converter, converter};
 use crate::fetch::stick::{run, table};
-use crate::table::{Converter, converter};
 use crate::value::{Type, Value};
 
 const TABLE: ArgSpec = args(0, &[K::Table]);

@@ -5,9 +5,10 @@ use std::cmp::Ordering;
 
 use crate::data::matcher::to_lower;
 use crate::data::pcre;
-use crate::expr::args::{Arg, ArgKind as K, Args, Call, NONE, args, typed};
-use crate::table::{Converter, converter};
+use crate::expr::args::{Arg, ArgKind as K, Args, NONE, args, typed};
+use crate::expr::entry::{Converter, converter};
 use crate::value::{Type, Value};
+use crate::words::call::Call;
 use crate::{Diagnostic, Scope, Txn};
 
 use super::number::operand;

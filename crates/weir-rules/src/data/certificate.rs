@@ -38,7 +38,7 @@ pub fn subject(der: &[u8]) -> Option<String> {
 /// A time in seconds since 1970 as certificates' times are written.
 #[must_use]
 pub fn readable_date(timestamp: i64) -> String {
-    let text = crate::convert::date::format(timestamp, 0, b"%b %e %H:%M:%S %Y GMT", 0);
+    let text = crate::value::date::format(timestamp, 0, b"%b %e %H:%M:%S %Y GMT", 0);
     String::from_utf8_lossy(&text).into_owned()
 }
 
@@ -191,7 +191,7 @@ fn algorithm(oid: &str) -> Option<&'static str> {
 
 /// `YYMMDDhhmmssZ`.
 fn date(timestamp: i64) -> String {
-    let text = crate::convert::date::format(timestamp, 0, b"%y%m%d%H%M%SZ", 0);
+    let text = crate::value::date::format(timestamp, 0, b"%y%m%d%H%M%SZ", 0);
     String::from_utf8_lossy(&text).into_owned()
 }
 

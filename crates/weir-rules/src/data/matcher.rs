@@ -10,7 +10,7 @@ use regex::bytes::Regex;
 use smallvec::SmallVec;
 
 use crate::data::pcre;
-use crate::table::Matcher;
+use crate::value::codec::decode_hex;
 use crate::value::{Type, Value, embedded_v4};
 
 /// Matching methods.
@@ -30,6 +30,14 @@ pub enum Method {
     Dom,
     End,
     Reg,
+}
+
+/// A matching method (`-m`).
+pub struct Matcher {
+    /// Its word behind `-m`, also the suffix of keywords like `path_beg`.
+    pub name: &'static str,
+    /// What it compares, one line.
+    pub doc: &'static str,
 }
 
 /// All methods in the order of [`Method`].
@@ -414,11 +422,6 @@ fn parse_range(source: &Source, dotted: bool) -> Result<IntRange, String> {
     })
 }
 
-/// Hexadecimal digits as bytes.
-pub(crate) fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {
-    text.len().is_multiple_of(2).then(|| text.chunks(2).map(pcre::hex_byte).collect())?
-}
-
 /// Addresses and networks: one hash table per prefix length, longest first.
 #[derive(Debug, Default)]
 struct IpSet {
@@ -519,7 +522,7 @@ fn parse_network(text: &str) -> Option<(IpAddr, u128)> {
         return Some((IpAddr::V6(ip), mask));
     }
     let ip = parse_short_v4(address)?;
-    let mask = mask.map_or(Some(Ipv4Addr::BROADCAST), crate::expr::args::mask4)?;
+    let mask = mask.map_or(Some(Ipv4Addr::BROADCAST), crate::words::call::mask4)?;
     Some((IpAddr::V4(ip), u128::from(u32::from(mask))))
 }
 

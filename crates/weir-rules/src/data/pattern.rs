@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use crate::data::matcher::{METHODS, Operator, Patterns, Rules, Source};
 use crate::data::pcre;
 use crate::value::{Type, Value, parse_ip, strict_int};
-use crate::{Diagnostic, Scope, Word};
+use crate::{Diagnostic, Word};
 
 /// Most entries of one file: bounds what run-time additions may take.
 pub const MAX_ENTRIES: usize = 4 << 20;
@@ -104,21 +104,21 @@ impl PatternFiles {
 
     /// The file a word names, read when it is new.
     pub(crate) fn open(
+        &self,
         word: &Word,
         is_map: bool,
-        scope: &Scope<'_>,
+        read: impl FnOnce(&Word) -> Result<Vec<u8>, Vec<Diagnostic>>,
     ) -> Result<Arc<PatternFile>, Vec<Diagnostic>> {
         let name = word.as_str();
-        let files = &scope.shared.files;
         let key = plain_name(&name).to_owned();
-        if let Some(known) = lock(&files.list).get(&key) {
+        if let Some(known) = lock(&self.list).get(&key) {
             return Ok(Arc::clone(known));
         }
         let bytes = if name.starts_with("virt@") {
             Vec::new()
         } else {
             let path = Word { text: key.clone().into_bytes(), pos: word.pos };
-            match (scope.read(&path), name.starts_with("opt@")) {
+            match (read(&path), name.starts_with("opt@")) {
                 (Ok(bytes), _) => bytes,
                 (Err(_), true) => Vec::new(),
                 (Err(e), false) => return Err(e),
@@ -132,7 +132,7 @@ impl PatternFiles {
             }
             state.push(key, value);
         }
-        let mut list = lock(&files.list);
+        let mut list = lock(&self.list);
         let file = PatternFile { name: key.clone(), id: list.len(), is_map, state: Mutex::new(state) };
         let file = Arc::new(file);
         list.insert(key, Arc::clone(&file));

@@ -4,21 +4,10 @@
 
 use regex::bytes::{Captures, Regex, RegexBuilder};
 
-use crate::{Diagnostic, Scope, Word};
+use crate::value::codec::hex_byte;
 
 /// Largest compiled expression, bytes: bounds what one pattern may cost.
 const MAX_COMPILED: usize = 8 << 20;
-
-/// Compiles a word, once per text.
-pub(crate) fn compile(word: &Word, ignore_case: bool, scope: &Scope<'_>) -> Result<Regex, Diagnostic> {
-    let key = (word.text.clone(), ignore_case);
-    if let Some(known) = scope.shared.regexes.borrow().get(&key) {
-        return Ok(known.clone());
-    }
-    let regex = compile_bytes(&word.text, ignore_case).map_err(|e| Diagnostic::error(word.pos, e))?;
-    scope.shared.regexes.borrow_mut().insert(key, regex.clone());
-    Ok(regex)
-}
 
 /// Compiles a pattern; the error says why it cannot be used.
 pub fn compile_bytes(pattern: &[u8], ignore_case: bool) -> Result<Regex, String> {
@@ -181,15 +170,6 @@ pub(crate) fn expand(replacement: &[u8], groups: &Captures<'_>, out: &mut Vec<u8
             }
             None => out.push(b'\\'),
         }
-    }
-}
-
-/// Two hexadecimal digits.
-pub(crate) fn hex_byte(digits: &[u8]) -> Option<u8> {
-    let value = |b: u8| char::from(b).to_digit(16);
-    match digits {
-        [high, low] => Some((value(*high)? * 16 + value(*low)?) as u8),
-        _ => None,
     }
 }
 

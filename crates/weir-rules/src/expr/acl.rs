@@ -1,15 +1,15 @@
 //! Named tests: `acl NAME CRITERION [flags] [values]`, and the anonymous ones between braces.
 //!
-//! Owns the criterion's syntax; leaves comparing to [`crate::data::matcher`] and combining to [`crate::expr::condition`].
+//! Owns the criterion's syntax; leaves comparing to [`crate::data::matcher`] and combining to
+//! [`crate::expr::condition`].
 
 use std::sync::Arc;
 
 use crate::data::matcher::{Method, Operator, Patterns, Rules, Source};
-use crate::data::pattern::{PatternFiles, PatternView};
+use crate::data::pattern::PatternView;
 use crate::expr::Expr;
-use crate::expr::args;
-use crate::table;
 use crate::value::Type;
+use crate::words::call;
 use crate::{Diagnostic, Pos, Scope, Txn, Word};
 
 /// What a test says; "perhaps" while bytes that may change it can still come.
@@ -166,7 +166,7 @@ impl Test {
         }
         let mut files = Vec::new();
         for (word, is_map) in &flags.files {
-            let file = PatternFiles::open(word, *is_map, scope)?;
+            let file = scope.pattern_file(word, *is_map)?;
             files.push(file.view(rules, Type::Any, word).map_err(|e| vec![e])?);
         }
         let patterns = Self::parse_patterns(rest, rules, !files.is_empty())?;
@@ -225,13 +225,14 @@ impl Test {
 /// A fetch with its converters, or a derivative such as `path_beg`: the suffix names the matching method.
 fn parse_criterion(word: &Word, scope: &mut Scope<'_>) -> Result<(Expr, Option<Method>), Vec<Diagnostic>> {
     const SUFFIXES: [&str; 8] = ["_beg", "_dir", "_dom", "_end", "_len", "_reg", "_sub", "_str"];
-    let (call, end) = args::cut_call(word, 0).map_err(|e| vec![e])?;
-    if let Some(fetch) = table::find_fetch(&call.name.text) {
+    let (call, end) = call::cut_call(word, 0).map_err(|e| vec![e])?;
+    if let Some(fetch) = (scope.shared.vocabulary.fetch)(&call.name.text) {
         return Expr::with_fetch(fetch, &call, word, end, scope).map(|expr| (expr, None));
     }
     let derived = SUFFIXES.iter().find_map(|suffix| {
         let base = call.name.text.strip_suffix(suffix.as_bytes())?;
-        let fetch = table::find_fetch(base).filter(|f| matches!(f.output, Type::Str | Type::Bin))?;
+        let fetch =
+            (scope.shared.vocabulary.fetch)(base).filter(|f| matches!(f.output, Type::Str | Type::Bin))?;
         Some((fetch, Method::parse(&suffix.as_bytes()[1..])))
     });
     match derived {
@@ -269,7 +270,7 @@ impl Flags {
                 }
                 b"-u" => {
                     let id = needs_value("a number")?;
-                    if args::number(&id.text).is_none() {
+                    if call::number(&id.text).is_none() {
                         return Err(vec![Diagnostic::error(
                             id.pos,
                             format!("'{}' is no number", id.as_str()),

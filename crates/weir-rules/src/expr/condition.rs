@@ -102,7 +102,7 @@ impl Parser {
             while name.text.first() == Some(&b'!') {
                 self.negated = !self.negated;
                 let len = name.text.len();
-                name = crate::expr::args::sub_word(&name, 1, len);
+                name = crate::words::call::sub_word(&name, 1, len);
             }
             match name.text.as_slice() {
                 b"" => {}

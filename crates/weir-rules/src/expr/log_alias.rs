@@ -2,12 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::convert::codec::push_hex;
-use crate::convert::date;
-use crate::expr::log_format::{Options, Style, print_missing, print_text};
+use crate::expr::log_style::{Options, Style, print_missing, print_text};
 use crate::facts::Figure;
-use crate::fetch::connection::tq;
 use crate::value::Value;
+use crate::value::codec::push_hex;
+use crate::value::date;
 use crate::{Diagnostic, Txn, Word};
 
 macro_rules! aliases {
@@ -119,7 +118,7 @@ impl Alias {
             Self::Td => ms(t.data_ms),
             Self::Th => Some(Value::Int(i64::from(t.handshake_ms.unwrap_or(0)))),
             Self::Ti => Some(Value::Int(i64::from(t.idle_ms.unwrap_or(0)))),
-            Self::Tq => Some(Value::Int(tq(txn))),
+            Self::Tq => Some(Value::Int(t.tq_ms())),
             Self::TR => ms(t.request_ms),
             Self::Tr => ms(t.response_ms),
             Self::Tt => ms(t.total_ms),

@@ -2,8 +2,7 @@
 //!
 //! CBOR is RFC 8949's, of which this takes integers, text, byte strings, booleans, null and one map.
 
-use crate::convert::codec;
-use crate::value::Value;
+use crate::value::{Value, codec};
 
 /// How an object is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

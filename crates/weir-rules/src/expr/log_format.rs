@@ -1,16 +1,15 @@
 //! Log-format strings (section 8.2.6): text, `%aliases` and `%[expressions]`.
 //!
-//! Owns parsing, flags and the built-in formats; leaves what an alias prints to `log_alias`.
-
-use std::sync::LazyLock;
+//! Owns parsing and flags; leaves what an alias prints to `log_alias`, and the built-in formats to `table`.
 
 use crate::expr::Expr;
-use crate::expr::args;
 use crate::expr::log_alias::Alias;
 use crate::expr::log_encoding::{Encoding, Forced};
-use crate::expr::scope::{Place, Shared};
-use crate::value::Value;
-use crate::{Diagnostic, Scope, Txn, Word, convert};
+use crate::expr::log_style::{Options, Style, print_missing, print_text};
+use crate::expr::scope::Place;
+use crate::value::{Value, codec};
+use crate::words::call;
+use crate::{Diagnostic, Scope, Txn, Word};
 
 /// A parsed log-format string.
 #[derive(Debug, Default)]
@@ -38,31 +37,6 @@ enum Node {
     Space,
     Alias(Alias),
     Expr(Box<Expr>),
-}
-
-/// What the result is for; decides which characters are safe.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Style {
-    /// A log line: missing values print `-`, spaces are merged.
-    Log,
-    /// A header field or body: control characters are percent-encoded.
-    #[default]
-    Http,
-    /// Bytes as they are (`set-var-fmt`).
-    Raw,
-}
-
-/// Flags in force for an item.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the manual, set and cleared on its own")]
-pub(crate) struct Options {
-    pub(crate) style: Style,
-    pub(crate) quote: bool,
-    pub(crate) hex: bool,
-    pub(crate) escape: bool,
-    pub(crate) encoding: Option<Encoding>,
-    /// Blocks of bytes are printed whole, zeros included.
-    pub(crate) binary: bool,
 }
 
 impl LogFormat {
@@ -217,42 +191,10 @@ fn encode_http(text: &[u8], out: &mut Vec<u8>) {
     for b in text {
         if b.is_ascii_control() {
             out.push(b'%');
-            convert::codec::push_hex(*b, out);
+            codec::push_hex(*b, out);
         } else {
             out.push(*b);
         }
-    }
-}
-
-/// Prints what stands for nothing: `-` in logs, `""` where quotes are asked for.
-pub(crate) fn print_missing(options: Options, out: &mut Vec<u8>) {
-    if options.quote && options.style != Style::Http {
-        out.extend_from_slice(b"\"\"");
-    } else if options.style == Style::Log {
-        out.push(b'-');
-    }
-}
-
-/// Prints text with the flags' quotes and escapes; empty text is missing.
-pub(crate) fn print_text(text: &[u8], options: Options, out: &mut Vec<u8>) {
-    if text.is_empty() {
-        return print_missing(options, out);
-    }
-    if options.quote {
-        out.push(b'"');
-    }
-    if options.escape {
-        for b in text {
-            if matches!(b, b'"' | b'\\' | b']') {
-                out.push(b'\\');
-            }
-            out.push(*b);
-        }
-    } else {
-        out.extend_from_slice(text);
-    }
-    if options.quote {
-        out.push(b'"');
     }
 }
 
@@ -302,7 +244,7 @@ impl Parser<'_> {
     }
 
     fn error(&self, from: usize, to: usize, message: String) -> Vec<Diagnostic> {
-        let place = args::sub_word(self.word, from.min(to), to.min(self.word.text.len()).max(from.min(to)));
+        let place = call::sub_word(self.word, from.min(to), to.min(self.word.text.len()).max(from.min(to)));
         vec![Diagnostic::error(place.pos, message)]
     }
 
@@ -316,7 +258,7 @@ impl Parser<'_> {
                 format!("missing '{}' in a log format", char::from(end)),
             ));
         };
-        let found = args::sub_word(self.word, self.at, self.at + len);
+        let found = call::sub_word(self.word, self.at, self.at + len);
         self.at += len + 1;
         Ok(found)
     }
@@ -356,7 +298,7 @@ impl Parser<'_> {
             let end = expression_end(&self.word.text, self.at);
             let end =
                 end.ok_or_else(|| self.error(start, self.at, "missing ']' in a log format".to_owned()))?;
-            let word = args::sub_word(self.word, self.at, end);
+            let word = call::sub_word(self.word, self.at, end);
             self.at = end + 1;
             let (expr, _) = Expr::parse(std::slice::from_ref(&word), scope)?;
             self.push(Node::Expr(Box::new(expr)), options, name, forced);
@@ -364,7 +306,7 @@ impl Parser<'_> {
         }
         let rest = &self.word.text[self.at..];
         let len = rest.iter().take_while(|b| b.is_ascii_alphanumeric()).count();
-        let word = args::sub_word(self.word, self.at, self.at + len);
+        let word = call::sub_word(self.word, self.at, self.at + len);
         self.at += len;
         match word.text.as_slice() {
             b"" => Err(self
@@ -432,71 +374,4 @@ fn parse_flags(word: &Word, options: &mut Options) -> Result<(), Vec<Diagnostic>
         }
     }
     Ok(())
-}
-
-/// A built-in format.
-fn built_in(text: &str) -> LogFormat {
-    let shared = Shared::new(&|_| Err(std::io::ErrorKind::NotFound.into()));
-    let mut scope = Scope::new(&shared, "");
-    scope.place = Place::Log;
-    let word = Word { text: text.as_bytes().to_vec(), ..Word::default() };
-    LogFormat::parse(&word, &mut scope).expect("the built-in formats are tested to parse")
-}
-
-/// Texts of the built-in formats, for `HAPROXY_HTTP_LOG_FMT` and its like.
-pub const HTTP_LOG_FORMAT: &str = "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc \
-    %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r";
-/// `option httpslog`.
-pub const HTTPS_LOG_FORMAT: &str = "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc \
-    %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r \
-    %[fc_err]/%[ssl_fc_err,hex]/%[ssl_c_err]/%[ssl_c_ca_err]/%[ssl_fc_is_resumed] %[ssl_fc_sni]/%sslv/%sslc";
-/// `option tcplog`.
-pub const TCP_LOG_FORMAT: &str = "%ci:%cp [%t] %ft %b/%s %Tw/%Tc/%Tt %B %ts %ac/%fc/%bc/%sc/%rc %sq/%bq";
-/// `option httplog clf`.
-pub const CLF_LOG_FORMAT: &str = "%{+Q}o %{-Q}ci - - [%trg] %r %ST %B \"\" \"\" %cp %ms %ft %b %s \
-    %TR %Tw %Tc %Tr %Ta %tsc %ac %fc %bc %sc %rc %sq %bq %CC %CS %hrl %hsl";
-/// `option tcplog clf`.
-pub const TCP_CLF_LOG_FORMAT: &str = "%{Q}o %{-Q}ci - - [%T] \"TCP \" 000 %B \"\" \"\" %cp %ms %ft %b %s \
-    %Th %Tw %Tc %Tt %U %ts-- %ac %fc %bc %sc %rc %sq %bq \"\" \"\" ";
-
-/// `option httplog`.
-#[must_use]
-pub fn httplog() -> &'static LogFormat {
-    static FORMAT: LazyLock<LogFormat> = LazyLock::new(|| built_in(HTTP_LOG_FORMAT));
-    &FORMAT
-}
-
-/// `option httpslog`.
-#[must_use]
-pub fn httpslog() -> &'static LogFormat {
-    static FORMAT: LazyLock<LogFormat> = LazyLock::new(|| built_in(HTTPS_LOG_FORMAT));
-    &FORMAT
-}
-
-/// The beginning of the line about a connection that ends before its first request, up to the name of its listener.
-#[must_use]
-pub fn connection_error() -> &'static LogFormat {
-    static FORMAT: LazyLock<LogFormat> = LazyLock::new(|| built_in("%ci:%cp [%t] %f/"));
-    &FORMAT
-}
-
-/// `option tcplog`.
-#[must_use]
-pub fn tcplog() -> &'static LogFormat {
-    static FORMAT: LazyLock<LogFormat> = LazyLock::new(|| built_in(TCP_LOG_FORMAT));
-    &FORMAT
-}
-
-/// `option httplog clf`.
-#[must_use]
-pub fn clflog() -> &'static LogFormat {
-    static FORMAT: LazyLock<LogFormat> = LazyLock::new(|| built_in(CLF_LOG_FORMAT));
-    &FORMAT
-}
-
-/// `option tcplog clf`.
-#[must_use]
-pub fn tcpclf() -> &'static LogFormat {
-    static FORMAT: LazyLock<LogFormat> = LazyLock::new(|| built_in(TCP_CLF_LOG_FORMAT));
-    &FORMAT
 }

@@ -3,22 +3,24 @@
 pub mod acl;
 pub mod args;
 pub mod condition;
+pub(crate) mod entry;
 mod log_alias;
 mod log_encoding;
 pub mod log_format;
+pub mod log_style;
+pub(crate) mod rule_words;
 pub mod scope;
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::expr::args::{Args, Call};
+use crate::expr::args::Args;
+use crate::expr::entry::{Converter, Fetch, Needs};
 use crate::expr::scope::Place;
-use crate::table::{self, Converter, Fetch, Needs};
-use crate::value::Type;
+use crate::value::{Type, Value};
+use crate::words::call::{self, Call};
 use crate::words::manual;
 use crate::{Diagnostic, Phase, Scope, Txn, Word};
-
-pub use crate::value::Value;
 
 /// Most converters behind one fetch.
 const MAX_CONVERTERS: usize = 64;
@@ -76,8 +78,8 @@ impl Expr {
         let mut expr = Self::parse_word(first, scope)?;
         let mut used = 1;
         while let Some(word) = words.get(used) {
-            let (call, _) = args::cut_call(word, 0).map_err(|e| vec![e])?;
-            if table::find_converter(&call.name.text).is_none() {
+            let (call, _) = call::cut_call(word, 0).map_err(|e| vec![e])?;
+            if (scope.shared.vocabulary.converter)(&call.name.text).is_none() {
                 break;
             }
             expr.parse_converters(word, 0, scope)?;
@@ -89,11 +91,11 @@ impl Expr {
 
     /// Parses an expression that is one word.
     pub(crate) fn parse_word(word: &Word, scope: &mut Scope<'_>) -> Result<Self, Vec<Diagnostic>> {
-        let (call, end) = args::cut_call(word, 0).map_err(|e| vec![e])?;
-        let Some(fetch) = table::find_fetch(&call.name.text) else {
+        let (call, end) = call::cut_call(word, 0).map_err(|e| vec![e])?;
+        let Some(fetch) = (scope.shared.vocabulary.fetch)(&call.name.text) else {
             return Err(vec![unknown_fetch(&call.name)]);
         };
-        let fetch = directed(fetch, scope.place);
+        let fetch = directed(fetch, scope);
         Self::with_fetch(fetch, &call, word, end, scope)
     }
 
@@ -130,14 +132,14 @@ impl Expr {
             }
             let before = word.text[..at].last();
             if at > 0 && before != Some(&b',') {
-                let rest = args::sub_word(word, at, word.text.len());
+                let rest = call::sub_word(word, at, word.text.len());
                 let message = format!("unexpected '{}' after the expression", rest.as_str());
                 return Err(vec![
                     Diagnostic::error(rest.pos, message).hint("converters follow after a comma"),
                 ]);
             }
-            let (call, end) = args::cut_call(word, at).map_err(|e| vec![e])?;
-            let Some(entry) = table::find_converter(&call.name.text) else {
+            let (call, end) = call::cut_call(word, at).map_err(|e| vec![e])?;
+            let Some(entry) = (scope.shared.vocabulary.converter)(&call.name.text) else {
                 return Err(vec![unknown_converter(&call.name)]);
             };
             if list.len() == MAX_CONVERTERS {
@@ -266,8 +268,8 @@ impl Expr {
 }
 
 /// Old names without a direction are about the message at hand.
-fn directed(fetch: &'static Fetch, place: Place) -> &'static Fetch {
-    let response = match place {
+fn directed(fetch: &'static Fetch, scope: &Scope<'_>) -> &'static Fetch {
+    let response = match scope.place {
         Place::Rule(phase) => phase.is_response(),
         Place::BackendResponse | Place::Check => true,
         _ => false,
@@ -283,7 +285,7 @@ fn directed(fetch: &'static Fetch, place: Place) -> &'static Fetch {
         "payload_lv" => b"res.payload_lv",
         _ => return fetch,
     };
-    table::find_fetch(name).unwrap_or(fetch)
+    (scope.shared.vocabulary.fetch)(name).unwrap_or(fetch)
 }
 
 /// Whether what a fetch needs is there at a place.

@@ -9,12 +9,15 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use regex::bytes::Regex;
 use weir_http::Response;
 
 use crate::data::auth::UserList;
-use crate::data::pattern::PatternFiles;
+use crate::data::pattern::{PatternFile, PatternFiles};
+use crate::data::pcre;
 use crate::expr::acl::Acl;
-use crate::fetch::stick::MAX_TRACKED;
+use crate::expr::entry::Vocabulary;
+use crate::facts::MAX_TRACKED;
 use crate::{Diagnostic, Phase, Pos, Word};
 
 /// Reads a whole file: the only way parsing reaches the file system.
@@ -34,16 +37,18 @@ pub struct Shared<'a> {
     pub env: BTreeMap<String, String>,
     /// Slots that `track-sc` may use (`tune.stick-counters`).
     pub tracked_slots: usize,
+    /// Where keywords are looked up.
+    pub(crate) vocabulary: Vocabulary,
     /// Named regular expressions already compiled, so that the same text is compiled once.
-    pub(crate) regexes: RefCell<BTreeMap<(Vec<u8>, bool), regex::bytes::Regex>>,
+    pub(crate) regexes: RefCell<BTreeMap<(Vec<u8>, bool), Regex>>,
 }
 
 impl<'a> Shared<'a> {
-    /// Nothing shared yet.
-    #[must_use]
-    pub fn new(read: &'a ReadFile<'a>) -> Self {
+    /// Nothing shared yet but a vocabulary.
+    pub(crate) fn with(vocabulary: Vocabulary, read: &'a ReadFile<'a>) -> Self {
         Self {
             read,
+            vocabulary,
             user_lists: BTreeMap::new(),
             http_errors: BTreeMap::new(),
             files: Arc::default(),
@@ -213,6 +218,27 @@ impl<'a> Scope<'a> {
         let path = word.as_str();
         (self.shared.read)(Path::new(path.as_ref()))
             .map_err(|e| vec![Diagnostic::error(word.pos, format!("cannot read '{path}': {e}"))])
+    }
+
+    /// The map or ACL file that a word names, read when it is new.
+    pub(crate) fn pattern_file(
+        &self,
+        word: &Word,
+        is_map: bool,
+    ) -> Result<Arc<PatternFile>, Vec<Diagnostic>> {
+        self.shared.files.open(word, is_map, |path| self.read(path))
+    }
+
+    /// The regular expression of a word, compiled once per text.
+    pub(crate) fn regex(&self, word: &Word, ignore_case: bool) -> Result<Regex, Diagnostic> {
+        let key = (word.text.clone(), ignore_case);
+        if let Some(known) = self.shared.regexes.borrow().get(&key) {
+            return Ok(known.clone());
+        }
+        let regex =
+            pcre::compile_bytes(&word.text, ignore_case).map_err(|e| Diagnostic::error(word.pos, e))?;
+        self.shared.regexes.borrow_mut().insert(key, regex.clone());
+        Ok(regex)
     }
 
     /// Notes a name that must exist.

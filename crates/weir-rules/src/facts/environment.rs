@@ -6,9 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::Txn;
-use crate::expr::Value;
 use crate::facts::vars::VarAccount;
-use crate::facts::{LogOrigin, Session, StickTable};
+use crate::facts::{LogOrigin, Reply, Session, StickTable};
+use crate::value::Value;
 
 /// A number about a proxy or server, for `nbsrv`, `be_conn`, `srv_is_up` and the like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,7 +127,7 @@ pub trait Environment {
     }
     /// Offset of local time from UTC in seconds at a moment in seconds since 1970.
     fn utc_offset(&self, at_s: i64) -> i32 {
-        crate::convert::date::system_utc_offset(at_s)
+        crate::value::date::system_utc_offset(at_s)
     }
 }
 
@@ -148,7 +148,7 @@ pub enum ErrorPage {
     /// `/dev/null`: close without an answer.
     Silent,
     /// This.
-    Reply(Box<crate::Reply>),
+    Reply(Box<Reply>),
 }
 
 /// A figure of a TCP connection, for `fc_rtt` and the like; times in microseconds.

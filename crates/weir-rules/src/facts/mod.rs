@@ -5,6 +5,7 @@
 
 mod environment;
 mod log_origin;
+mod reply;
 mod session;
 mod stick_table;
 mod times;
@@ -14,7 +15,9 @@ pub mod vars;
 
 pub use environment::{Environment, ErrorPage, Figure, Marking, TcpFigure};
 pub use log_origin::LogOrigin;
+pub use reply::Reply;
 pub use session::{AttachServer, ExpectedHeaders, Overrides, ProxyName, Session};
+pub(crate) use stick_table::MAX_TRACKED;
 pub use stick_table::{KeyType, StickTable, Tracked};
 pub use times::Timers;
 pub use tls::{HelloPart, TlsFacts, TlsFailure, TlsObjections};

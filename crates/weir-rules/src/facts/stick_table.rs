@@ -1,6 +1,9 @@
 //! Stick tables as rules see them: entries that are tracked, their counters, and keys made of samples.
 
-use crate::expr::Value;
+use crate::value::Value;
+
+/// Most tracked counters (`tune.stick-counters`).
+pub(crate) const MAX_TRACKED: usize = 12;
 
 /// An entry of a stick table that counters of this transaction go to.
 #[derive(Clone, Debug)]

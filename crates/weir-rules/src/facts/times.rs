@@ -26,6 +26,12 @@ pub struct Timers {
 }
 
 impl Timers {
+    /// `%Tq`: handshakes, idle time and the request's head; -1 before the head was there.
+    pub(crate) fn tq_ms(&self) -> i64 {
+        let part = |ms: Option<u32>| i64::from(ms.unwrap_or(0));
+        self.request_ms.map_or(-1, |ms| i64::from(ms) + part(self.handshake_ms) + part(self.idle_ms))
+    }
+
     /// `%Tu`: the total without the idle time.
     pub(crate) fn user_ms(&self) -> Option<u32> {
         self.total_ms.map(|total| total.saturating_sub(self.idle_ms.unwrap_or(0)))

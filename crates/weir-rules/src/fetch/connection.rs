@@ -4,12 +4,13 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::expr::Cursor;
 use crate::expr::args::{ArgKind as K, Args, NONE, args};
+use crate::expr::entry::{Fetch, Needs as N, fetch};
 use crate::facts::{Figure, TcpFigure};
-use crate::table::{Fetch, Needs as N, fetch};
 use crate::value::{Type, Value};
 use crate::{Txn, fetch::internal::in_unit};
 
 const UNIT: K = K::OneOf(&["s", "ms", "us"]);
+
 const RTT_UNIT: K = K::OneOf(&["ms", "us"]);
 
 pub(crate) static FETCHES: &[Fetch] = &[
@@ -374,20 +375,13 @@ pub(crate) fn timer<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<
         "req.timer.hdr" => t.request_ms,
         "req.timer.idle" => t.idle_ms,
         "req.timer.queue" => t.queue_ms,
-        "req.timer.tq" => return Some(Value::Int(tq(txn))),
+        "req.timer.tq" => return Some(Value::Int(t.tq_ms())),
         "res.timer.hdr" => t.response_ms,
         "txn.timer.total" => t.active_ms,
         "txn.timer.user" => t.user_ms(),
         _ => None,
     };
     Some(Value::Int(ms.map_or(-1, i64::from)))
-}
-
-/// `%Tq`: handshakes, idle time and the request's head together; -1 when the head never came.
-pub(crate) fn tq(txn: &Txn) -> i64 {
-    let t = &txn.timers;
-    let part = |ms: Option<u32>| i64::from(ms.unwrap_or(0));
-    t.request_ms.map_or(-1, |ms| i64::from(ms) + part(t.handshake_ms) + part(t.idle_ms))
 }
 
 fn endpoint(txn: &Txn, keyword: &str) -> Option<SocketAddr> {

@@ -4,7 +4,7 @@
 use crate::Txn;
 use crate::expr::Cursor;
 use crate::expr::args::{ArgKind as K, Args, args};
-use crate::table::{Fetch, Needs as N, fetch};
+use crate::expr::entry::{Fetch, Needs as N, fetch};
 use crate::value::{Type, Value};
 
 const TOKEN: &[K] = &[K::Str, K::Int];

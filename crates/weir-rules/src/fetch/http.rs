@@ -9,7 +9,7 @@ use crate::Txn;
 use crate::data::auth;
 use crate::expr::Cursor;
 use crate::expr::args::{Arg, ArgKind as K, Args, NONE, args};
-use crate::table::{Fetch, Needs as N, fetch};
+use crate::expr::entry::{Fetch, Needs as N, fetch};
 use crate::value::hash;
 use crate::value::{Type, Value, leading_int, parse_ip};
 
@@ -1077,7 +1077,7 @@ pub fn basic_credentials(txn: &Txn) -> Option<(Vec<u8>, Vec<u8>)> {
     if !scheme.eq_ignore_ascii_case(b"basic") {
         return None;
     }
-    let mut user = crate::convert::codec::decode_base64(token)?;
+    let mut user = crate::value::codec::decode_base64(token)?;
     let colon = memchr::memchr(b':', &user)?;
     let password = user.split_off(colon + 1);
     user.pop();

@@ -4,7 +4,7 @@ use crate::Txn;
 use crate::data::client_hello;
 use crate::expr::Cursor;
 use crate::expr::args::{ArgKind as K, Args, NONE, args};
-use crate::table::{Fetch, Needs as N, fetch};
+use crate::expr::entry::{Fetch, Needs as N, fetch};
 use crate::value::{Type, Value, leading_int};
 use weir_http::Fields;
 

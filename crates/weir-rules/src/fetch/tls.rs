@@ -6,8 +6,8 @@ use crate::Txn;
 use crate::data::certificate;
 use crate::expr::Cursor;
 use crate::expr::args::{ArgKind as K, Args, NONE, args};
+use crate::expr::entry::{Fetch, Needs as N, fetch};
 use crate::facts::{TlsFacts, TlsFailure};
-use crate::table::{Fetch, Needs as N, fetch};
 use crate::value::{Type, Value};
 
 const DN: &[K] = &[K::Str, K::Int, K::OneOf(&["rfc2253"])];

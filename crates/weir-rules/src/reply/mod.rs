@@ -6,36 +6,23 @@ use std::sync::{Arc, LazyLock};
 
 use weir_http::Response;
 
-use crate::action::Words;
-use crate::expr::log_format::Style;
+use crate::expr::rule_words::Words;
+
+use crate::expr::log_style::Style;
+
 use crate::expr::scope::ErrorMessage;
+
 use crate::facts::ErrorPage;
+
 use crate::reply::status::HANDLED;
-use crate::{Diagnostic, LogFormat, Pos, Scope, Txn, Word};
+
+use crate::{Diagnostic, LogFormat, Pos, Reply, Scope, Txn, Word};
 
 /// Largest body that is loaded from a file: the answer has to fit into memory many times over.
 const MAX_BODY: usize = 16 << 20;
+
 /// Most fields of a template.
 const MAX_FIELDS: usize = 100;
-
-/// What is sent instead of going on: by deny, return, redirect, auth, errors.
-#[derive(Clone, Debug)]
-pub struct Reply {
-    /// Head of the answer, without framing fields.
-    pub response: Response,
-    /// Its body.
-    pub body: Arc<[u8]>,
-    /// The status that logs and counters have: that of the error an `errorfile` or `errorloc` stands for.
-    pub logged_status: u16,
-}
-
-impl Reply {
-    /// An answer that stands for itself.
-    #[must_use]
-    pub fn new(response: Response, body: impl Into<Arc<[u8]>>) -> Self {
-        Self { logged_status: response.status, response, body: body.into() }
-    }
-}
 
 /// The built-in message of a status; statuses without one get an empty body.
 #[must_use]
@@ -251,7 +238,7 @@ impl Draft {
         let keyword = words.expect("status")?;
         self.plain_status = keyword.text == b"status";
         let word = words.expect("a status")?;
-        let code = crate::expr::args::number(&word.text).filter(|c| (200..=599).contains(c));
+        let code = crate::words::call::number(&word.text).filter(|c| (200..=599).contains(c));
         let Some(code) = code else {
             return Err(vec![Diagnostic::error(
                 word.pos,

@@ -2,6 +2,8 @@
 //!
 //! Owns the types of the manual's section 7.3 and their conversions; leaves where values come from to the fetches.
 
+pub(crate) mod codec;
+pub(crate) mod date;
 pub mod hash;
 
 use std::borrow::Cow;
