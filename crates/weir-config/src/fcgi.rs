@@ -3,11 +3,11 @@
 use weir_rules::expr::scope::Reference;
 use weir_rules::{Condition, Diagnostic, LogFormat, Place, Scope, Shared, Word};
 
-use crate::args::{Args, Parsed, Prefix, fail, fail_hint};
 use crate::keywords::{self, Found, How, Keyword, Places, keyword as entry};
+use crate::language::args::{Args, Parsed, Prefix, fail, fail_hint};
+use crate::language::tree::Section;
 use crate::model::{FcgiApp, FcgiRule};
 use crate::proxy::{self, logging};
-use crate::tree::Section;
 
 /// Most `set-param` and `pass-header` lines of an application: each is looked at for every request.
 const MOST_RULES: usize = 1024;

@@ -8,14 +8,14 @@ use std::sync::LazyLock;
 
 use weir_rules::{Diagnostic, Pos, Word};
 
-use crate::args::{Args, Parsed, fail, fail_hint};
 use crate::bind::BindDraft;
 use crate::fcgi::FcgiDraft;
 use crate::global::GlobalDraft;
+use crate::language::args::{Args, Parsed, fail, fail_hint};
+use crate::language::tree::SectionKind;
 use crate::proxy::ProxyDraft;
 use crate::sections::SectionDraft;
 use crate::server::ServerDraft;
-use crate::tree::SectionKind;
 
 /// Places a keyword may stand in, as a set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -134,7 +134,7 @@ pub(crate) enum How {
     Tls,
     Section(fn(&mut SectionDraft<'_>, &mut Args<'_>) -> Parsed),
     Fcgi(fn(&mut FcgiDraft<'_>, &mut Args<'_>) -> Parsed),
-    /// Read by [`crate::tree`] while lines are split.
+    /// Read by [`crate::language::tree`] while lines are split.
     Tree,
     /// Accepted; the reason says why nothing changes.
     NoEffect(&'static str),

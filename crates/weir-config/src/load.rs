@@ -7,19 +7,19 @@ use std::sync::Arc;
 use weir_rules::expr::scope::Reference;
 use weir_rules::{Diagnostic, Shared, Word};
 
-use crate::args::{Args, Parsed, Prefix, fail, fail_hint};
 use crate::check::Checker;
-use crate::diagnostics::Diagnostics;
-use crate::environment::Environment;
 use crate::fcgi;
-use crate::files;
 use crate::global::{GlobalDraft, NO_ACME};
 use crate::keywords::{self, Found, How, Places};
+use crate::language::args::{Args, Parsed, Prefix, fail, fail_hint};
+use crate::language::diagnostics::Diagnostics;
+use crate::language::environment::Environment;
+use crate::language::files;
+use crate::language::source::Sources;
+use crate::language::tree::{self, Line, Section, SectionKind};
 use crate::model::{Checks, Config, Global, Mode, Proxy, Server, TlsWanted};
 use crate::proxy::{self, Finished, ProxyDraft, World};
 use crate::sections::{NO_PROGRAMS, SectionDraft};
-use crate::source::Sources;
-use crate::tree::{self, Line, Section, SectionKind};
 
 /// Longest chain of defaults sections.
 const LONGEST_CHAIN: usize = 64;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use weir_rules::expr::scope::ErrorMessage;
 use weir_rules::{Diagnostic, Word};
 
-use crate::args::{self, Args, Parsed, fail, fail_hint};
-use crate::files;
 use crate::keywords::{How, Keyword, Places, keyword};
+use crate::language::args::{self, Args, Parsed, fail, fail_hint};
+use crate::language::files;
 use crate::model::ErrorReply;
 use crate::proxy::ProxyDraft;
 

@@ -6,11 +6,11 @@ use weir_balance::DataType;
 use weir_rules::expr::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Expr, Place, Pos, Word};
 
-use crate::args::{self, Args, Parsed, choice, fail, fail_hint};
 use crate::keywords::{self, How, Keyword, Places, keyword};
+use crate::language::args::{self, Args, Parsed, choice, fail, fail_hint};
+use crate::language::units::Unit;
 use crate::model::{KeyType, StickRule, StickTable};
 use crate::proxy::ProxyDraft;
-use crate::units::Unit;
 
 /// Longest key of a table, bytes.
 const LONGEST_KEY: usize = 16384;
@@ -324,7 +324,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Prefix;
+    use crate::language::args::Prefix;
 
     fn read(line: &str) -> Result<StickTable, String> {
         let words: Vec<Word> = line.split(' ').map(|w| Word { text: w.into(), ..Word::default() }).collect();

@@ -2,10 +2,10 @@
 
 use weir_rules::Diagnostic;
 
-use crate::environment::{
+use crate::language::environment::{
     ABSENT_FEATURES, AWSLC_API, ENABLED, Environment, FEATURES, HAPROXY_VERSION, OPENSSL_VERSION, SSL_LIBRARY,
 };
-use crate::lexer::{self, LineContext};
+use crate::language::lexer::{self, LineContext};
 
 /// Deepest nesting of parentheses.
 const DEEPEST: u32 = 64;

@@ -1,6 +1,7 @@
 //! The texts a configuration is made of: their names, their lines, where a position points.
 //!
-//! Owns file names and contents for as long as findings may have to quote them; reading from disk is [`crate::files`]'s.
+//! Owns file names and contents for as long as findings may have to quote them; reading from disk is
+//! [`crate::language::files`]'s.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use memchr::{memchr, memmem};
 use weir_rules::Pos;
 
-use crate::files;
+use crate::language::files;
 
 /// One configuration file.
 #[derive(Debug, Clone)]

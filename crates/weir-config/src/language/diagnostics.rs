@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use weir_rules::{Diagnostic, Level};
 
-use crate::source::Sources;
+use crate::language::source::Sources;
 
 /// Most findings kept: a file that is not a configuration at all must not fill the screen.
 pub const MOST_FINDINGS: usize = 200;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_balance::Limit;
 use weir_rules::{Diagnostic, Pos, Word};
 
-use crate::units::{self, Unit};
+use crate::language::units::{self, Unit};
 
 /// Outcome of reading something: everything that is wrong with it.
 pub(crate) type Parsed<T = ()> = Result<T, Vec<Diagnostic>>;

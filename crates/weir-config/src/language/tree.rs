@@ -5,12 +5,12 @@
 
 use weir_rules::{Diagnostic, Level, Pos, Word};
 
-use crate::address;
-use crate::conditional;
-use crate::diagnostics::Diagnostics;
-use crate::environment::Environment;
-use crate::lexer::{self, LineContext};
-use crate::source::{SourceFile, Sources};
+use crate::language::address;
+use crate::language::conditional;
+use crate::language::diagnostics::Diagnostics;
+use crate::language::environment::Environment;
+use crate::language::lexer::{self, LineContext};
+use crate::language::source::{SourceFile, Sources};
 
 /// Deepest nesting of `.if`, as in HAProxy.
 const DEEPEST_BLOCK: usize = 16;
@@ -265,7 +265,7 @@ impl Reader<'_> {
     }
 
     fn message(&mut self, level: Level, words: &[Word]) {
-        let text = crate::args::joined(&words[1..]);
+        let text = crate::language::args::joined(&words[1..]);
         self.diagnostics.push(Diagnostic { level, pos: words[0].pos, message: text, hint: None });
     }
 
@@ -407,7 +407,7 @@ mod tests {
         let (sections, errors) = read(text);
         assert_eq!(errors, Vec::<String>::new());
         let all = sections.iter().flat_map(|s| &s.lines);
-        all.map(|line| crate::args::joined(&line.words)).collect()
+        all.map(|line| crate::language::args::joined(&line.words)).collect()
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use weir_rules::{Diagnostic, Pos, Word};
 
-use crate::environment::Environment;
+use crate::language::environment::Environment;
 
 /// Most words of one line: a bound on memory, far above any real line.
 pub const MOST_WORDS: usize = 4096;
