@@ -4,7 +4,7 @@
 use crate::imports::Imports;
 use crate::model_fields::ModelFields;
 use crate::reused_memory::{self, ReusedMemory};
-use crate::{layers, place, program};
+use crate::{cycles, layers, place, program};
 use std::path::Path;
 use std::process::Command;
 
@@ -105,6 +105,7 @@ pub(crate) fn run() -> Result<Vec<String>, String> {
         std::fs::read_to_string(root.join(name)).map_err(|error| format!("cannot read {name}: {error}"))
     };
     layers::check(&imports, &list(layers::LIST)?, &mut wrong);
+    cycles::check(&imports, &list(cycles::LIST)?, &mut wrong);
     Ok(wrong)
 }
 

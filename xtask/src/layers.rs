@@ -78,6 +78,17 @@ pub(crate) fn check(imports: &Imports, list: &str, wrong: &mut Vec<String>) {
     }
 }
 
+/// The name that a path stands under in a crate with layers.
+pub(crate) fn part(package: &str, path: &str) -> Option<&'static str> {
+    of(package)?.layer(path).map(|(_, name)| name)
+}
+
+/// Whether an import of a crate with layers goes upwards.
+pub(crate) fn is_upwards(package: &str, from: &str, to: &str) -> bool {
+    let layer = |path| of(package).and_then(|place| place.layer(path));
+    layer(from).zip(layer(to)).is_some_and(|((from, _), (to, _))| to > from)
+}
+
 fn of(package: &str) -> Option<&'static Layers> {
     CRATES.iter().find(|place| place.package == package)
 }

@@ -15,6 +15,7 @@ mod tls_client;
 mod attack;
 mod bench;
 mod check;
+mod cycles;
 mod dist;
 mod fuzz;
 mod guards;
