@@ -3,10 +3,10 @@
 
 use crate::counts::{self, Counts};
 use crate::documents::Documents;
-use crate::layers::{self, Imports};
+use crate::imports::Imports;
 use crate::model_fields::ModelFields;
 use crate::reused_memory::{self, ReusedMemory};
-use crate::{place, program};
+use crate::{cycles, layers, place, program};
 use std::path::Path;
 use std::process::Command;
 
@@ -46,7 +46,7 @@ const PURITY: &[Purity] = &[
     Purity {
         crates: &["weir-http", "weir-deflate", "weir-balance", "weir-compress", "weir-rules", "weir-config"],
         words: &["std::fs", "fs::read", "File::open"],
-        except: &["crates/weir-config/src/files.rs"],
+        except: &["crates/weir-config/src/language/files.rs"],
     },
 ];
 
@@ -96,9 +96,6 @@ pub(crate) fn run() -> Result<Vec<String>, String> {
         if name == reused_memory::LIST {
             reused.see_list(&text);
         }
-        if name == layers::LIST {
-            imports.see_list(&text);
-        }
         if name == counts::LIST {
             counts.see_list(&text);
         }
@@ -113,9 +110,13 @@ pub(crate) fn run() -> Result<Vec<String>, String> {
     }
     model.finish(&mut wrong);
     reused.finish(&mut wrong);
-    imports.finish(&mut wrong);
     counts.finish(&mut wrong);
     documents.finish(&mut wrong);
+    let list = |name: &str| {
+        std::fs::read_to_string(root.join(name)).map_err(|error| format!("cannot read {name}: {error}"))
+    };
+    layers::check(&imports, &list(layers::LIST)?, &mut wrong);
+    cycles::check(&imports, &list(cycles::LIST)?, &mut wrong);
     Ok(wrong)
 }
 
@@ -272,10 +273,10 @@ mod tests {
     #[test]
     fn files_are_read_in_one_place() {
         assert_eq!(
-            found("crates/weir-config/src/files.rs", "//! Files.\nuse std::fs;\n"),
+            found("crates/weir-config/src/language/files.rs", "//! Files.\nuse std::fs;\n"),
             Vec::<String>::new()
         );
-        assert_eq!(found("crates/weir-config/src/lexer.rs", "//! Words.\nuse std::fs;\n").len(), 1);
+        assert_eq!(found("crates/weir-config/src/language/lexer.rs", "//! Words.\nuse std::fs;\n").len(), 1);
     }
 
     #[test]

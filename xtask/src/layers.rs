@@ -2,87 +2,95 @@
 //!
 //! Each crate below has its modules in layers; one may name its own layer's modules and those further down, never those
 //! further up.  What does so today stands in a list that only gets shorter: an entry that nothing needs any more fails.
-//! Paths are read as text: a type that is used only through a method is not seen.
 
+use crate::imports::Imports;
 use std::collections::BTreeSet;
 
 /// Imports that still go upwards, one a line: the file inside of `crates/`, `->`, the module.
 pub(crate) const LIST: &str = "xtask/layers.txt";
 
 struct Layers {
-    /// The folder of the crate's sources.
-    sources: &'static str,
+    /// The folder of the crate.
+    package: &'static str,
     /// From the bottom up.  The longest name that fits a path counts, so that a file can stand apart from its folder.
     layers: &'static [&'static [&'static str]],
 }
 
-const CRATES: &[Layers] = &[Layers {
-    sources: "crates/weir-proxy/src/",
-    layers: &[
-        &["state", "plan"],
-        &["log"],
-        &["edge"],
-        &["thread"],
-        &["exchange"],
-        &["filter"],
-        &["rules"],
-        &["finish"],
-        &["response"],
-        &["server"],
-        &["forward"],
-        &["request"],
-        &["exchange::life"],
-        &["client"],
-        &["accept"],
-        &["control"],
-        &["process"],
-    ],
-}];
+const CRATES: &[Layers] = &[
+    Layers {
+        package: "weir-proxy",
+        layers: &[
+            &["state", "plan"],
+            &["log"],
+            &["edge"],
+            &["thread"],
+            &["exchange"],
+            &["filter"],
+            &["rules"],
+            &["finish"],
+            &["response"],
+            &["server"],
+            &["forward"],
+            &["request"],
+            &["exchange::life"],
+            &["client"],
+            &["accept"],
+            &["control"],
+            &["process"],
+        ],
+    },
+    Layers {
+        package: "weir-rules",
+        layers: &[
+            &["words"],
+            &["value"],
+            &["data"],
+            &["facts"],
+            &["expr"],
+            &["reply"],
+            &["fetch"],
+            &["convert"],
+            &["action"],
+            &["table"],
+        ],
+    },
+];
 
-/// The imports seen so far.
-#[derive(Default)]
-pub(crate) struct Imports {
-    upwards: BTreeSet<String>,
-    unplaced: Vec<String>,
-    listed: BTreeSet<String>,
+/// What is wrong, one line each.
+pub(crate) fn check(imports: &Imports, list: &str, wrong: &mut Vec<String>) {
+    let mut upwards = BTreeSet::new();
+    for file in imports.files() {
+        let Some(place) = of(&file.package) else { continue };
+        let Some((from, _)) = place.layer(&file.module) else {
+            wrong.push(format!("{}:1: is in no layer of xtask/src/layers.rs", file.name));
+            continue;
+        };
+        let ways = imports.of(file).into_iter().filter_map(|path| place.layer(path));
+        let ways = ways.filter(|(layer, _)| *layer > from);
+        upwards.extend(ways.map(|(_, to)| format!("{} -> {to}", file.name.trim_start_matches("crates/"))));
+    }
+    let listed = list.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect();
+    for way in upwards.difference(&listed) {
+        wrong.push(format!("{way}: an import goes upwards (layers: xtask/src/layers.rs)"));
+    }
+    for way in listed.difference(&upwards) {
+        wrong.push(format!("{LIST}: no import goes '{way}' any more: take the line out"));
+    }
 }
 
-impl Imports {
-    /// Takes note of a source file without its tests and comments.
-    pub(crate) fn see(&mut self, name: &str, code: &str) {
-        let Some((place, inside)) =
-            CRATES.iter().find_map(|place| Some((place, name.strip_prefix(place.sources)?)))
-        else {
-            return;
-        };
-        let module = module_of(inside);
-        if module.is_empty() {
-            return;
-        }
-        let Some((from, _)) = place.layer(&module) else {
-            self.unplaced.push(format!("{name}:1: is in no layer of xtask/src/layers.rs"));
-            return;
-        };
-        let ways = imports(code).into_iter().filter_map(|path| place.layer(&path));
-        let upwards = ways.filter(|(layer, _)| *layer > from);
-        self.upwards.extend(upwards.map(|(_, to)| format!("{} -> {to}", name.trim_start_matches("crates/"))));
-    }
+/// The name that a path stands under in a crate with layers.
+pub(crate) fn part(package: &str, path: &str) -> Option<&'static str> {
+    of(package)?.layer(path).map(|(_, name)| name)
+}
 
-    /// Takes note of the list.
-    pub(crate) fn see_list(&mut self, text: &str) {
-        self.listed = text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect();
-    }
+/// Whether an import of a crate with layers goes upwards.
+pub(crate) fn is_upwards(package: &str, from: &str, to: &str) -> bool {
+    let layer = |path| of(package).and_then(|place| place.layer(path));
+    layer(from).zip(layer(to)).is_some_and(|((from, _), (to, _))| to > from)
+}
 
-    /// What is wrong, one line each.
-    pub(crate) fn finish(mut self, wrong: &mut Vec<String>) {
-        wrong.append(&mut self.unplaced);
-        for way in self.upwards.difference(&self.listed) {
-            wrong.push(format!("{way}: an import goes upwards (layers: xtask/src/layers.rs)"));
-        }
-        for way in self.listed.difference(&self.upwards) {
-            wrong.push(format!("{LIST}: no import goes '{way}' any more: take the line out"));
-        }
-    }
+fn of(package: &str) -> Option<&'static Layers> {
+    CRATES.iter().find(|place| place.package == package)
 }
 
 impl Layers {
@@ -98,30 +106,6 @@ fn is_within(path: &str, name: &str) -> bool {
     path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// `server/reach/mod.rs` is `server::reach`, `lib.rs` nothing.
-fn module_of(inside: &str) -> String {
-    let path = inside.trim_end_matches(".rs").trim_end_matches("/mod");
-    if path == "lib" { String::new() } else { path.replace('/', "::") }
-}
-
-/// Paths behind `crate::`, those of a group each by itself.
-fn imports(code: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for (at, prefix) in code.match_indices("crate::") {
-        let rest = &code[at + prefix.len()..];
-        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':').unwrap_or(rest.len());
-        let path = rest[..end].trim_end_matches(':');
-        match rest[end..].strip_prefix('{').and_then(|group| group.split_once('}')) {
-            Some((group, _)) if !path.is_empty() => {
-                found.extend(group.split(',').map(|name| format!("{path}::{}", name.trim())));
-            }
-            Some((group, _)) => found.extend(group.split(',').map(|name| name.trim().to_owned())),
-            None => found.push(path.to_owned()),
-        }
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,8 +113,7 @@ mod tests {
     fn found(name: &str, code: &str, list: &str) -> Vec<String> {
         let (mut imports, mut wrong) = (Imports::default(), Vec::new());
         imports.see(name, code);
-        imports.see_list(list);
-        imports.finish(&mut wrong);
+        check(&imports, list, &mut wrong);
         wrong
     }
 
@@ -155,11 +138,5 @@ mod tests {
             found("crates/weir-proxy/src/exchange/mod.rs", "use crate::request::rules;\n", "").len(),
             1
         );
-    }
-
-    #[test]
-    fn groups_are_read_name_by_name() {
-        assert_eq!(imports("use crate::{a, b::C};\nx(crate::d::E::f());"), ["a", "b::C", "d::E::f"]);
-        assert_eq!(imports("use crate::a::{self, b};"), ["a::self", "a::b"]);
     }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use weir_balance::Limit;
 use weir_rules::{Diagnostic, Pos, Word};
 
-use crate::address::{self, Host, Port, Transport};
-use crate::args::{self, Args, Parsed, choice, fail, fail_hint};
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
+use crate::language::address::{self, Host, Port, Transport};
+use crate::language::args::{self, Args, Parsed, choice, fail, fail_hint};
 use crate::model::{AdminLevel, Bind, BindAddr, Global, SeverityOutput, SslBind, UnixBind, Verify};
 use crate::server::protocol;
 use crate::tls;
@@ -538,7 +538,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<name>",
         "Network namespace to listen in",
         How::Bind(|d, a| {
-            d.bind.namespace = Some(crate::args::namespace(a.need("the name of a network namespace")?)?);
+            d.bind.namespace =
+                Some(crate::language::args::namespace(a.need("the name of a network namespace")?)?);
             Ok(())
         }),
     )
@@ -655,7 +656,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<password>",
         "Signs TCP segments",
         How::Bind(|d, a| {
-            d.bind.md5_key = Some(crate::args::md5_key(a.need("a password")?)?);
+            d.bind.md5_key = Some(crate::language::args::md5_key(a.need("a password")?)?);
             Ok(())
         }),
     )

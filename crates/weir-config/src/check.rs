@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use weir_balance::Algorithm;
-use weir_rules::scope::{Reference, Target};
+use weir_rules::expr::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Pos};
 
 use crate::model::{
@@ -448,7 +448,8 @@ impl Checker<'_> {
             match known.get(&named.name) {
                 Some(profile) => named.profile = Arc::clone(profile),
                 None => {
-                    let near = weir_rules::diagnostic::nearest(&named.name, known.keys().map(String::as_str));
+                    let near =
+                        weir_rules::words::diagnostic::nearest(&named.name, known.keys().map(String::as_str));
                     let error =
                         Diagnostic::error(named.pos, format!("unable to find log-profile '{}'", named.name));
                     problems.push(Diagnostic {

@@ -1,13 +1,13 @@
 //! fcgi-app sections (section 10 of the manual): what a FastCGI application is told of a request.
 
-use weir_rules::scope::Reference;
+use weir_rules::expr::scope::Reference;
 use weir_rules::{Condition, Diagnostic, LogFormat, Place, Scope, Shared, Word};
 
-use crate::args::{Args, Parsed, Prefix, fail, fail_hint};
 use crate::keywords::{self, Found, How, Keyword, Places, keyword as entry};
+use crate::language::args::{Args, Parsed, Prefix, fail, fail_hint};
+use crate::language::tree::Section;
 use crate::model::{FcgiApp, FcgiRule};
 use crate::proxy::{self, logging};
-use crate::tree::Section;
 
 /// Most `set-param` and `pass-header` lines of an application: each is looked at for every request.
 const MOST_RULES: usize = 1024;
@@ -103,7 +103,7 @@ fn pass_header(d: &mut FcgiDraft<'_>, a: &mut Args<'_>) -> Parsed {
 
 fn path_info(d: &mut FcgiDraft<'_>, a: &mut Args<'_>) -> Parsed {
     let word = a.need("a regular expression")?;
-    let regex = weir_rules::pcre::compile_bytes(&word.text, false)
+    let regex = weir_rules::data::pcre::compile_bytes(&word.text, false)
         .map_err(|message| vec![Diagnostic::error(word.pos, message)])?;
     if regex.captures_len() < 2 {
         let message = "the expression captures no script's name, so the whole path stays one";

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use weir_rules::{Diagnostic, Expr, LogFormat, Place, Scope, Shared, Word};
 
-use crate::address::{self, Host, Port};
-use crate::args::{self, Args, MOST_A_SECOND, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, How, Keyword, Places, keyword};
+use crate::language::address::{self, Host, Port};
+use crate::language::args::{self, Args, MOST_A_SECOND, Parsed, Prefix, choice, fail, fail_hint};
+use crate::language::units::Unit;
 use crate::model::{
     AcceptFamily, CloseSpread, CpuAffinity, CpuKind, CpuNumbers, CpuPolicy, Cpus, ExtraFiles, Global,
     SslBind, TlsWords, UnixBind, Verify,
@@ -19,7 +20,6 @@ use crate::proxy::logging;
 use crate::status_set::StatusSet;
 use crate::tls;
 use crate::tune::ocsp_delay;
-use crate::units::Unit;
 
 /// Most threads.
 const MOST_THREADS: usize = 4096;
@@ -390,7 +390,7 @@ fn case_adjust(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
 
 fn case_adjust_file(draft: &mut GlobalDraft<'_>, args: &mut Args<'_>) -> Parsed {
     let word = args.need("a file name")?;
-    let bytes = crate::files::read(std::path::Path::new(word.as_str().as_ref()))
+    let bytes = crate::language::files::read(std::path::Path::new(word.as_str().as_ref()))
         .or_else(|error| fail(word.pos, format!("cannot read '{}': {error}", word.as_str())))?;
     for line in bytes.split(|b| *b == b'\n') {
         let line = line.split(|b| *b == b'#').next().unwrap_or_default();
@@ -534,7 +534,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             let word = a.need("a time, or 'infinite'")?;
             d.global.close_spread_time = match word.text.as_slice() {
                 b"infinite" => CloseSpread::Never,
-                _ => CloseSpread::Over(crate::args::time(word, Unit::Millis)?),
+                _ => CloseSpread::Over(crate::language::args::time(word, Unit::Millis)?),
             };
             a.end()
         }),
@@ -596,7 +596,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<text>",
         "Describes this instance on the statistics page",
         How::Global(|d, a| {
-            d.global.description = Some(crate::args::joined(a.rest()));
+            d.global.description = Some(crate::language::args::joined(a.rest()));
             Ok(())
         }),
     ),
@@ -1413,7 +1413,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         How::Global(|d, a| {
             let word = a.need("capabilities such as cap_net_bind_service")?;
             let known = ["cap_net_admin", "cap_net_raw", "cap_net_bind_service", "cap_sys_admin"];
-            for name in crate::args::list(word) {
+            for name in crate::language::args::list(word) {
                 let name = String::from_utf8_lossy(&name).into_owned();
                 if !known.contains(&name.as_str()) {
                     return fail_hint(

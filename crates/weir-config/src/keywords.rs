@@ -8,14 +8,14 @@ use std::sync::LazyLock;
 
 use weir_rules::{Diagnostic, Pos, Word};
 
-use crate::args::{Args, Parsed, fail, fail_hint};
 use crate::bind::BindDraft;
 use crate::fcgi::FcgiDraft;
 use crate::global::GlobalDraft;
+use crate::language::args::{Args, Parsed, fail, fail_hint};
+use crate::language::tree::SectionKind;
 use crate::proxy::ProxyDraft;
 use crate::sections::SectionDraft;
 use crate::server::ServerDraft;
-use crate::tree::SectionKind;
 
 /// Places a keyword may stand in, as a set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -134,7 +134,7 @@ pub(crate) enum How {
     Tls,
     Section(fn(&mut SectionDraft<'_>, &mut Args<'_>) -> Parsed),
     Fcgi(fn(&mut FcgiDraft<'_>, &mut Args<'_>) -> Parsed),
-    /// Read by [`crate::tree`] while lines are split.
+    /// Read by [`crate::language::tree`] while lines are split.
     Tree,
     /// Accepted; the reason says why nothing changes.
     NoEffect(&'static str),
@@ -320,7 +320,7 @@ pub(crate) fn unknown(line: &[Word], place: Places, where_: &str) -> Diagnostic 
     let seconds: Vec<&str> = known().filter_map(|k| k.name.strip_prefix(&prefix)).collect();
     if seconds.is_empty() {
         let found = Diagnostic::error(first.pos, format!("unknown keyword '{text}' in {where_}"));
-        return match weir_rules::diagnostic::nearest(&text, known().map(|keyword| keyword.name)) {
+        return match weir_rules::words::diagnostic::nearest(&text, known().map(|keyword| keyword.name)) {
             Some(near) => found.hint(format!("did you mean '{near}'?")),
             None => found,
         };
@@ -333,7 +333,7 @@ pub(crate) fn unknown(line: &[Word], place: Places, where_: &str) -> Diagnostic 
     };
     let found =
         Diagnostic::error(second.pos, format!("unknown keyword '{text} {}' in {where_}", second.as_str()));
-    match weir_rules::diagnostic::nearest(&second.as_str(), seconds.iter().copied()) {
+    match weir_rules::words::diagnostic::nearest(&second.as_str(), seconds.iter().copied()) {
         Some(near) => found.hint(format!("did you mean '{text} {near}'?")),
         None => found.hint(format!("one of {} was expected", seconds.join(", "))),
     }

@@ -3,25 +3,9 @@
 //! Reading has no effects except reading the files that the configuration names; everything that is wrong is
 //! collected and shown with file, line, caret and what was expected.
 
-pub mod source;
-
-mod files;
-
-pub mod environment;
-
-pub mod lexer;
-
-pub mod conditional;
-
-pub mod tree;
-
-pub mod units;
+pub mod language;
 
 pub mod status_set;
-
-pub mod address;
-
-mod args;
 
 pub mod keywords;
 
@@ -45,10 +29,8 @@ mod check;
 
 mod load;
 
-pub mod diagnostics;
-
 pub mod model;
 
-pub use diagnostics::Diagnostics;
-pub use environment::Environment;
+pub use language::diagnostics::Diagnostics;
+pub use language::environment::Environment;
 pub use load::{Loaded, load, load_sources, load_str, parse_server};

@@ -4,22 +4,22 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_rules::scope::Reference;
+use weir_rules::expr::scope::Reference;
 use weir_rules::{Diagnostic, Shared, Word};
 
-use crate::args::{Args, Parsed, Prefix, fail, fail_hint};
 use crate::check::Checker;
-use crate::diagnostics::Diagnostics;
-use crate::environment::Environment;
 use crate::fcgi;
-use crate::files;
 use crate::global::{GlobalDraft, NO_ACME};
 use crate::keywords::{self, Found, How, Places};
+use crate::language::args::{Args, Parsed, Prefix, fail, fail_hint};
+use crate::language::diagnostics::Diagnostics;
+use crate::language::environment::Environment;
+use crate::language::files;
+use crate::language::source::Sources;
+use crate::language::tree::{self, Line, Section, SectionKind};
 use crate::model::{Checks, Config, Global, Mode, Proxy, Server, TlsWanted};
 use crate::proxy::{self, Finished, ProxyDraft, World};
 use crate::sections::{NO_PROGRAMS, SectionDraft};
-use crate::source::Sources;
-use crate::tree::{self, Line, Section, SectionKind};
 
 /// Longest chain of defaults sections.
 const LONGEST_CHAIN: usize = 64;
@@ -434,7 +434,7 @@ impl<'a> Defaults<'a> {
         if let Some(section) = self.named.get(&*name) {
             return self.chain(section, found);
         }
-        let near = weir_rules::diagnostic::nearest(&name, self.named.keys().copied());
+        let near = weir_rules::words::diagnostic::nearest(&name, self.named.keys().copied());
         let error = Diagnostic::error(from.pos, format!("defaults section '{name}' was not found"));
         found.push(Diagnostic { hint: near.map(|near| format!("did you mean '{near}'?")), ..error });
         Chain { sections: Vec::new() }

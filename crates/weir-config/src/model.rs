@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use crate::status_set::StatusSet;
 use weir_balance::{Affinity, DataType, HashType, InitState, Limit, OnError, UriKey};
-use weir_rules::pattern::PatternFiles;
-use weir_rules::txn::LogOrigin;
-use weir_rules::vars::VarLimits;
+use weir_rules::data::pattern::PatternFiles;
+use weir_rules::facts::LogOrigin;
+use weir_rules::facts::vars::VarLimits;
 use weir_rules::{Condition, Expr, LogFormat, Pos, Rule};
 
 /// A whole configuration, checked.
@@ -1574,7 +1574,7 @@ pub enum ErrorReply {
     /// `errorfile /dev/null`: close silently.
     Silent,
     /// `http-error status ...`: rendered for each request.
-    Rendered(Arc<weir_rules::action::ReplyTemplate>),
+    Rendered(Arc<weir_rules::reply::ReplyTemplate>),
 }
 
 /// A place log lines go to.

@@ -20,19 +20,19 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use weir_rules::scope::{ErrorMessage, Reference};
+use weir_rules::expr::scope::{ErrorMessage, Reference};
 use weir_rules::{Condition, Diagnostic, LogFormat, Place, Pos, Scope, Shared, Word};
 
-use crate::address;
-use crate::args::{self, Args, MOST_A_SECOND, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::keywords::{self, Found, How, Keyword, Places, keyword as entry};
+use crate::language::address;
+use crate::language::args::{self, Args, MOST_A_SECOND, Parsed, Prefix, choice, fail, fail_hint};
+use crate::language::tree::{Line, Section, SectionKind};
 use crate::model::{
     BackendTarget, BindAddr, FrontendList, Global, KeepAliveProbes, Mode, Proxy, RetryOn, Server, ServerAddr,
     StateOrigin, UseBackend, UseServer,
 };
 use crate::server::{self, ServerDraft};
-use crate::tree::{Line, Section, SectionKind};
 
 /// What sections may look at while they are read.
 pub(crate) struct World<'a> {
@@ -346,7 +346,7 @@ impl<'a> ProxyDraft<'a> {
                     self.section()
                 );
                 let known = self.server_names.keys().map(String::as_str);
-                let near = weir_rules::diagnostic::nearest(&name, known)
+                let near = weir_rules::words::diagnostic::nearest(&name, known)
                     .map(|near| format!("did you mean '{near}'?"));
                 let error = Diagnostic::error(word.pos, message);
                 found.push(Diagnostic { hint: near, ..error });
@@ -575,7 +575,7 @@ fn backend(d: &ProxyDraft<'_>, word: &Word, keyword: &str) -> Parsed<usize> {
     if let Some(index) = d.world.backends.get(&*name) {
         return Ok(*index);
     }
-    let near = weir_rules::diagnostic::nearest(&name, d.world.backends.keys().copied());
+    let near = weir_rules::words::diagnostic::nearest(&name, d.world.backends.keys().copied());
     let message = match keyword {
         "default_backend" => format!("unable to find required default_backend: '{name}'"),
         _ => format!("unable to find required use_backend: '{name}'"),
@@ -663,9 +663,9 @@ fn probes(d: &mut ProxyDraft<'_>, a: &mut Args<'_>, which: fn(&mut Proxy) -> &mu
     if a.keyword.ends_with("-cnt") {
         probes.count = Some(a.number(1..=u32::MAX)?);
     } else if a.keyword.ends_with("-idle") {
-        probes.idle = Some(args::time(a.need("a time")?, crate::units::Unit::Seconds)?);
+        probes.idle = Some(args::time(a.need("a time")?, crate::language::units::Unit::Seconds)?);
     } else {
-        probes.interval = Some(args::time(a.need("a time")?, crate::units::Unit::Seconds)?);
+        probes.interval = Some(args::time(a.need("a time")?, crate::language::units::Unit::Seconds)?);
     }
     a.end()
 }

@@ -5,16 +5,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_balance::Limit;
-use weir_rules::auth::UserList;
-use weir_rules::scope::{ErrorMessage, Place};
-use weir_rules::txn::LogOrigin;
+use weir_rules::data::auth::UserList;
+use weir_rules::expr::scope::{ErrorMessage, Place};
+use weir_rules::facts::LogOrigin;
 use weir_rules::{Diagnostic, LogFormat, Scope, Shared, Word};
 
-use crate::address::Transport;
-use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::bind;
 use crate::global::NO_ACME;
 use crate::keywords::{self, Found, How, Keyword, Places, keyword as entry};
+use crate::language::address::Transport;
+use crate::language::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
+use crate::language::tree::{Section, SectionKind};
+use crate::language::units::Unit;
 use crate::model::{
     Bind, Cache, CrtLoad, CrtStore, Global, LogForward, LogHost, LogProfile, LogWire, Mailers, Nameserver,
     Peers, ProfileLine, Resolvers, Ring, Server,
@@ -22,8 +24,6 @@ use crate::model::{
 use crate::proxy::{self, errors, logging, stick};
 use crate::server::{ServerDraft, parse_address, socket_address};
 use crate::tls;
-use crate::tree::{Section, SectionKind};
-use crate::units::Unit;
 
 /// Why there are no `program` sections.
 pub(crate) const NO_PROGRAMS: &str =

@@ -7,16 +7,16 @@ use std::time::Duration;
 use weir_balance::{InitState, Limit, OnError};
 use weir_rules::{Diagnostic, Expr, LogFormat, Place, Pos, Scope, Word};
 
-use crate::address::{self, Address, Host, Port, Transport};
-use crate::args::{self, Args, Parsed, choice, fail, fail_hint};
 use crate::keywords::{self, Found, How, Keyword, Places, keyword};
+use crate::language::address::{self, Address, Host, Port, Transport};
+use crate::language::args::{self, Args, Parsed, choice, fail, fail_hint};
+use crate::language::units::Unit;
 use crate::model::{
     AgentCheck, Check, ForeignSource, Global, HashKey, InitAddr, IpFamily, LogFraming, Network,
     ObservedLayer, OnMarkedDown, OnMarkedUp, PortMap, Proto, SendProxy, Server, ServerAddr, Source,
     SslServer, Verify, WebSocketVersion,
 };
 use crate::tls;
-use crate::units::Unit;
 
 /// Most servers one template may make.
 const MOST_TEMPLATE_SERVERS: u32 = 65535;
@@ -923,7 +923,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<name>",
         "Network namespace connections are made in",
         How::Server(|d, a| {
-            d.server.namespace = Some(crate::args::namespace(a.need("the name of a network namespace")?)?);
+            d.server.namespace =
+                Some(crate::language::args::namespace(a.need("the name of a network namespace")?)?);
             Ok(())
         }),
     )
@@ -1400,7 +1401,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "<password>",
         "Signs TCP segments",
         How::Server(|d, a| {
-            d.server.md5_key = Some(crate::args::md5_key(a.need("a password")?)?);
+            d.server.md5_key = Some(crate::language::args::md5_key(a.need("a password")?)?);
             Ok(())
         }),
     )

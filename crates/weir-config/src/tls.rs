@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use weir_rules::Word;
 
-use crate::args::{Parsed, choice};
 use crate::keywords::{How, Keyword, Places, keyword};
+use crate::language::args::{Parsed, choice};
 use crate::model::{TlsVersion, TlsWords};
 
 /// Versions in their order.
@@ -185,8 +185,9 @@ mod tests {
             TlsWords { min_ver: Some(TlsVersion::Tls13), max_ver: Some(TlsVersion::Tls13), ..none() },
         );
         assert!(!read("verify", "none").0);
-        let missing =
-            super::read(&mut none(), "ciphers", None, &mut |what| crate::args::fail(Pos::default(), what));
+        let missing = super::read(&mut none(), "ciphers", None, &mut |what| {
+            crate::language::args::fail(Pos::default(), what)
+        });
         assert_eq!(missing.unwrap_err()[0].message, "cipher names");
     }
 

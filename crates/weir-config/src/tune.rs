@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use weir_rules::{Diagnostic, Level};
 
-use crate::args::{Args, Parsed};
 use crate::global::GlobalDraft;
 use crate::keywords::{How, Keyword, Places, keyword};
+use crate::language::args::{Args, Parsed};
 use crate::model::Tune;
 
 const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, how: How) -> Keyword {
@@ -59,7 +59,7 @@ fn size(
     let word = args.peek();
     let value = args.size()?;
     if let Some(word) = word.filter(|_| value < least) {
-        return crate::args::fail(word.pos, format!("'{}' must be at least {least}", args.keyword));
+        return crate::language::args::fail(word.pos, format!("'{}' must be at least {least}", args.keyword));
     }
     *field(&mut draft.global.tune) = value;
     args.end()
@@ -120,7 +120,10 @@ fn bytes(
         Ok(value) if value <= MOST_WINDOW => *field(&mut draft.global.tune) = Some(value),
         _ => {
             let pos = word.map_or(args.keyword_pos, |word| word.pos);
-            return crate::args::fail(pos, format!("'{}' must be at most {MOST_WINDOW}", args.keyword));
+            return crate::language::args::fail(
+                pos,
+                format!("'{}' must be at most {MOST_WINDOW}", args.keyword),
+            );
         }
     }
     args.end()
@@ -335,7 +338,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         How::Global(|d, a| {
             let word = a.need("'auto', 'on' or 'off'")?;
             let known = [("auto", true), ("on", true), ("full", true), ("off", false)];
-            d.global.tune.idle_pool_shared = crate::args::choice(word, "value", &known)?;
+            d.global.tune.idle_pool_shared = crate::language::args::choice(word, "value", &known)?;
             a.end()
         }),
     ),
@@ -599,7 +602,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         "Keeps the keys of TLS connections for fetches",
         How::Global(|d, a| {
             let word = a.need("on or off")?;
-            d.global.tune.ssl_keylog = crate::args::choice(word, "value", &[("on", true), ("off", false)])?;
+            d.global.tune.ssl_keylog =
+                crate::language::args::choice(word, "value", &[("on", true), ("off", false)])?;
             a.end()
         }),
     ),
@@ -616,7 +620,8 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
         How::Global(|d, a| {
             let word = a.need("a time in seconds")?;
             d.global.tune.ssl_lifetime =
-                crate::args::time(word, crate::units::Unit::Seconds)?.max(Duration::from_secs(1));
+                crate::language::args::time(word, crate::language::units::Unit::Seconds)?
+                    .max(Duration::from_secs(1));
             a.end()
         }),
     ),

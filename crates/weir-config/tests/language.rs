@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use weir_balance::{Algorithm, Limit};
+use weir_config::language::source::Sources;
 use weir_config::model::{
     BalanceKey, BindAddr, CheckConnect, CheckPayload, Config, Expect, Filter, InitAddr, KeepAlive,
     LogAddress, LogFraming, Mode, OtherCheck, PortMap, Proxy, ServerAddr, TcpCheckStep, TlsVersion,
     TraceFilter, Verify,
 };
-use weir_config::source::Sources;
 use weir_config::{Environment, Loaded, keywords, load_sources, load_str};
 
 fn load(text: &str) -> Loaded {

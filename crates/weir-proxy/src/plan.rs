@@ -4,7 +4,7 @@
 //! each request again, that there is nothing to do, stands here.
 
 use weir_config::model::{Proxy, RestrictNames};
-use weir_rules::txn::LogOrigin;
+use weir_rules::facts::LogOrigin;
 
 /// The stages in which a proxy has work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,46 +1,41 @@
 //! The expression language: samples, fetches, converters, ACLs, log formats, actions.
 //!
 //! Everything is data that is parsed once and evaluated against a [`Txn`]: values in, values out.
-//! A registry entry per keyword (name, arguments, where it may stand, types, documentation, code)
+//! An entry per keyword (name, arguments, where it may stand, types, documentation, code)
 //! feeds the parser, the checker and the manual.
 
-pub mod acl;
-pub mod action;
-pub mod args;
-pub mod auth;
-pub mod certificate;
-mod client_hello;
-pub mod condition;
-mod convert;
-mod crypt;
-pub mod diagnostic;
-pub mod expr;
-mod fetch;
-pub mod hash;
-mod json_path;
-mod log_alias;
-mod log_encoding;
-pub mod log_format;
-mod manual;
-pub mod matcher;
-pub mod pattern;
-pub mod pcre;
-pub mod registry;
-pub mod reply;
-pub mod scope;
-pub mod status;
-pub mod txn;
-pub mod value;
-pub mod vars;
+// From the bottom up: a folder names those before it in this list, never those behind it.
 
-pub use action::{Flow, Phase, Reply, Rule, WaitFor};
-pub use condition::Condition;
-pub use convert::codec::decode_url;
+pub mod words;
+
+pub mod value;
+
+pub mod data;
+
+pub mod facts;
+
+pub mod expr;
+
+pub mod reply;
+
+mod fetch;
+
+mod convert;
+
+pub mod action;
+
+pub mod table;
+
+pub use action::{Flow, Rule, WaitFor};
 pub use convert::forwarded::{forwarded_node_name, forwarded_node_port};
 pub use convert::token::verify_error_number;
-pub use diagnostic::{Diagnostic, Level, Pos, Word};
-pub use expr::{Expr, Value};
+pub use expr::Expr;
+pub use expr::condition::Condition;
+pub use expr::log_format::LogFormat;
+pub use expr::scope::{Place, Scope, Shared};
+pub use facts::{Environment, Reply, Session, Txn};
 pub use fetch::http::basic_credentials;
-pub use log_format::LogFormat;
-pub use scope::{Place, Scope, Shared};
-pub use txn::{Environment, Session, Txn};
+pub use value::Value;
+pub use value::codec::decode_url;
+pub use words::diagnostic::{Diagnostic, Level, Pos, Word};
+pub use words::phase::Phase;

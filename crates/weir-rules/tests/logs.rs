@@ -3,8 +3,9 @@
 mod fixture;
 
 use fixture::{scope, shared, text, txn, word};
-use weir_rules::log_format::{Style, clflog, httplog, httpslog, tcpclf, tcplog};
-use weir_rules::txn::ProxyName;
+use weir_rules::expr::log_style::Style;
+use weir_rules::facts::ProxyName;
+use weir_rules::table::log_formats::{clflog, httplog, httpslog, tcpclf, tcplog};
 use weir_rules::{LogFormat, Place, Txn};
 
 fn render(format: &str, style: Style, txn: &Txn) -> String {

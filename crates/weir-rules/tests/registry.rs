@@ -3,7 +3,7 @@
 mod fixture;
 
 use fixture::{example, scope, shared, text, word};
-use weir_rules::registry::{self, Example, Status};
+use weir_rules::table::{self, Example, Status};
 use weir_rules::{Expr, Txn};
 
 fn check(example: &Example, txn: &Txn) {
@@ -18,18 +18,18 @@ fn check(example: &Example, txn: &Txn) {
 #[test]
 fn examples_of_fetches() {
     let txn = example();
-    registry::implemented_fetches().flat_map(|f| f.examples).for_each(|e| check(e, &txn));
+    table::implemented_fetches().flat_map(|f| f.examples).for_each(|e| check(e, &txn));
 }
 
 #[test]
 fn examples_of_converters() {
     let txn = example();
-    registry::implemented_converters().flat_map(|c| c.examples).for_each(|e| check(e, &txn));
+    table::implemented_converters().flat_map(|c| c.examples).for_each(|e| check(e, &txn));
 }
 
 #[test]
 fn keywords_are_unique_and_documented() {
-    for entries in [registry::fetches(), registry::converters(), registry::actions(), registry::matchers()] {
+    for entries in [table::fetches(), table::converters(), table::actions(), table::matchers()] {
         for pair in entries.windows(2) {
             assert_ne!(pair[0].name, pair[1].name, "defined twice");
         }
@@ -41,16 +41,14 @@ fn keywords_are_unique_and_documented() {
 
 #[test]
 fn how_much_works() {
-    let count = |entries: Vec<registry::Entry>| {
+    let count = |entries: Vec<table::Entry>| {
         let done = entries.iter().filter(|e| e.status == Status::Implemented).count();
         (done, entries.len())
     };
     // Printed with --nocapture; the numbers only ever grow.
-    for (what, entries) in [
-        ("fetches", registry::fetches()),
-        ("converters", registry::converters()),
-        ("actions", registry::actions()),
-    ] {
+    for (what, entries) in
+        [("fetches", table::fetches()), ("converters", table::converters()), ("actions", table::actions())]
+    {
         let missing: Vec<_> =
             entries.iter().filter(|e| e.status == Status::Missing).map(|e| e.name).collect();
         println!("{what}: {:?}, missing: {}", count(entries.clone()), missing.join(" "));

@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use fixture::{example, scope, shared, text, words};
 use weir_rules::action::run;
-use weir_rules::log_format::httplog;
+use weir_rules::table::log_formats::httplog;
 use weir_rules::{Phase, Rule};
 
 const ROUNDS: u32 = 200_000;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use weir_config::conditional::eval_command_line;
+use weir_config::language::conditional::eval_command_line;
 
 use crate::EXIT_INVALID;
 use crate::command_line::{Options, Role};

@@ -6,8 +6,8 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 
+use weir_config::language::source::Sources;
 use weir_config::model::{Bind, Config};
-use weir_config::source::Sources;
 use weir_config::{Diagnostics, Environment};
 use weir_proxy::state::problem::Problem;
 use weir_rules::Diagnostic;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use weir_config::keywords::{self, Keyword, Status};
-use weir_rules::diagnostic::nearest;
+use weir_rules::words::diagnostic::nearest;
 
 use crate::EXIT_INVALID;
 use crate::console::{self, Console};

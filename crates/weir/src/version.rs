@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use weir_config::conditional;
-pub(crate) use weir_config::environment::HAPROXY_VERSION;
+use weir_config::language::conditional;
+pub(crate) use weir_config::language::environment::HAPROXY_VERSION;
 
 /// Weir's own version.
 pub(crate) const WEIR_VERSION: &str = env!("CARGO_PKG_VERSION");

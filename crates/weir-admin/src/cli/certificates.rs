@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use weir_config::units::{self, Unit};
+use weir_config::language::units::{self, Unit};
 use weir_net::tls::certificate::Loaded;
 use weir_proxy::control::certificates::Prepared;
-use weir_rules::certificate;
+use weir_rules::data::certificate;
 
 use super::{Answer, Request, Session, ocsp};
 

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use weir_net::tls::ocsp::{Basic, CertificateId, CertificateStatus, Responder, Response};
 use weir_proxy::control::certificates::from_base64;
-use weir_rules::certificate;
+use weir_rules::data::certificate;
 
 use super::{Answer, Request, Session};
 

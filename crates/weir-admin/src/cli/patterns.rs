@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_rules::pattern::{MAX_ENTRIES, PatternFile};
+use weir_rules::data::pattern::{MAX_ENTRIES, PatternFile};
 
 use super::{Answer, Request, Session};
 

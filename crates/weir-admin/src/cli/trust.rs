@@ -7,7 +7,7 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use weir_net::tls::trust_files::{TrustFiles, TrustItem};
 use weir_proxy::control::certificates::{Certificates, Prepared};
 use weir_proxy::control::trust::TrustChange;
-use weir_rules::certificate;
+use weir_rules::data::certificate;
 
 use super::{Answer, Request, Session};
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 use weir_balance::{Affinity, Algorithm, HashFunction, HashMethod, HashType, UriKey};
 use weir_rules::{Diagnostic, Expr, Place, Word};
 
-use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::keywords::{How, Keyword, Places, keyword};
+use crate::language::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
+use crate::language::units::Unit;
 use crate::model::{BalanceKey, CookiePersistence, HttpReuse, RetryOn};
 use crate::proxy::{ProxyDraft, parenthesised};
-use crate::units::Unit;
 
 fn balance(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     (d.proxy.balance, d.proxy.balance_key) = match a.peek() {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_rules::scope::{Place, Reference, Target};
+use weir_rules::expr::scope::{Place, Reference, Target};
 use weir_rules::{Diagnostic, Expr, Word};
 
-use crate::args::{self, Args, Parsed, fail_hint};
+use crate::language::args::{self, Args, Parsed, fail_hint};
+use crate::language::units::Unit;
 use crate::model::{BandwidthFilter, BandwidthScope};
 use crate::proxy::ProxyDraft;
-use crate::units::Unit;
 
 /// The words that say whose limit it is.
 #[derive(Default)]

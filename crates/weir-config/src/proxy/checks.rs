@@ -2,14 +2,14 @@
 
 use weir_rules::{Diagnostic, Expr, LogFormat, Place, Word};
 
-use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::keywords::{self, How, Keyword, Places, keyword};
+use crate::language::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
+use crate::language::tree::SectionKind;
 use crate::model::{
     CheckConnect, CheckPayload, CheckStatus, Expect, HttpCheck, OtherCheck, StringMatch, TcpCheckStep,
 };
 use crate::proxy::{ProxyDraft, parenthesised};
 use crate::server::{parse_address, protocol};
-use crate::tree::SectionKind;
 
 /// Most steps of a script.
 const MOST_STEPS: usize = 1024;

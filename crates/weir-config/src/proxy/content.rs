@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use weir_balance::Limit;
 use weir_compress::Algorithm;
-use weir_rules::scope::{Reference, Target};
+use weir_rules::expr::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Word};
 
-use crate::args::{self, Args, Parsed, choice, fail};
 use crate::keywords::{self, How, Keyword, Places, keyword as entry};
+use crate::language::args::{self, Args, Parsed, choice, fail};
+use crate::language::tree::SectionKind;
 use crate::model::{Compression, Filter, TraceFilter};
 use crate::proxy::{ProxyDraft, bandwidth};
-use crate::tree::SectionKind;
 
 fn compression<'d>(d: &'d mut ProxyDraft<'_>) -> &'d mut Compression {
     d.proxy

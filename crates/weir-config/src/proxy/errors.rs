@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use weir_rules::scope::ErrorMessage;
+use weir_rules::expr::scope::ErrorMessage;
 use weir_rules::{Diagnostic, Word};
 
-use crate::args::{self, Args, Parsed, fail, fail_hint};
-use crate::files;
 use crate::keywords::{How, Keyword, Places, keyword};
+use crate::language::args::{self, Args, Parsed, fail, fail_hint};
+use crate::language::files;
 use crate::model::ErrorReply;
 use crate::proxy::ProxyDraft;
 
@@ -151,7 +151,7 @@ fn http_error(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
         d.proxy.errors.insert(status, done);
         return Ok(());
     }
-    let template = weir_rules::action::ReplyTemplate::parse(words, a.keyword_pos, &mut d.scope)?;
+    let template = weir_rules::reply::ReplyTemplate::parse(words, a.keyword_pos, &mut d.scope)?;
     d.proxy.errors.insert(status, ErrorReply::Rendered(Arc::new(template)));
     Ok(())
 }

@@ -3,16 +3,16 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use weir_rules::txn::LogOrigin;
+use weir_rules::facts::LogOrigin;
 use weir_rules::{Diagnostic, LogFormat, Place, Word};
 
-use crate::address::{Address, Host, Port, Transport};
-use crate::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::keywords::{How, Keyword, Places, keyword as entry};
+use crate::language::address::{Address, Host, Port, Transport};
+use crate::language::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
+use crate::language::tree::SectionKind;
 use crate::model::{LogAddress, LogSteps, LogTarget, LogWire, Options, ProfileName};
 use crate::proxy::ProxyDraft;
 use crate::server::parse_address;
-use crate::tree::SectionKind;
 
 /// Port of syslog.
 const SYSLOG_PORT: u16 = 514;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use weir_rules::{Diagnostic, Expr, Place, Word};
 
-use crate::args::{Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::keywords::{How, Keyword, Places, keyword};
+use crate::language::args::{Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::model::{ForwardFor, Forwarded, KeepAlive, Options, RestrictNames};
 use crate::proxy::ProxyDraft;
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use weir_rules::{Diagnostic, Phase, Rule, Word};
 
-use crate::args::{Args, Parsed, fail};
 use crate::keywords::{How, Keyword, Places, keyword};
+use crate::language::args::{Args, Parsed, fail};
 use crate::model::Proxy;
 use crate::proxy::ProxyDraft;
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use weir_rules::{Condition, Phase, Place, Rule, Word};
 
-use crate::args::{self, Args, Parsed, fail, fail_hint};
 use crate::keywords::{How, Keyword, Places, keyword};
+use crate::language::args::{self, Args, Parsed, fail, fail_hint};
+use crate::language::units::Unit;
 use crate::model::Stats;
 use crate::proxy::ProxyDraft;
-use crate::units::Unit;
 
 /// Where the page is unless `stats uri` says otherwise.
 const DEFAULT_URI: &[u8] = b"/haproxy?stats";

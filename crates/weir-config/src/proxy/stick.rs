@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use weir_balance::DataType;
-use weir_rules::scope::{Reference, Target};
+use weir_rules::expr::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Expr, Place, Pos, Word};
 
-use crate::args::{self, Args, Parsed, choice, fail, fail_hint};
 use crate::keywords::{self, How, Keyword, Places, keyword};
+use crate::language::args::{self, Args, Parsed, choice, fail, fail_hint};
+use crate::language::units::Unit;
 use crate::model::{KeyType, StickRule, StickTable};
 use crate::proxy::ProxyDraft;
-use crate::units::Unit;
 
 /// Longest key of a table, bytes.
 const LONGEST_KEY: usize = 16384;
@@ -235,7 +235,7 @@ fn stick_table(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     if let Some(peers) = &table.peers
         && !d.world.peers.contains(peers.as_str())
     {
-        let near = weir_rules::diagnostic::nearest(peers, d.world.peers.iter().map(String::as_str));
+        let near = weir_rules::words::diagnostic::nearest(peers, d.world.peers.iter().map(String::as_str));
         let error = Diagnostic::error(a.keyword_pos, format!("unable to find sync peers '{peers}'"));
         return Err(vec![Diagnostic { hint: near.map(|near| format!("did you mean '{near}'?")), ..error }]);
     }
@@ -324,7 +324,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Prefix;
+    use crate::language::args::Prefix;
 
     fn read(line: &str) -> Result<StickTable, String> {
         let words: Vec<Word> = line.split(' ').map(|w| Word { text: w.into(), ..Word::default() }).collect();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use weir_rules::Diagnostic;
 
-use crate::args::{Args, Parsed};
 use crate::keywords::{How, Keyword, Places, keyword};
+use crate::language::args::{Args, Parsed};
 use crate::model::Timeouts;
 use crate::proxy::ProxyDraft;
 

@@ -22,7 +22,7 @@ use weir_net::connect::KeepAlive;
 use weir_net::listen::Accepted;
 use weir_net::timers::{ClockHeld, Deadline, now_ms, now_us};
 use weir_net::{Address, Stream};
-use weir_rules::txn::ProxyName;
+use weir_rules::facts::ProxyName;
 use weir_rules::{Flow, Rule, Session, Txn, action};
 
 use crate::accept::queue::AcceptQueues;

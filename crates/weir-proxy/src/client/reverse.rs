@@ -15,7 +15,7 @@ use std::time::Duration;
 use weir_config::model::{Bind, BindAddr, Proxy};
 use weir_net::timers::Deadline;
 use weir_net::{Address, Stream};
-use weir_rules::txn::{AttachServer, ProxyName};
+use weir_rules::facts::{AttachServer, ProxyName};
 use weir_rules::{Session, Txn};
 
 use crate::client::{self, Entry};

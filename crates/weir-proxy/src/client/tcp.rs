@@ -9,7 +9,7 @@ use weir_config::model::Mode;
 use weir_http::h2::Opening;
 use weir_http::{Request, h1};
 use weir_net::timers::{now_ms, now_us};
-use weir_rules::txn::LogOrigin;
+use weir_rules::facts::LogOrigin;
 use weir_rules::{Flow, WaitFor, action};
 
 use crate::client::Client;

@@ -9,7 +9,7 @@ use weir_config::model::FcgiApp;
 use weir_http::fcgi::{self, Event, MAX_CONTENT, Params, Receiver, Refusal};
 use weir_http::h1::{Framing, parse_cgi_response};
 use weir_http::{Method, Request, Response};
-use weir_rules::status;
+use weir_rules::reply::status;
 
 use super::{Body, BodyLength, EdgeError, H1Edge};
 use crate::log::level;

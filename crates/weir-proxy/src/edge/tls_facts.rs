@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use weir_net::tls::certificate::{Certificate, Loaded};
 use weir_net::tls::early::EarlyHandshake;
 use weir_net::tls::info::{Details, Objections, TlsInfo, VERIFY_OK};
-use weir_rules::txn::{HelloPart, TlsFacts, TlsFailure, TlsObjections};
+use weir_rules::facts::{HelloPart, TlsFacts, TlsFailure, TlsObjections};
 
 /// What stays known of a handshake.
 pub(crate) struct Facts {

@@ -5,7 +5,7 @@ use std::pin::pin;
 use weir_config::model::KeepAlive;
 use weir_http::{Request, Version};
 use weir_net::timers::now_ms;
-use weir_rules::txn::LogOrigin;
+use weir_rules::facts::LogOrigin;
 
 use crate::exchange::{Exchange, Finished, Stop};
 use crate::filter::cache;

@@ -12,7 +12,7 @@ use weir_balance::{Bandwidth, DataType, Key, Passage, RateCounter};
 use weir_compress::Ending;
 use weir_config::model::{self, BandwidthFilter, BandwidthScope};
 use weir_net::timers::{Deadline, now_ms};
-use weir_rules::txn::BandwidthLimit;
+use weir_rules::facts::BandwidthLimit;
 
 use super::{Direction, GATHER_BYTES};
 use crate::exchange::Exchange;

@@ -4,8 +4,9 @@ use std::io::{self, ErrorKind, Write};
 use std::rc::Rc;
 
 use weir_config::model::Proxy;
-use weir_rules::txn::{Environment, Session, TlsFacts, TlsObjections};
-use weir_rules::{Txn, log_format};
+use weir_rules::Txn;
+use weir_rules::facts::{Environment, Session, TlsFacts, TlsObjections};
+use weir_rules::table::log_formats;
 
 use super::{Logger, NO_DATA, level};
 
@@ -100,7 +101,7 @@ pub(crate) fn connection(
     if let Some(format) = &front.error_log_format {
         format.render(&txn, &mut message);
     } else {
-        log_format::connection_error().render(&txn, &mut message);
+        log_formats::connection_error().render(&txn, &mut message);
         let session = &txn.session;
         // Writing to memory cannot fail.
         let _written = match &*session.listener_name {

@@ -14,7 +14,7 @@ use weir_balance::Algorithm;
 use weir_config::model::{self, BalanceKey, Config, LogFraming, Mode};
 use weir_net::Stream;
 use weir_net::connect::{ConnectOptions, connect};
-use weir_rules::txn::{Environment, ProxyName};
+use weir_rules::facts::{Environment, ProxyName};
 use weir_rules::{Session, Txn};
 
 use super::backing_file::BackingFile;

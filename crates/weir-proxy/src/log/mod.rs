@@ -21,8 +21,9 @@ use tokio::sync::mpsc;
 use weir_config::model::{Config, LogAddress, LogForward, LogProfile, LogTarget, LogWire, Proxy};
 use weir_net::Address;
 use weir_net::kernel_buffers::KernelBuffers;
-use weir_rules::txn::{Environment, LogOrigin};
-use weir_rules::{LogFormat, Txn, log_format};
+use weir_rules::facts::{Environment, LogOrigin};
+use weir_rules::table::log_formats;
+use weir_rules::{LogFormat, Txn};
 
 use crate::accept::listeners::kernel_buffers;
 use crate::exchange::Exchange;
@@ -475,18 +476,18 @@ pub(crate) fn as_soon_as_possible(x: &mut Exchange) {
 fn built_in(front: &Proxy) -> Option<&'static LogFormat> {
     let options = &front.options;
     if options.httplog_clf {
-        return Some(log_format::clflog());
+        return Some(log_formats::clflog());
     }
     if options.httpslog {
-        return Some(log_format::httpslog());
+        return Some(log_formats::httpslog());
     }
     if options.httplog {
-        return Some(log_format::httplog());
+        return Some(log_formats::httplog());
     }
     if options.tcplog_clf {
-        return Some(log_format::tcpclf());
+        return Some(log_formats::tcpclf());
     }
-    options.tcplog.then(log_format::tcplog)
+    options.tcplog.then(log_formats::tcplog)
 }
 
 /// The line without any format (manual, 8.2.1).

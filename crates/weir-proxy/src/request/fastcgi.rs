@@ -169,7 +169,7 @@ mod tests {
     fn scripts() {
         let check = |path_info: &str, path: &str, expected: Option<(&str, &str)>| {
             let path_info = (!path_info.is_empty())
-                .then(|| weir_rules::pcre::compile_bytes(path_info.as_bytes(), false).unwrap());
+                .then(|| weir_rules::data::pcre::compile_bytes(path_info.as_bytes(), false).unwrap());
             let app = FcgiApp { index: b"index.php".to_vec(), path_info, ..FcgiApp::default() };
             let expected = expected.map(|(name, info)| Script { name: name.into(), path_info: info.into() });
             assert_eq!(Script::of(&app, path.as_bytes()), expected, "{path}");

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use weir_config::model::{BackendTarget, KeepAlive, Mode, Proxy};
 use weir_net::timers::now_ms;
 use weir_rules::Txn;
-use weir_rules::txn::ProxyName;
+use weir_rules::facts::ProxyName;
 
 use crate::exchange::{Exchange, Stop};
 use crate::state::counters::Counter;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use weir_config::model::Proxy;
 use weir_http::{FieldName, Method, Response};
-use weir_rules::txn::LogOrigin;
+use weir_rules::facts::LogOrigin;
 use weir_rules::{Flow, Phase, Rule, action};
 
 use crate::edge::{BodyLength, Edge};

@@ -321,7 +321,7 @@ pub struct Times {
 
 impl Times {
     /// Adds those of a request; stages it did not reach add nothing.
-    pub(crate) fn add(&self, timers: &weir_rules::txn::Timers) {
+    pub(crate) fn add(&self, timers: &weir_rules::facts::Timers) {
         let stages = [
             (&self.queue, timers.queue_ms),
             (&self.connect, timers.connect_ms),

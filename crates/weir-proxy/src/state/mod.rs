@@ -30,7 +30,7 @@ use weir_config::model::{self, Config, PortMap};
 use weir_net::namespace::Namespace;
 use weir_net::source_ports::SourcePorts;
 use weir_net::tls::client::TlsClient;
-use weir_rules::vars::VarAccount;
+use weir_rules::facts::vars::VarAccount;
 
 use crate::accept::listeners;
 use crate::control::certificates::Certificates;

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
 
 use weir_config::model::StartValue;
-use weir_rules::txn::ProxyName;
-use weir_rules::vars::{VarName, VarScope};
+use weir_rules::facts::ProxyName;
+use weir_rules::facts::vars::{VarName, VarScope};
 use weir_rules::{Diagnostic, Expr, LogFormat, Place, Scope, Session, Txn, Value, Word};
 
 use crate::state::Shared;

@@ -17,7 +17,7 @@ use tokio::sync::futures::Notified;
 use weir_balance::{DataType, EntryId, Key, KeyType, RateCounter, Table, TableSettings};
 use weir_config::model::{self, Config};
 use weir_net::timers::now_ms;
-use weir_rules::{Value, txn};
+use weir_rules::{Value, facts};
 
 use crate::control::peers::wire::Datum;
 
@@ -274,13 +274,13 @@ impl StickTable {
     }
 
     /// The key type as rules have it.
-    pub(crate) fn sample_type(&self) -> txn::KeyType {
+    pub(crate) fn sample_type(&self) -> facts::KeyType {
         match self.settings.key {
-            KeyType::Ipv4 => txn::KeyType::Ip,
-            KeyType::Ipv6 => txn::KeyType::Ipv6,
-            KeyType::Integer => txn::KeyType::Integer,
-            KeyType::String { len } => txn::KeyType::String(len),
-            KeyType::Binary { len } => txn::KeyType::Binary(len),
+            KeyType::Ipv4 => facts::KeyType::Ip,
+            KeyType::Ipv6 => facts::KeyType::Ipv6,
+            KeyType::Integer => facts::KeyType::Integer,
+            KeyType::String { len } => facts::KeyType::String(len),
+            KeyType::Binary { len } => facts::KeyType::Binary(len),
         }
     }
 

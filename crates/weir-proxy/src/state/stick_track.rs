@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use weir_balance::{DataType, EntryId, Table};
 use weir_config::status_set::StatusSet;
-use weir_rules::txn::{self, Tracked};
+use weir_rules::facts::{self, Tracked};
 use weir_rules::{Session, Txn};
 
 use crate::state::Shared;
@@ -19,15 +19,15 @@ use crate::state::stick_table::{StickTable, StickTables, data_name};
 pub(crate) struct Handle(Arc<StickTable>);
 
 /// Handles of all tables, by index.
-pub(crate) fn handles(tables: &StickTables) -> Vec<Rc<dyn txn::StickTable>> {
-    tables.iter().map(|table| Rc::new(Handle(Arc::clone(table))) as Rc<dyn txn::StickTable>).collect()
+pub(crate) fn handles(tables: &StickTables) -> Vec<Rc<dyn facts::StickTable>> {
+    tables.iter().map(|table| Rc::new(Handle(Arc::clone(table))) as Rc<dyn facts::StickTable>).collect()
 }
 
 fn to_i64(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-impl txn::StickTable for Handle {
+impl facts::StickTable for Handle {
     fn read(&self, key: &[u8], data: &str) -> Option<i64> {
         let key = self.0.key_of(key)?;
         let lives_ms = self.0.settings().expire_ms;
@@ -76,7 +76,7 @@ impl txn::StickTable for Handle {
         self.0.key_of(key).is_some_and(|key| self.0.make(&key))
     }
 
-    fn key_type(&self) -> txn::KeyType {
+    fn key_type(&self) -> facts::KeyType {
         self.0.sample_type()
     }
 
@@ -227,7 +227,7 @@ fn release(shared: &Shared, tracked: Vec<Option<Tracked>>) {
 mod tests {
     use super::*;
     use crate::state::farm::tests::shared;
-    use weir_rules::txn::StickTable as _;
+    use weir_rules::facts::StickTable as _;
 
     const STORED: &str = "conn_cnt,conn_cur,conn_rate(10s),sess_cnt,http_req_cnt,http_req_rate(10s),\
                           http_err_cnt,http_fail_cnt,bytes_in_cnt,bytes_out_rate(10s),gpc(2),gpt0,server_id";

@@ -10,8 +10,8 @@ use std::time::SystemTime;
 use weir_config::model::Proxy;
 use weir_rules::Txn;
 use weir_rules::Value;
-use weir_rules::txn::{Environment, ErrorPage, Figure, LogOrigin, Marking, Session, StickTable, TcpFigure};
-use weir_rules::vars::{VarAccount, bytes_of};
+use weir_rules::facts::vars::{VarAccount, bytes_of};
+use weir_rules::facts::{Environment, ErrorPage, Figure, LogOrigin, Marking, Session, StickTable, TcpFigure};
 
 use crate::finish::errors;
 use crate::log::{self, Logger};

@@ -2,8 +2,9 @@
 
 use super::phases::{REQUEST, RESPONSE};
 use super::{Action, ActionEntry, Flow, Phase, Step, Words, action};
-use crate::log_format::Style;
-use crate::reply::{Kind, Reply, ReplyTemplate, error_page, field_name};
+use crate::expr::log_style::Style;
+use crate::facts::Reply;
+use crate::reply::{Kind, ReplyTemplate, error_page, field_name};
 use crate::{Diagnostic, LogFormat, Scope, Txn};
 
 const SYNTAX: &str = "[status CODE] [content-type TYPE] [default-errorfiles | errorfile FILE | errorfiles NAME | \

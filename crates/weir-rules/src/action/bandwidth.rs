@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::phases::{CONTENT, REQUEST, RES_CONTENT, RESPONSE};
 use super::{Action, ActionEntry, Phase, Step, Words, action};
-use crate::args::{parse_size, parse_time};
 use crate::expr::Expr;
-use crate::scope::Target;
-use crate::txn::BandwidthLimit;
+use crate::expr::scope::Target;
+use crate::facts::BandwidthLimit;
+use crate::words::call::{parse_size, parse_time};
 use crate::{Diagnostic, Scope, Txn};
 
 pub(super) static ACTIONS: &[ActionEntry] = &[action(

@@ -8,10 +8,10 @@ use weir_http::FieldName;
 use super::phases::{AFTER, ALL, CONNECTION, CONTENT, REQUEST, RES_CONTENT, RESPONSE, SESSION, TCP};
 use super::stick::number_or_expr;
 use super::{Action, ActionEntry, Flow, Phase, Step, Words, action};
-use crate::args::parse_time;
 use crate::expr::Expr;
-use crate::scope::Target;
-use crate::txn::{AttachServer, CacheStore, CacheUse, ExpectedHeaders, LogOrigin, Marking};
+use crate::expr::scope::Target;
+use crate::facts::{AttachServer, CacheStore, CacheUse, ExpectedHeaders, LogOrigin, Marking};
+use crate::words::call::parse_time;
 use crate::{Diagnostic, Scope, Txn};
 
 const ADDRESS: u8 = CONNECTION | SESSION | CONTENT | REQUEST;

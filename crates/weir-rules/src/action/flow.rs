@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::phases::{AFTER, CONNECTION, CONTENT, HTTP, REQUEST, RES_CONTENT, RESPONSE, SESSION, TCP};
 use super::{Action, ActionEntry, Flow, Phase, Step, WaitFor, Words, action};
-use crate::args::{number, parse_size, parse_time};
 use crate::expr::Expr;
-use crate::scope::Target;
-use crate::vars::VarName;
+use crate::expr::scope::Target;
+use crate::facts::vars::VarName;
+use crate::words::call::{number, parse_size, parse_time};
 use crate::{Diagnostic, Scope, Txn};
 
 pub(super) static ACTIONS: &[ActionEntry] = &[

@@ -6,13 +6,15 @@ use weir_http::Fields;
 use super::phases::{AFTER, CONTENT, HTTP, RESPONSE};
 use super::uri::{host_changed, set_captured};
 use super::{Action, ActionEntry, Phase, Step, Words, action};
-use crate::args::number;
+use crate::data::pcre;
 use crate::expr::Expr;
+use crate::expr::log_style::Style;
+use crate::expr::scope::AwaitedCapture;
 use crate::fetch::http::{next_value, read_varint};
-use crate::log_format::Style;
 use crate::reply::field_name;
-use crate::scope::AwaitedCapture;
-use crate::{Diagnostic, LogFormat, Scope, Txn, pcre, status};
+use crate::reply::status;
+use crate::words::call::number;
+use crate::{Diagnostic, LogFormat, Scope, Txn};
 
 pub(super) static ACTIONS: &[ActionEntry] = &[
     action("add-header", HTTP, "add-header NAME FMT", "Adds a field.", parse_header),
@@ -183,9 +185,7 @@ impl NameMatch {
             (b"beg", _) => Ok(Self::Begin),
             (b"end", _) => Ok(Self::End),
             (b"sub", _) => Ok(Self::Sub),
-            (b"reg", Some(pattern)) => {
-                pcre::compile(pattern, true, scope).map(Self::Regex).map_err(|e| vec![e])
-            }
+            (b"reg", Some(pattern)) => scope.regex(pattern, true).map(Self::Regex).map_err(|e| vec![e]),
             _ => {
                 Err(vec![Diagnostic::unknown("matching method", method, ["str", "beg", "end", "sub", "reg"])])
             }
@@ -279,7 +279,7 @@ impl Action for Replace {
 fn parse_replace(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Parsed {
     let whole = words.call.name.text == b"replace-header";
     let name = field_name(words.expect("a field's name")?, scope)?;
-    let regex = pcre::compile(words.expect("a regular expression")?, false, scope).map_err(|e| vec![e])?;
+    let regex = scope.regex(words.expect("a regular expression")?, false).map_err(|e| vec![e])?;
     let replacement = words.format(Style::Http, scope)?;
     Ok(Box::new(Replace { name, regex, replacement, whole }))
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::phases::{HTTP, REQUEST, RESPONSE};
 use super::{Action, ActionEntry, Phase, Step, Words, action};
-use crate::log_format::Style;
-use crate::pattern::{PatternFile, PatternFiles};
+use crate::data::pattern::PatternFile;
+use crate::expr::log_style::Style;
 use crate::{Diagnostic, LogFormat, Scope, Txn};
 
 pub(super) static ACTIONS: &[ActionEntry] = &[
@@ -57,7 +57,7 @@ impl Action for Change {
 fn parse(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Result<Box<dyn Action>, Vec<Diagnostic>> {
     let keyword = words.call.name.text.clone();
     let is_map = keyword.ends_with(b"map");
-    let file = PatternFiles::open(words.arg(0, "a file")?, is_map, scope)?;
+    let file = scope.pattern_file(words.arg(0, "a file")?, is_map)?;
     let key = words.format(Style::Raw, scope)?;
     let kind = match keyword.as_slice() {
         b"add-acl" => Kind::Add,

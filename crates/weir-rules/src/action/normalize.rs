@@ -3,8 +3,8 @@
 use super::phases::REQUEST;
 use super::{Action, ActionEntry, Phase, Step, Words, action};
 use crate::action::answer::end_with;
-use crate::convert::codec::{is_unreserved, push_hex};
-use crate::pcre::hex_byte;
+use crate::value::codec::hex_byte;
+use crate::value::codec::{is_unreserved, push_hex};
 use crate::{Diagnostic, Scope, Txn, reply};
 
 pub(super) static ACTIONS: &[ActionEntry] = &[action(

@@ -5,8 +5,8 @@ use weir_http::{FieldName, Response};
 use super::answer::end_with;
 use super::phases::{REQUEST, RESPONSE};
 use super::{Action, ActionEntry, Phase, Step, Words, action};
-use crate::log_format::Style;
-use crate::reply::Reply;
+use crate::expr::log_style::Style;
+use crate::facts::Reply;
 use crate::{Diagnostic, LogFormat, Scope, Txn};
 
 pub(super) static ACTIONS: &[ActionEntry] = &[action(

@@ -2,12 +2,13 @@
 
 use super::phases::{ALL, CONNECTION, CONTENT, REQUEST, RESPONSE, SESSION};
 use super::{Action, ActionEntry, Phase, Step, Words, action};
-use crate::args::number;
 use crate::expr::Expr;
-use crate::fetch::stick::{MAX_TRACKED, table, tracked_entry};
-use crate::registry::Needs;
-use crate::scope::Target;
-use crate::txn::Tracked;
+use crate::expr::entry::Needs;
+use crate::expr::scope::Target;
+use crate::facts::MAX_TRACKED;
+use crate::facts::Tracked;
+use crate::fetch::stick::{table, tracked_entry};
+use crate::words::call::number;
 use crate::{Diagnostic, Scope, Txn, Word};
 
 const TRACK: u8 = CONNECTION | SESSION | CONTENT | REQUEST | RESPONSE;

@@ -5,9 +5,11 @@ use weir_http::FieldName;
 
 use super::phases::REQUEST;
 use super::{Action, ActionEntry, Phase, Step, Words, action};
-use crate::log_format::Style;
+use crate::data::pcre;
+use crate::expr::log_style::Style;
+use crate::facts::vars;
 use crate::reply::is_token;
-use crate::{Diagnostic, LogFormat, Scope, Txn, pcre, vars};
+use crate::{Diagnostic, LogFormat, Scope, Txn};
 
 pub(super) static ACTIONS: &[ActionEntry] = &[
     action(
@@ -190,7 +192,7 @@ impl Action for Replace {
 
 fn parse_replace(words: &mut Words<'_>, scope: &mut Scope<'_>) -> Result<Box<dyn Action>, Vec<Diagnostic>> {
     let part = Part::of(&words.call.name.text);
-    let regex = pcre::compile(words.expect("a regular expression")?, false, scope).map_err(|e| vec![e])?;
+    let regex = scope.regex(words.expect("a regular expression")?, false).map_err(|e| vec![e])?;
     let replacement = words.format(Style::Http, scope)?;
     Ok(Box::new(Replace { part, regex, replacement }))
 }

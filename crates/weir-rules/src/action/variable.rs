@@ -2,9 +2,10 @@
 
 use super::phases::ALL;
 use super::{Action, ActionEntry, Phase, Step, Words, action};
-use crate::expr::{Expr, Value};
-use crate::log_format::Style;
-use crate::vars::{SetCondition, VarName, VarScope};
+use crate::expr::Expr;
+use crate::expr::log_style::Style;
+use crate::facts::vars::{SetCondition, VarName, VarScope};
+use crate::value::Value;
 use crate::{Diagnostic, LogFormat, Scope, Txn};
 
 pub(super) static ACTIONS: &[ActionEntry] = &[

@@ -2,14 +2,13 @@
 
 use std::borrow::Cow;
 
-use base64::Engine;
-use base64::alphabet;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-
 use crate::Txn;
-use crate::args::{ArgKind as K, Args, NONE, args};
-use crate::pcre::hex_byte;
-use crate::registry::{Converter, converter};
+use crate::expr::args::{ArgKind as K, Args, NONE, args};
+use crate::expr::entry::{Converter, converter};
+use crate::value::codec::{
+    decode_base64, decode_base64url, decode_url, encode_base64, encode_base64url, is_unreserved, push_hex,
+    to_hex,
+};
 use crate::value::{Type, Value};
 
 pub(crate) static CONVERTERS: &[Converter] = &[
@@ -89,35 +88,6 @@ pub(crate) static CONVERTERS: &[Converter] = &[
     .examples(&[("str(a b&c/%),url_enc", Some("a%20b%26c%2F%25"))]),
 ];
 
-const STANDARD: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::STANDARD,
-    GeneralPurposeConfig::new()
-        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
-        .with_decode_allow_trailing_bits(true),
-);
-const URL: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::URL_SAFE,
-    GeneralPurposeConfig::new()
-        .with_encode_padding(false)
-        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
-        .with_decode_allow_trailing_bits(true),
-);
-
-/// Standard base64.
-pub(crate) fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
-    STANDARD.decode(text).ok()
-}
-
-/// base64url, with or without padding.
-pub(crate) fn decode_base64url(text: &[u8]) -> Option<Vec<u8>> {
-    URL.decode(text).ok()
-}
-
-/// Standard base64 with padding.
-pub(crate) fn encode_base64(bytes: &[u8]) -> String {
-    STANDARD.encode(bytes)
-}
-
 fn b64dec<'a>(value: Value<'a>, _: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
     decode_base64(&value.into_bytes()).map(|b| Value::Bin(b.into()))
 }
@@ -131,7 +101,7 @@ fn ub64dec<'a>(value: Value<'a>, _: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
 }
 
 fn ub64enc<'a>(value: Value<'a>, _: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
-    Some(Value::owned(URL.encode(value.into_bytes()).into_bytes()))
+    Some(Value::owned(encode_base64url(&value.into_bytes()).into_bytes()))
 }
 
 fn base2<'a>(value: Value<'a>, _: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
@@ -140,20 +110,6 @@ fn base2<'a>(value: Value<'a>, _: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
         out.push_str(&format!("{b:08b}"));
     }
     Some(Value::owned(out.into_bytes()))
-}
-
-/// Appends two upper-case hexadecimal digits.
-pub(crate) fn push_hex(byte: u8, out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    out.push(DIGITS[usize::from(byte >> 4)]);
-    out.push(DIGITS[usize::from(byte & 15)]);
-}
-
-/// The same for all of them.
-pub(crate) fn to_hex(bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(2 * bytes.len());
-    bytes.iter().for_each(|byte| push_hex(*byte, &mut out));
-    out
 }
 
 fn hex<'a>(value: Value<'a>, _: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
@@ -194,40 +150,12 @@ fn be2hex<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value<'a>>
     Some(Value::owned(out))
 }
 
-/// Decodes percent-encoding; a plus sign is a space in forms, and behind a question mark. `None` for what is no encoding.
-#[must_use]
-pub fn decode_url(text: &[u8], in_form: bool) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len());
-    let (mut at, mut form) = (0, in_form);
-    while let Some(&b) = text.get(at) {
-        match b {
-            b'%' => {
-                out.push(hex_byte(text.get(at + 1..at + 3)?)?);
-                at += 2;
-            }
-            b'+' if form => out.push(b' '),
-            b'?' => {
-                form = true;
-                out.push(b);
-            }
-            _ => out.push(b),
-        }
-        at += 1;
-    }
-    Some(out)
-}
-
 fn url_dec<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
     let text = value.into_bytes();
     if memchr::memchr2(b'%', b'+', &text).is_none() {
         return Some(Value::Str(text));
     }
     decode_url(&text, args.int(0).unwrap_or(0) != 0).map(Value::owned)
-}
-
-/// RFC 3986 section 2.3.
-pub(crate) fn is_unreserved(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~')
 }
 
 fn url_enc<'a>(value: Value<'a>, _: &'a Args, _: &'a Txn) -> Option<Value<'a>> {

@@ -3,12 +3,12 @@
 use aws_lc_rs::{constant_time, digest, hmac};
 use md5::{Digest, Md5};
 
-use crate::args::{Arg, ArgKind as K, Args, Call, NONE, args};
-use crate::registry::{Converter, converter};
+use crate::expr::args::{Arg, ArgKind as K, Args, NONE, args};
+use crate::expr::entry::{Converter, converter};
+use crate::value::codec::decode_base64;
 use crate::value::{Type, Value};
+use crate::words::call::Call;
 use crate::{Diagnostic, Scope, Txn};
-
-use super::codec::decode_base64;
 
 pub(crate) static CONVERTERS: &[Converter] = &[
     converter(
@@ -126,7 +126,7 @@ fn prepare_hmac(call: &Call, _: &mut Scope<'_>, _: &'static str) -> Result<Vec<A
 
 /// A base64 secret, decoded once, or the variable that holds one.
 pub(crate) fn secret(word: &crate::Word) -> Result<Arg, Vec<Diagnostic>> {
-    if let Ok(name) = crate::vars::VarName::parse(word) {
+    if let Ok(name) = crate::facts::vars::VarName::parse(word) {
         return Ok(Arg::Var(name));
     }
     let key = decode_base64(&word.text);

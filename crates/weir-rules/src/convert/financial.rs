@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use crate::args::{Arg, ArgKind as K, Args, Call, NONE, args};
-use crate::registry::{Converter, converter};
+use crate::expr::args::{Arg, ArgKind as K, Args, NONE, args};
+use crate::expr::entry::{Converter, converter};
 use crate::value::{Type, Value};
+use crate::words::call::Call;
 use crate::{Diagnostic, Scope, Txn};
 
 use super::string::slice;

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::Txn;
-use crate::args::{Arg, ArgKind as K, Args, NONE, args};
-use crate::registry::{Converter, converter};
+use crate::expr::args::{Arg, ArgKind as K, Args, NONE, args};
+use crate::expr::entry::{Converter, converter};
 use crate::reply::is_token;
 use crate::value::{Type, Value};
 

@@ -1,10 +1,10 @@
 //! Parts of HTTP values: hosts, parameters, languages.
 
-use crate::args::{ArgKind as K, Args, NONE, args};
-use crate::registry::{Converter, converter};
-use crate::txn::Figure;
-use crate::value::{Type, Value};
-use crate::{Txn, pcre};
+use crate::Txn;
+use crate::expr::args::{ArgKind as K, Args, NONE, args};
+use crate::expr::entry::{Converter, converter};
+use crate::facts::Figure;
+use crate::value::{Type, Value, codec};
 
 use super::string::slice;
 
@@ -121,7 +121,7 @@ fn port_only<'a>(value: Value<'a>, _: &'a Args, _: &'a Txn) -> Option<Value<'a>>
 fn param<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value<'a>> {
     let name = args.str(0)?;
     let delimiter = match args.str(1) {
-        Some([b'0', b'x' | b'X', digits @ ..]) => pcre::hex_byte(digits)?,
+        Some([b'0', b'x' | b'X', digits @ ..]) => codec::hex_byte(digits)?,
         Some(text) => *text.first()?,
         None => b'&',
     };

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use crate::Txn;
-use crate::args::{Arg, ArgKind as K, Args, args};
-use crate::json_path::{Json, JsonPath, unescape};
-use crate::registry::{Converter, converter};
-use crate::value::{Type, Value, leading_int};
+use crate::data::json_path::{Json, JsonPath, unescape};
+use crate::expr::args::{Arg, ArgKind as K, Args, args};
+use crate::expr::entry::{Converter, converter};
+use crate::value::{Type, Value, codec, leading_int};
 
 pub(crate) static CONVERTERS: &[Converter] = &[
     converter(
@@ -152,7 +152,7 @@ fn jwt_query<'a>(value: Value<'a>, args: &'a Args, _: &'a Txn) -> Option<Value<'
     let token: Cow<'a, [u8]> = value.into_bytes();
     let mut parts = token.split(|b| *b == b'.');
     let part = if args.variant == "jwt_header_query" { parts.next() } else { parts.nth(1) };
-    let text = super::codec::decode_base64url(part?)?;
+    let text = codec::decode_base64url(part?)?;
     match args.get(0) {
         Some(Arg::JsonPath(path)) => query(&text, path, args.get(1).is_some()),
         _ => Some(Value::owned(text)),

@@ -1,10 +1,11 @@
 //! Maps: a value looked up in a file of keys and values.
 
-use crate::args::{Arg, ArgKind as K, ArgSpec, Args, Call, args};
-use crate::matcher::{Method, Rules};
-use crate::pattern::{PatternFiles, PatternView};
-use crate::registry::{Converter, converter};
+use crate::data::matcher::{Method, Rules};
+use crate::data::pattern::PatternView;
+use crate::expr::args::{Arg, ArgKind as K, ArgSpec, Args, args};
+use crate::expr::entry::{Converter, converter};
 use crate::value::{Type, Value, parse_ip, strict_int};
+use crate::words::call::Call;
 use crate::{Diagnostic, Scope, Txn};
 
 const MAP: ArgSpec = args(1, &[K::Str, K::Str]);
@@ -82,7 +83,7 @@ fn prepare(call: &Call, scope: &mut Scope<'_>, keyword: &'static str) -> Result<
         )]);
     }
     let (method, output) = meaning(keyword);
-    let file = PatternFiles::open(name, true, scope)?;
+    let file = scope.pattern_file(name, true)?;
     let rules = Rules { method, ignore_case: false, dotted: false };
     let mut list = vec![Arg::Map(file.view(rules, output, name).map_err(|e| vec![e])?)];
     if let Some(word) = default.first() {

@@ -17,7 +17,7 @@ pub(crate) mod string;
 pub(crate) mod token;
 pub(crate) mod variable;
 
-use crate::registry::Converter;
+use crate::expr::entry::Converter;
 
 /// The entries of all families.
 pub(crate) fn families() -> [&'static [Converter]; 16] {

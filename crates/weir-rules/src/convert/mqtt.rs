@@ -1,8 +1,9 @@
 //! MQTT 3.1, 3.1.1 and 5.0: fields of a CONNECT or CONNACK packet.
 
-use crate::args::{Arg, ArgKind as K, Args, Call, NONE, args};
-use crate::registry::{Converter, converter};
+use crate::expr::args::{Arg, ArgKind as K, Args, NONE, args};
+use crate::expr::entry::{Converter, converter};
 use crate::value::{Type, Value};
+use crate::words::call::Call;
 use crate::{Diagnostic, Scope, Txn};
 
 pub(crate) static CONVERTERS: &[Converter] = &[
@@ -261,7 +262,7 @@ mod tests {
     use super::*;
 
     fn bytes(hex: &str) -> Vec<u8> {
-        crate::matcher::decode_hex(hex.as_bytes()).expect(hex)
+        crate::value::codec::decode_hex(hex.as_bytes()).expect(hex)
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use crate::Txn;
-use crate::args::{Arg, ArgKind as K, ArgSpec, Args, NONE, args};
-use crate::hash;
-use crate::registry::{Converter, converter};
+use crate::expr::args::{Arg, ArgKind as K, ArgSpec, Args, NONE, args};
+use crate::expr::entry::{Converter, converter};
+use crate::value::hash;
 use crate::value::{Type, Value};
 
 const OPERAND: ArgSpec = args(1, &[K::IntOrVar]);

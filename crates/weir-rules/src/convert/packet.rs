@@ -4,8 +4,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::Txn;
-use crate::args::{ArgKind as K, Args, NONE, args};
-use crate::registry::{ConvertFn, Converter, converter};
+use crate::expr::args::{ArgKind as K, Args, NONE, args};
+use crate::expr::entry::{ConvertFn, Converter, converter};
 use crate::value::{Type, Value};
 
 /// A converter of a header's bytes to a number, to bytes or to an address.

@@ -1,8 +1,9 @@
 //! Protocol buffers and gRPC: a field by its path of numbers.
 
-use crate::args::{Arg, ArgKind as K, Args, Call, args};
-use crate::registry::{Converter, converter};
+use crate::expr::args::{Arg, ArgKind as K, Args, args};
+use crate::expr::entry::{Converter, converter};
 use crate::value::{Type, Value};
+use crate::words::call::Call;
 use crate::{Diagnostic, Scope, Txn};
 
 pub(crate) static CONVERTERS: &[Converter] = &[

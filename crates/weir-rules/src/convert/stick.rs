@@ -1,9 +1,9 @@
 //! Look-ups in stick tables by the sample: `table_*`, `in_table`.
 
 use crate::Txn;
-use crate::args::{Arg, ArgKind as K, ArgSpec, Args, args};
+use crate::expr::args::{Arg, ArgKind as K, ArgSpec, Args, args};
+use crate::expr::entry::{Converter, converter};
 use crate::fetch::stick::{run, table};
-use crate::registry::{Converter, converter};
 use crate::value::{Type, Value};
 
 const TABLE: ArgSpec = args(0, &[K::Table]);

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use crate::args::{Arg, ArgKind as K, Args, Call, NONE, args, typed};
-use crate::matcher::to_lower;
-use crate::registry::{Converter, converter};
+use crate::data::matcher::to_lower;
+use crate::data::pcre;
+use crate::expr::args::{Arg, ArgKind as K, Args, NONE, args, typed};
+use crate::expr::entry::{Converter, converter};
 use crate::value::{Type, Value};
-use crate::{Diagnostic, Scope, Txn, pcre};
+use crate::words::call::Call;
+use crate::{Diagnostic, Scope, Txn};
 
 use super::number::operand;
 

@@ -8,13 +8,14 @@ use aws_lc_rs::cipher::{
 use aws_lc_rs::iv::FixedLength;
 use aws_lc_rs::{hmac, signature};
 
-use crate::args::{Arg, ArgKind as K, Args, Call, NONE, args};
-use crate::registry::{Converter, converter};
+use crate::expr::args::{Arg, ArgKind as K, Args, NONE, args};
+use crate::expr::entry::{Converter, converter};
+use crate::facts::vars::VarName;
+use crate::value::codec::{decode_base64, decode_base64url, encode_base64};
 use crate::value::{Type, Value};
-use crate::vars::VarName;
+use crate::words::call::Call;
 use crate::{Diagnostic, Scope, Txn, Word};
 
-use super::codec::{decode_base64, decode_base64url, encode_base64};
 use super::crypto::secret;
 
 const CBC: &[K] = &[K::Int, K::StrOrVar, K::StrOrVar, K::StrOrVar];

@@ -1,10 +1,11 @@
 //! Converters that read, set or join variables and captures, or pass values on under a condition.
 
-use crate::acl::{Acl, Truth};
-use crate::args::{Arg, ArgKind as K, Args, Call, args};
-use crate::registry::{Converter, converter};
+use crate::expr::acl::{Acl, Truth};
+use crate::expr::args::{Arg, ArgKind as K, Args, args};
+use crate::expr::entry::{Converter, converter};
+use crate::facts::vars::{SetCondition, VarName};
 use crate::value::{Type, Value};
-use crate::vars::{SetCondition, VarName};
+use crate::words::call::Call;
 use crate::{Diagnostic, Scope, Txn};
 
 pub(crate) static CONVERTERS: &[Converter] = &[
@@ -108,7 +109,7 @@ fn prepare_add_item(
     scope: &mut Scope<'_>,
     _: &'static str,
 ) -> Result<Vec<Arg>, Vec<Diagnostic>> {
-    let list = crate::args::typed(call, args(1, &[K::Str, K::Var, K::Str]), scope)?;
+    let list = crate::expr::args::typed(call, args(1, &[K::Str, K::Var, K::Str]), scope)?;
     let given = |at: usize| list.get(at).is_some_and(|a| !matches!(a, Arg::None));
     match given(1) || given(2) {
         true => Ok(list),
@@ -180,7 +181,7 @@ fn prepare_when(call: &Call, scope: &mut Scope<'_>, _: &'static str) -> Result<V
         return Err(vec![Diagnostic::error(call.name.pos, "'when' needs a condition")]);
     };
     let negated = word.text.starts_with(b"!");
-    let name = crate::args::sub_word(word, usize::from(negated), word.text.len());
+    let name = crate::words::call::sub_word(word, usize::from(negated), word.text.len());
     let at = CONDITIONS.iter().position(|c| c.as_bytes() == name.text);
     let at = at.ok_or_else(|| vec![Diagnostic::unknown("condition", &name, CONDITIONS)])?;
     let mut list = vec![Arg::Int(i64::from(negated)), Arg::Choice(at as u8)];

@@ -2,14 +2,15 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::args::{ArgKind as K, Args, NONE, args};
 use crate::expr::Cursor;
-use crate::registry::{Fetch, Needs as N, fetch};
-use crate::txn::{Figure, TcpFigure};
+use crate::expr::args::{ArgKind as K, Args, NONE, args};
+use crate::expr::entry::{Fetch, Needs as N, fetch};
+use crate::facts::{Figure, TcpFigure};
 use crate::value::{Type, Value};
 use crate::{Txn, fetch::internal::in_unit};
 
 const UNIT: K = K::OneOf(&["s", "ms", "us"]);
+
 const RTT_UNIT: K = K::OneOf(&["ms", "us"]);
 
 pub(crate) static FETCHES: &[Fetch] = &[
@@ -374,20 +375,13 @@ pub(crate) fn timer<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<
         "req.timer.hdr" => t.request_ms,
         "req.timer.idle" => t.idle_ms,
         "req.timer.queue" => t.queue_ms,
-        "req.timer.tq" => return Some(Value::Int(tq(txn))),
+        "req.timer.tq" => return Some(Value::Int(t.tq_ms())),
         "res.timer.hdr" => t.response_ms,
         "txn.timer.total" => t.active_ms,
         "txn.timer.user" => t.user_ms(),
         _ => None,
     };
     Some(Value::Int(ms.map_or(-1, i64::from)))
-}
-
-/// `%Tq`: handshakes, idle time and the request's head together; -1 when the head never came.
-pub(crate) fn tq(txn: &Txn) -> i64 {
-    let t = &txn.timers;
-    let part = |ms: Option<u32>| i64::from(ms.unwrap_or(0));
-    t.request_ms.map_or(-1, |ms| i64::from(ms) + part(t.handshake_ms) + part(t.idle_ms))
 }
 
 fn endpoint(txn: &Txn, keyword: &str) -> Option<SocketAddr> {
@@ -459,7 +453,7 @@ fn saved_syn<'a>(txn: &'a Txn, _: &'a Args, _: &mut Cursor) -> Option<Value<'a>>
 fn rtt<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
     let figure = if args.variant.ends_with("var") { TcpFigure::RttVar } else { TcpFigure::Rtt };
     let us = txn.env.tcp_figure(txn, args.variant.starts_with("bc"), figure)?;
-    let micro = matches!(args.get(0), Some(crate::args::Arg::Choice(1)));
+    let micro = matches!(args.get(0), Some(crate::expr::args::Arg::Choice(1)));
     Some(Value::Int(if micro { us } else { us / 1000 }))
 }
 

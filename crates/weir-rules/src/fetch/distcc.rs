@@ -2,9 +2,9 @@
 //! some of them is the length of a body that follows.
 
 use crate::Txn;
-use crate::args::{ArgKind as K, Args, args};
 use crate::expr::Cursor;
-use crate::registry::{Fetch, Needs as N, fetch};
+use crate::expr::args::{ArgKind as K, Args, args};
+use crate::expr::entry::{Fetch, Needs as N, fetch};
 use crate::value::{Type, Value};
 
 const TOKEN: &[K] = &[K::Str, K::Int];

@@ -5,12 +5,13 @@ use std::net::IpAddr;
 
 use weir_http::{FieldName, Fields, Version};
 
-use crate::args::{Arg, ArgKind as K, Args, NONE, args};
+use crate::Txn;
+use crate::data::auth;
 use crate::expr::Cursor;
-use crate::hash;
-use crate::registry::{Fetch, Needs as N, fetch};
+use crate::expr::args::{Arg, ArgKind as K, Args, NONE, args};
+use crate::expr::entry::{Fetch, Needs as N, fetch};
+use crate::value::hash;
 use crate::value::{Type, Value, leading_int, parse_ip};
-use crate::{Txn, auth};
 
 const NAME: &[K] = &[K::Str, K::Int];
 const DATE_UNIT: K = K::OneOf(&["s", "ms", "us"]);
@@ -1076,7 +1077,7 @@ pub fn basic_credentials(txn: &Txn) -> Option<(Vec<u8>, Vec<u8>)> {
     if !scheme.eq_ignore_ascii_case(b"basic") {
         return None;
     }
-    let mut user = crate::convert::codec::decode_base64(token)?;
+    let mut user = crate::value::codec::decode_base64(token)?;
     let colon = memchr::memchr(b':', &user)?;
     let password = user.split_off(colon + 1);
     user.pop();

@@ -1,12 +1,13 @@
 //! Fetches from internal states (section 7.3.2): constants, variables, figures of proxies and servers.
 
-use crate::acl::{Acl, Truth};
-use crate::args::{Arg, ArgKind as K, Args, Call, NONE, args};
 use crate::expr::Cursor;
-use crate::registry::{Fetch, Needs as N, fetch};
-use crate::txn::Figure;
+use crate::expr::acl::{Acl, Truth};
+use crate::expr::args::{Arg, ArgKind as K, Args, NONE, args};
+use crate::expr::entry::{Fetch, Needs as N, fetch};
+use crate::facts::Figure;
+use crate::facts::vars::VarName;
 use crate::value::{Type, Value};
-use crate::vars::VarName;
+use crate::words::call::Call;
 use crate::{Diagnostic, Scope, Txn};
 
 const UNIT: K = K::OneOf(&["s", "ms", "us"]);
@@ -341,7 +342,7 @@ fn prepare_acl(call: &Call, scope: &mut Scope<'_>, _: &'static str) -> Result<Ve
     let mut list = Vec::new();
     for word in call.args() {
         let negated = word.text.starts_with(b"!");
-        let name = crate::args::sub_word(word, usize::from(negated), word.text.len());
+        let name = crate::words::call::sub_word(word, usize::from(negated), word.text.len());
         list.push((negated, Acl::find(&name, scope).map_err(|e| vec![e])?));
     }
     if list.is_empty() {
@@ -357,7 +358,7 @@ fn acl<'a>(txn: &'a Txn, args: &'a Args, _: &mut Cursor) -> Option<Value<'a>> {
 
 fn prepare_bin(call: &Call, _: &mut Scope<'_>, _: &'static str) -> Result<Vec<Arg>, Vec<Diagnostic>> {
     let word = call.args().first().cloned().unwrap_or_default();
-    match crate::matcher::decode_hex(&word.text) {
+    match crate::value::codec::decode_hex(&word.text) {
         Some(bytes) => Ok(vec![Arg::Str(bytes.into())]),
         None => {
             let message = format!("'{}' is no hexadecimal block", word.as_str());

@@ -9,7 +9,7 @@ pub(crate) mod stick;
 pub(crate) mod tls;
 pub(crate) mod tls_hello;
 
-use crate::registry::Fetch;
+use crate::expr::entry::Fetch;
 
 /// The entries of all families.
 pub(crate) fn families() -> [&'static [Fetch]; 10] {

@@ -1,10 +1,11 @@
 //! Fetches from buffer contents (section 7.3.5): raw bytes, TLS hellos, RDP cookies.
 
-use crate::args::{ArgKind as K, Args, NONE, args};
+use crate::Txn;
+use crate::data::client_hello;
 use crate::expr::Cursor;
-use crate::registry::{Fetch, Needs as N, fetch};
+use crate::expr::args::{ArgKind as K, Args, NONE, args};
+use crate::expr::entry::{Fetch, Needs as N, fetch};
 use crate::value::{Type, Value, leading_int};
-use crate::{Txn, client_hello};
 use weir_http::Fields;
 
 const RANGE: &[K] = &[K::Int, K::Int];

@@ -3,18 +3,18 @@
 use std::rc::Rc;
 
 use crate::Txn;
-use crate::args::{Arg, ArgKind as K, ArgSpec, Args, NONE, args};
 use crate::expr::Cursor;
-use crate::registry::{Fetch, Needs as N, fetch};
-use crate::txn::{StickTable, Tracked};
+use crate::expr::args::{Arg, ArgKind as K, ArgSpec, Args, NONE, args};
+use crate::expr::entry::{Fetch, Needs as N, fetch};
+use crate::facts::{StickTable, Tracked};
 use crate::value::{Type, Value};
 
-/// Most tracked counters (`tune.stick-counters`).
-pub(crate) const MAX_TRACKED: usize = 12;
-
 const TABLE: ArgSpec = args(0, &[K::Table]);
+
 const COUNTER: ArgSpec = args(1, &[K::Int, K::Table]);
+
 const INDEXED: ArgSpec = args(2, &[K::Int, K::Int, K::Table]);
+
 const SRC_INDEXED: ArgSpec = args(1, &[K::Int, K::Table]);
 
 macro_rules! counters {

@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use crate::Txn;
-use crate::args::{ArgKind as K, Args, NONE, args};
-use crate::certificate;
+use crate::data::certificate;
 use crate::expr::Cursor;
-use crate::registry::{Fetch, Needs as N, fetch};
-use crate::txn::{TlsFacts, TlsFailure};
+use crate::expr::args::{ArgKind as K, Args, NONE, args};
+use crate::expr::entry::{Fetch, Needs as N, fetch};
+use crate::facts::{TlsFacts, TlsFailure};
 use crate::value::{Type, Value};
 
 const DN: &[K] = &[K::Str, K::Int, K::OneOf(&["rfc2253"])];

@@ -3,11 +3,11 @@
 //! The data plane keeps these only where the configuration asks for them.
 
 use crate::Txn;
-use crate::args::{ArgKind as K, Args, NONE, args};
-use crate::convert::codec::to_hex;
 use crate::expr::Cursor;
-use crate::registry::{Fetch, FetchFn, Needs as N, fetch};
-use crate::txn::{HelloPart, TlsFacts};
+use crate::expr::args::{ArgKind as K, Args, NONE, args};
+use crate::expr::entry::{Fetch, FetchFn, Needs as N, fetch};
+use crate::facts::{HelloPart, TlsFacts};
+use crate::value::codec::to_hex;
 use crate::value::{Type, Value};
 
 const FILTER: &[K] = &[K::Int];

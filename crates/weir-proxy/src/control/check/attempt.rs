@@ -12,7 +12,7 @@ use weir_http::proxy_protocol::{self as wire, Addresses, Command, V2Options};
 use weir_net::connect::{ConnectOptions, connect};
 use weir_net::timers::{Deadline, now_ms};
 use weir_net::{Address, Stream};
-use weir_rules::txn::ProxyName;
+use weir_rules::facts::ProxyName;
 use weir_rules::{Environment, Session, Txn, Value};
 
 use super::external;

@@ -22,7 +22,7 @@ use weir_http::{FieldName, Method, Response};
 use weir_net::connect::{self as net, ConnectOptions};
 use weir_net::timers::{now_ms, now_us};
 use weir_net::{Address, Stream};
-use weir_rules::txn::{LogOrigin, TlsFacts};
+use weir_rules::facts::{LogOrigin, TlsFacts};
 use weir_rules::{Reply, Txn};
 
 use crate::accept::listeners;

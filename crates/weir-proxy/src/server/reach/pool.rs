@@ -21,7 +21,7 @@ use crate::edge::h2::H2Shared;
 use crate::server::reach::own::OwnConnection;
 use crate::state::ServerState;
 use crate::state::number_hash::NumberMap;
-use weir_rules::txn::TlsFacts;
+use weir_rules::facts::TlsFacts;
 
 /// What makes two connections to a server interchangeable.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

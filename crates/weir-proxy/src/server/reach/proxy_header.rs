@@ -3,7 +3,8 @@
 use weir_config::model::SendProxy;
 use weir_http::FieldName;
 use weir_http::proxy_protocol::{self as wire, Addresses, Command, SslInfo, V2Options};
-use weir_rules::{Txn, certificate};
+use weir_rules::Txn;
+use weir_rules::data::certificate;
 
 /// The header for a transaction's connection.
 pub(crate) fn build(send: &SendProxy, txn: &Txn) -> Vec<u8> {

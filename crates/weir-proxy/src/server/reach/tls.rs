@@ -18,7 +18,7 @@ use weir_net::tls::server::{CertificateSource, LineOptions, ServerOptions, Ticke
 use weir_net::tls::tickets::TicketKeys;
 use weir_net::tls::verify::{IgnoreErrors, Leniency, Verify};
 use weir_rules::Pos;
-use weir_rules::txn::TlsFacts;
+use weir_rules::facts::TlsFacts;
 
 use crate::edge::tls_facts::Facts;
 use crate::log::early::EarlyError;
