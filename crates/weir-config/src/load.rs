@@ -96,6 +96,8 @@ fn build(sections: &[Section], env: &Environment, diagnostics: &mut Diagnostics)
     let mut global = global(sections, &shared, &mut found);
     global.environment = shared.env.clone();
     shared.tracked_slots = global.tune.stick_counters;
+    // As HAProxy: at least half of a buffer is for what is received.
+    global.tune.maxrewrite = global.tune.maxrewrite.min(global.tune.bufsize / 2);
     global.ssl_server_verify_none |= env.server_verify_none;
     let local_peer = global.localpeer.clone().unwrap_or_else(|| env.local_peer.clone());
     let mut config = Config::default();

@@ -1074,3 +1074,16 @@ fn every_algorithm_is_read_with_the_key_it_needs() {
     let random = |draws| Algorithm::Random { draws };
     assert_eq!(["random", "random()", "random(5)"].map(draws), [random(2), random(2), random(5)]);
 }
+
+#[test]
+fn rewriting_has_at_most_half_of_a_buffer() {
+    let check = |lines: &str, expected: usize| {
+        let text = format!("global\n{lines}\nfrontend f\n mode http\n bind :80\n");
+        let loaded =
+            weir_config::load_str("test", &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+        assert_eq!(loaded.config.global.tune.maxrewrite, expected, "{lines}");
+    };
+    check("", 1024);
+    check(" tune.bufsize 4096\n tune.maxrewrite 8192", 2048);
+    check(" tune.bufsize 1024", 512);
+}

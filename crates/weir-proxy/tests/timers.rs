@@ -152,3 +152,35 @@ fn rules_on_responses_pause() {
         assert!(start.elapsed() >= least, "{path}");
     }
 }
+
+/// A client that takes a large answer slowly, and is never silent for as long as its time allows.
+#[test]
+fn a_slow_reader_gets_all_of_an_answer_made_here() {
+    const LENGTH: usize = 3_000_000;
+    let body = std::env::temp_dir().join(format!("weir-slow-{}", std::process::id()));
+    std::fs::write(&body, vec![b'x'; LENGTH]).unwrap();
+    let text = format!(
+        "global\n nbthread 1\n tune.sndbuf.client 16384\ndefaults\n mode http\n timeout connect 20s\n timeout client 400ms\n\
+         frontend f\n bind 127.0.0.1:0\n http-request return status 200 content-type text/plain file {}\n",
+        body.display()
+    );
+    let running = harness::start(&text);
+    std::fs::remove_file(&body).unwrap();
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(16_384).unwrap();
+    socket.connect(&running.address.into()).unwrap();
+    let mut client = TcpStream::from(socket);
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let (mut heard, mut piece) = (0, vec![0; 200_000]);
+    loop {
+        match client.read(&mut piece).unwrap_or(0) {
+            0 => break,
+            some => heard += some,
+        }
+        if heard < LENGTH / 2 {
+            sleep(Duration::from_millis(20));
+        }
+    }
+    assert!(heard > LENGTH, "{heard}");
+}

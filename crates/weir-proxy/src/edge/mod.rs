@@ -226,6 +226,14 @@ impl Edge {
         }
     }
 
+    /// Octets of its own output that the peer has not taken, where they are its own: those of HTTP/2 are the connection's.
+    pub(crate) fn unsent(&self) -> usize {
+        match self {
+            Self::H1(edge) => edge.output.len(),
+            Self::H2(_) | Self::Fcgi(_) => 0,
+        }
+    }
+
     /// Ready when the edge takes another head: those of interim responses come as often as a server likes.
     pub(crate) fn poll_takes_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), EdgeError>> {
         match self {

@@ -125,11 +125,14 @@ async fn send_body(x: &mut Exchange, mut left: &[u8]) -> bool {
     let time = x.worker.proxy(x.front).timeouts.client.unwrap_or(REPLY_TIMEOUT);
     let mut limits = x.filters.take().filter(|_| !left.is_empty());
     x.deadline.set_after(time);
+    let mut waiting = usize::MAX;
     poll_fn(|cx| {
         if let Poll::Ready(sent) = poll_send_body(x, &mut left, limits.as_deref_mut(), cx) {
             return Poll::Ready(sent.is_ok());
         }
-        if limits.as_ref().is_some_and(|limits| limits.is_held_back()) {
+        // The time is for a client that takes nothing, not for a long body.
+        let before = std::mem::replace(&mut waiting, left.len() + x.client.unsent());
+        if waiting < before || limits.as_ref().is_some_and(|limits| limits.is_held_back()) {
             x.deadline.set_after(time);
         }
         x.deadline.poll_expired(cx).map(|()| false)

@@ -442,12 +442,14 @@ pub(crate) async fn answer(x: &mut Exchange, mut server: ServerConnection) -> Re
 
 /// Waits until the client has taken what its edge holds.
 async fn flushed(x: &mut Exchange) -> Result<(), Fault> {
-    let mut waits = false;
+    let mut waiting = usize::MAX;
     poll_fn(|cx| {
         if let Poll::Ready(flushed) = x.client.poll_flush(cx) {
             return Poll::Ready(flushed.map_err(Fault::Client));
         }
-        if !std::mem::replace(&mut waits, true) {
+        // The time is for a client that takes nothing.
+        let before = std::mem::replace(&mut waiting, x.client.unsent());
+        if waiting < before {
             let [client_time, _] = patience(x, false);
             x.deadline.arm(client_time);
         }

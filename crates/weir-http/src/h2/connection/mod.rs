@@ -399,8 +399,7 @@ impl Connection {
             state.unreturned = 0;
         }
         let finished = drained && state.state == State::Closed;
-        self.unreturned = self.unreturned.saturating_add(n as u32);
-        self.return_connection_window();
+        self.count_consumed(n as u32);
         if finished {
             self.streams.close(stream);
         }
@@ -411,6 +410,28 @@ impl Connection {
     fn wide_stream_window(&self) -> i64 {
         let shared = i64::from(self.settings.connection_window) / 8 * 7;
         shared / self.streams.len().max(1) as i64
+    }
+
+    /// Body octets arrived.  A server's give their part of the connection's window back at once: on a connection to a server
+    /// are requests of many clients, and one that stops reading must not stop the others.  What is held is bounded by
+    /// the windows of the streams.
+    fn count_arrived(&mut self, octets: u32) {
+        if self.role == Role::Client {
+            self.return_to_connection(octets);
+        }
+    }
+
+    /// Body octets have been dealt with.  A client's give their part of the connection's window back only now: all that
+    /// one connection makes us hold is bounded by it.
+    fn count_consumed(&mut self, octets: u32) {
+        if self.role == Role::Server {
+            self.return_to_connection(octets);
+        }
+    }
+
+    fn return_to_connection(&mut self, octets: u32) {
+        self.unreturned = self.unreturned.saturating_add(octets);
+        self.return_connection_window();
     }
 
     fn return_connection_window(&mut self) {
@@ -571,8 +592,7 @@ impl Connection {
             let unread = state.unread().len() as u32;
             self.streams.close(stream);
             if unread > 0 {
-                self.unreturned = self.unreturned.saturating_add(unread);
-                self.return_connection_window();
+                self.count_consumed(unread);
             }
         }
     }

@@ -346,18 +346,17 @@ impl Connection {
     fn store_data(&mut self, stream: Option<StreamId>, octets: &[u8]) {
         let found = stream.and_then(|id| Some((id, self.streams.get_mut(id)?)));
         let Some((stream, state)) = found else {
-            self.unreturned = self.unreturned.saturating_add(octets.len() as u32);
-            return self.return_connection_window();
+            return self.return_to_connection(octets.len() as u32);
         };
         if state.read > state.received.len() / 2 {
             state.received.drain(..state.read);
             state.read = 0;
         }
         state.received.extend_from_slice(octets);
-        if !state.data_event {
-            state.data_event = true;
+        if !std::mem::replace(&mut state.data_event, true) {
             self.tell(Event::Data { stream });
         }
+        self.count_arrived(octets.len() as u32);
         self.control_debt = self.control_debt.saturating_sub(1);
     }
 

@@ -821,6 +821,28 @@ fn windows_are_given_back_when_data_is_consumed() {
 }
 
 #[test]
+fn a_response_that_nobody_takes_leaves_the_connection_to_the_others() {
+    let settings = Settings { initial_window: 40_000, connection_window: 65_535, ..Settings::default() };
+    let mut client = established(Connection::client(settings), &[]);
+    let streams: Vec<StreamId> = (0..3).map(|_| client.send_request(&request("/"), true).unwrap()).collect();
+    client.advance_output(client.output().len());
+    for number in [1, 3, 5] {
+        give(&mut client, &headers(number, &[(":status", "200")], false));
+    }
+    // Twice as much as the connection's window, of which nothing is consumed: each stream has its own window.
+    for number in [1, 3, 5] {
+        for _ in 0..4 {
+            give(&mut client, &data(number, &[0; 10_000], false));
+        }
+    }
+    assert!(streams.iter().all(|stream| client.received(*stream).len() == 40_000));
+    assert!(output(&mut client).contains("WINDOW_UPDATE 0 "));
+    // A stream's own window is no larger for it.
+    give(&mut client, &data(1, b"z", false));
+    assert!(output(&mut client).contains("RST_STREAM 1 FLOW_CONTROL_ERROR"));
+}
+
+#[test]
 fn early_answers_decline_the_rest_of_a_request() {
     let (mut server, stream) = server_with_post();
     server.send_response(stream, &Response::new(413, ""), true).unwrap();

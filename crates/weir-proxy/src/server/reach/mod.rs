@@ -103,11 +103,7 @@ pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Respons
     loop {
         let attempt = Attempt::of(&held);
         let failure = match obtain(x, &proxy, held, fresh).await {
-            Err(ConnectError::ClientGone) => {
-                x.terminated(b'C', b'C');
-                x.count_back(Counter::ClientAborts, 1);
-                return Err(Stop::Client);
-            }
+            Err(ConnectError::ClientGone) => return Err(left(x)),
             Err(error) => Failure::Connect(error),
             Ok(connection) => match ask(x, &proxy, connection).await {
                 Ok(answer) => return Ok(answer),
@@ -133,6 +129,14 @@ fn aborted(x: &mut Exchange) -> Stop {
     x.count_front(Counter::ClientAborts, 1);
     x.close_client = true;
     x.error(400)
+}
+
+/// The client went away while a connection was being opened for it.
+#[cold]
+fn left(x: &mut Exchange) -> Stop {
+    x.terminated(b'C', b'C');
+    x.count_back(Counter::ClientAborts, 1);
+    Stop::Client
 }
 
 /// Manual, server keyword `redir`: clients fetch from the server themselves.
@@ -194,7 +198,8 @@ async fn ask(
     let length = x.upload.length();
     let fail = |fault| Failure::Response { fault, reused };
     if !x.txn.request.protocol.is_empty() {
-        // The deadline is still that of the connection.
+        // A connection that was there may not have said yet whether it can.
+        x.deadline.arm(proxy.timeouts.connect);
         let in_time = std::future::poll_fn(|cx| match connection.edge.poll_upgradable(cx) {
             std::task::Poll::Ready(()) => std::task::Poll::Ready(true),
             std::task::Poll::Pending => x.deadline.poll_expired(cx).map(|()| false),
@@ -244,8 +249,12 @@ pub(crate) async fn tunnel(x: &mut Exchange) -> Result<ServerConnection, Stop> {
                 }
                 return Ok(connection);
             }
+            Err(ConnectError::ClientGone) => return Err(left(x)),
             Err(error) => {
                 let failure = Failure::Connect(error);
+                if let Some(seen) = seen(&failure) {
+                    observe(&x.worker.shared, &attempt.server, seen);
+                }
                 if !may_retry(x, &proxy, &failure) {
                     return Err(give_up(x, &attempt.server, failure));
                 }
@@ -368,8 +377,7 @@ async fn turn_around(x: &mut Exchange, proxy: &Proxy) -> Result<(), Stop> {
     })
     .await;
     if gone {
-        x.terminated(b'C', b'C');
-        return Err(Stop::Client);
+        return Err(left(x));
     }
     Ok(())
 }
