@@ -54,6 +54,25 @@ const CRATES: &[Layers] = &[
             &["table"],
         ],
     },
+    Layers {
+        package: "weir-config",
+        layers: &[
+            &["language", "status_set"],
+            &["model"],
+            &["sections"],
+            &["keyword"],
+            &["tls"],
+            &["server"],
+            &["bind"],
+            &["proxy"],
+            &["tune"],
+            &["global"],
+            &["small_sections", "fcgi"],
+            &["table"],
+            &["check"],
+            &["load"],
+        ],
+    },
 ];
 
 /// What is wrong, one line each.

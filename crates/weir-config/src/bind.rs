@@ -1,15 +1,15 @@
 //! `bind` lines and everything that listens like one: stats sockets, peers, log forwarders (section 5.1).
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::sync::LazyLock;
 
-use weir_balance::Limit;
-use weir_rules::{Diagnostic, Pos, Word};
+use weir_rules::{Diagnostic, Word};
 
-use crate::keywords::{self, Found, How, Keyword, Places, keyword};
+use crate::keyword::{self, Found, How, Index, Keyword, Places, keyword};
 use crate::language::address::{self, Host, Port, Transport};
 use crate::language::args::{self, Args, Parsed, choice, fail, fail_hint};
-use crate::model::{AdminLevel, Bind, BindAddr, Global, SeverityOutput, SslBind, UnixBind, Verify};
+use crate::model::{AdminLevel, Bind, BindAddr, Global, SeverityOutput, Verify};
+use crate::sections::{BindDraft, empty};
 use crate::server::protocol;
 use crate::tls;
 
@@ -21,14 +21,6 @@ const MOST_SOCKETS: usize = 65536;
 
 /// Most threads a `thread` set may name.
 const MOST_THREADS: usize = 4096;
-
-/// Words of a bind line being read.
-pub(crate) struct BindDraft<'a> {
-    pub(crate) bind: Bind,
-    pub(crate) ssl: SslBind,
-    pub(crate) ssl_on: bool,
-    global: &'a Global,
-}
 
 /// Reads addresses and words: one `Bind` for each address and port.
 pub(crate) fn parse(args: &mut Args<'_>, global: &Global) -> Parsed<Vec<Bind>> {
@@ -80,7 +72,7 @@ fn expand(word: &Word, prefix: &str) -> Parsed<Vec<Bind>> {
             (Host::Unix(path), _) => add(BindAddr::Unix(format!("{prefix}{}", path.display()).into())),
             (Host::Abstract(name), _) => add(BindAddr::Abstract(name.clone())),
             (Host::Fd(fd), _) => add(BindAddr::Fd(*fd)),
-            (Host::Sockpair(_), _) => return Err(keywords::not_yet(word, "bind sockpair@")),
+            (Host::Sockpair(_), _) => return Err(keyword::not_yet(word, "bind sockpair@")),
             (Host::Reverse(name), _) if name.split_once('/').is_none() => {
                 return fail(word.pos, format!("'{text}' names no server: rhttp@BACKEND/SERVER is expected"));
             }
@@ -100,54 +92,12 @@ fn add_inet(parsed: &address::Address, ports: std::ops::RangeInclusive<u16>, add
     }
 }
 
-fn empty(addr: BindAddr, pos: Pos) -> Bind {
-    Bind {
-        addr,
-        name: None,
-        id: 0,
-        pos,
-        ssl: None,
-        accept_proxy: false,
-        guid: None,
-        accept_netscaler_cip: None,
-        proto: None,
-        maxconn: Limit::NONE,
-        backlog: None,
-        interface: None,
-        namespace: None,
-        md5_key: None,
-        v4v6: false,
-        v6only: false,
-        transparent: false,
-        defer_accept: false,
-        tfo: false,
-        mss: None,
-        tcp_ut: None,
-        idle_ping: None,
-        unix: UnixBind::default(),
-        level: AdminLevel::default(),
-        expose_fd_listeners: false,
-        severity_output: SeverityOutput::None,
-        threads: Vec::new(),
-        datagram: false,
-        congestion: None,
-        save_syn: None,
-        nbconn: 1,
-    }
-}
-
 impl<'a> BindDraft<'a> {
-    fn new(global: &'a Global, pos: Pos) -> Self {
-        let mut bind = empty(BindAddr::Fd(-1), pos);
-        bind.unix = global.unix_bind.clone();
-        Self { bind, ssl: global.ssl_default_bind.clone(), ssl_on: false, global }
-    }
-
     fn words(&mut self, args: &mut Args<'_>) -> Parsed {
         while let Some(word) = args.peek() {
             let one = std::slice::from_ref(word);
-            let Found::Here(keyword, _) = keywords::find(one, Places::BIND) else {
-                return Err(vec![keywords::unknown(one, Places::BIND, "a bind line")]);
+            let Found::Here(keyword, _) = WORDS.find(one, Places::BIND) else {
+                return Err(vec![WORDS.unknown(one, Places::BIND, "a bind line")]);
             };
             args.skip(1);
             match keyword.how {
@@ -791,5 +741,5 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
     .example("ssl crt site.pem ocsp-update on"),
 ];
 
-/// Idle time of a bind's defaults, kept here so that all who make binds agree.
-pub(crate) const DEFAULT_STATS_TIMEOUT: Duration = Duration::from_secs(10);
+/// What may stand on a bind line.
+static WORDS: LazyLock<Index> = LazyLock::new(|| Index::new(&[KEYWORDS, tls::KEYWORDS]));

@@ -14,7 +14,7 @@ use crate::model::{
     BackendTarget, BalanceKey, BandwidthScope, BindAddr, Config, EmailAlert, Filter, LogAddress, LogTarget,
     Mode, Proto, Proxy, Server, ServerAddr, Verify,
 };
-use crate::proxy::NO_PROXY;
+use crate::sections::NO_PROXY;
 
 /// Longest chain of servers that track each other.
 const LONGEST_TRACK: usize = 64;

@@ -1,73 +1,17 @@
 //! fcgi-app sections (section 10 of the manual): what a FastCGI application is told of a request.
 
-use weir_rules::expr::scope::Reference;
-use weir_rules::{Condition, Diagnostic, LogFormat, Place, Scope, Shared, Word};
+use weir_rules::{Condition, Diagnostic, LogFormat};
 
-use crate::keywords::{self, Found, How, Keyword, Places, keyword as entry};
+use crate::keyword::{How, Keyword, Places, keyword as entry};
 use crate::language::args::{Args, Parsed, Prefix, fail, fail_hint};
-use crate::language::tree::Section;
 use crate::model::{FcgiApp, FcgiRule};
-use crate::proxy::{self, logging};
+use crate::proxy::logging;
+use crate::sections::FcgiDraft;
 
 /// Most `set-param` and `pass-header` lines of an application: each is looked at for every request.
 const MOST_RULES: usize = 1024;
 
-/// A section being read.
-pub(crate) struct FcgiDraft<'a> {
-    app: FcgiApp,
-    scope: Scope<'a>,
-    found: Vec<Diagnostic>,
-}
-
-/// An application that was read, and the names in it that must exist.
-pub(crate) struct Finished {
-    pub(crate) app: FcgiApp,
-    pub(crate) references: Vec<Reference>,
-}
-
-/// Reads a section.
-pub(crate) fn read(section: &Section, shared: &Shared<'_>, found: &mut Vec<Diagnostic>) -> Finished {
-    let mut scope = Scope::new(shared, &section.name);
-    scope.place = Place::BackendRequest;
-    let app = FcgiApp { pos: section.pos, keep_conn: true, ..FcgiApp::default() };
-    let mut draft = FcgiDraft { app, scope, found: Vec::new() };
-    // A name may be completed behind a condition that uses it.
-    for line in section.lines.iter().filter(|line| line.words[0] == "acl") {
-        if let Err(problems) = draft.scope.define_acl(&line.words[1..]) {
-            draft.found.extend(problems);
-        }
-    }
-    for line in &section.lines {
-        if let Err(problems) = draft.line(&line.words) {
-            draft.found.extend(problems);
-        }
-    }
-    if draft.app.docroot.is_empty() {
-        let message = format!("fcgi-app '{}': no docroot configured", section.name);
-        draft.found.push(Diagnostic::error(section.pos, message).hint("add 'docroot PATH'"));
-    }
-    found.append(&mut draft.found);
-    found.append(&mut draft.scope.warnings);
-    Finished { app: draft.app, references: draft.scope.references }
-}
-
 impl FcgiDraft<'_> {
-    fn line(&mut self, words: &[Word]) -> Parsed {
-        let (prefix, words) = proxy::prefix(words)?;
-        let Found::Here(keyword, count) = keywords::find(words, Places::FCGI_APP) else {
-            return Err(vec![keywords::unknown(words, Places::FCGI_APP, "'fcgi-app' section")]);
-        };
-        if prefix != Prefix::None && !keyword.negatable {
-            return fail(words[0].pos, format!("'no' is not possible before '{}'", keyword.name));
-        }
-        let mut args = Args::new(words, keyword.name, count, prefix);
-        match keyword.how {
-            How::Fcgi(parse) => parse(self, &mut args),
-            How::NoEffect(_) => Ok(()),
-            _ => keyword.refused(args.keyword_pos),
-        }
-    }
-
     /// `if ...` or `unless ...` at the end of a line, when there is one.
     fn condition(&mut self, a: &mut Args<'_>) -> Parsed<Option<Condition>> {
         match a.rest() {

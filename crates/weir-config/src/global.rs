@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_rules::{Diagnostic, Expr, LogFormat, Place, Scope, Shared, Word};
+use weir_rules::{Diagnostic, Expr, LogFormat, Word};
 
 use crate::bind;
-use crate::keywords::{self, How, Keyword, Places, keyword};
+use crate::keyword::{self, How, Keyword, Places, keyword};
 use crate::language::address::{self, Host, Port};
 use crate::language::args::{self, Args, MOST_A_SECOND, Parsed, Prefix, choice, fail, fail_hint};
 use crate::language::units::Unit;
@@ -17,6 +17,7 @@ use crate::model::{
     SslBind, TlsWords, UnixBind, Verify,
 };
 use crate::proxy::logging;
+use crate::sections::GlobalDraft;
 use crate::status_set::StatusSet;
 use crate::tls;
 use crate::tune::ocsp_delay;
@@ -26,29 +27,6 @@ const MOST_THREADS: usize = 4096;
 
 /// Most CPUs a set may name.
 const MOST_CPUS: usize = 4096;
-
-/// The `global` sections being read.
-pub(crate) struct GlobalDraft<'a> {
-    pub(crate) global: Global,
-    pub(crate) scope: Scope<'a>,
-}
-
-impl<'a> GlobalDraft<'a> {
-    pub(crate) fn new(shared: &'a Shared<'a>) -> Self {
-        let mut scope = Scope::new(shared, "global");
-        scope.place = Place::Start;
-        let global = Global {
-            stats_maxconn: 10,
-            stats_timeout: Some(bind::DEFAULT_STATS_TIMEOUT),
-            strict_limits: true,
-            reuseport: true,
-            thread_groups: 1,
-            maxcompcpuusage_percent: 100,
-            ..Global::default()
-        };
-        Self { global, scope }
-    }
-}
 
 fn path(args: &mut Args<'_>) -> Parsed<Option<PathBuf>> {
     let word = args.need("a path")?;
@@ -469,8 +447,11 @@ const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, h
 }
 
 const NO_DETECTION: &str = "the vendor's library is not part of this program; a map can tell devices apart";
+
 const NO_LUA: &str = "there is no Lua";
+
 const NO_OPENSSL: &str = "TLS is not OpenSSL's: there are no engines and no providers";
+
 /// Also for `acme` sections.
 pub(crate) const NO_ACME: &str =
     "certificates come from files and the command 'set ssl cert': run an ACME client beside this program";
@@ -587,7 +568,7 @@ pub(crate) const KEYWORDS: &[Keyword] = &[
             if *word == "current" {
                 a.end()
             } else {
-                Err(keywords::not_yet(word, &format!("default-path {}", word.as_str())))
+                Err(keyword::not_yet(word, &format!("default-path {}", word.as_str())))
             }
         }),
     ),

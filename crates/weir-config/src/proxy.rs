@@ -1,4 +1,4 @@
-//! frontend, backend, listen and defaults sections (section 4 of the manual): the draft of a proxy and its own keywords.
+//! Keywords of frontend, backend, listen and defaults sections (section 4 of the manual).
 //!
 //! Lines of a defaults section are run again for each proxy that starts from it, before the proxy's own lines; so
 //! inheritance needs no copying and every value has one place where it is read.
@@ -16,346 +16,21 @@ pub(crate) mod stats;
 pub(crate) mod stick;
 pub(crate) mod timeouts;
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
-
-use weir_rules::expr::scope::{ErrorMessage, Reference};
-use weir_rules::{Condition, Diagnostic, LogFormat, Place, Pos, Scope, Shared, Word};
+use weir_rules::{Condition, Diagnostic, Place, Pos, Scope, Shared, Word};
 
 use crate::bind;
-use crate::keywords::{self, Found, How, Keyword, Places, keyword as entry};
+use crate::keyword::{self, How, Keyword, Places, keyword as entry};
 use crate::language::address;
 use crate::language::args::{self, Args, MOST_A_SECOND, Parsed, Prefix, choice, fail, fail_hint};
-use crate::language::tree::{Line, Section, SectionKind};
+use crate::language::tree::Line;
 use crate::model::{
-    BackendTarget, BindAddr, FrontendList, Global, KeepAliveProbes, Mode, Proxy, RetryOn, Server, ServerAddr,
-    StateOrigin, UseBackend, UseServer,
+    BackendTarget, BindAddr, Global, KeepAliveProbes, Mode, Proxy, Server, ServerAddr, StateOrigin,
+    UseBackend,
 };
-use crate::server::{self, ServerDraft};
+use crate::sections::{ProxyDraft, ServerDraft};
+use crate::server;
 
-/// What sections may look at while they are read.
-pub(crate) struct World<'a> {
-    pub(crate) shared: &'a Shared<'a>,
-    pub(crate) global: &'a Global,
-    /// Backends (and listens) by name: index into the list of proxies.
-    pub(crate) backends: HashMap<&'a str, usize>,
-    pub(crate) rings: HashSet<String>,
-    pub(crate) peers: HashSet<String>,
-    /// Error files already parsed: each proxy of a defaults section names the same ones.
-    pub(crate) messages: RefCell<HashMap<Vec<u8>, ErrorMessage>>,
-}
-
-/// A proxy being read.
-pub(crate) struct ProxyDraft<'a> {
-    pub(crate) proxy: Proxy,
-    pub(crate) kind: SectionKind,
-    pub(crate) world: &'a World<'a>,
-    pub(crate) scope: Scope<'a>,
-    /// The line comes from a defaults section.
-    pub(crate) inherited: bool,
-    pub(crate) warnings: Vec<Diagnostic>,
-    /// Lines of this section that set a timeout, by its name.
-    pub(crate) timeout_lines: HashMap<String, u32>,
-    /// Start of each server line (`default-server`).
-    default_server: ServerDraft,
-    /// Servers by name, for duplicates and `use-server`.
-    server_names: HashMap<String, usize>,
-    use_servers: Vec<(Word, Option<Condition>)>,
-    /// The last line's counts.
-    default_backend: Option<Word>,
-    /// Words of each `ssl-f-use` line, the file first.
-    certificates: Vec<Vec<String>>,
-    /// Index into [`RULE_ORDER`] of the last rule.
-    last_stage: usize,
-    pub(crate) stats: stats::StatsDraft,
-    pub(crate) checks: checks::ChecksDraft,
-    /// A `healthcheck` section has its `type`.
-    pub(crate) typed: bool,
-    /// Where the last `filter-sequence` line has its list.
-    pub(crate) filter_sequence_pos: Pos,
-}
-
-/// A proxy that was read, and what must still be checked.
-pub(crate) struct Finished {
-    pub(crate) proxy: Proxy,
-    pub(crate) references: Vec<Reference>,
-    pub(crate) found: Vec<Diagnostic>,
-}
-
-/// Rule sets in the order they run in.
-const RULE_ORDER: &[&str] = &[
-    "tcp-request connection",
-    "tcp-request session",
-    "tcp-request content",
-    "monitor fail",
-    "http-request",
-    "redirect",
-    "use_backend",
-    "use-server",
-];
-
-/// Name of the pseudo proxy that rules of a defaults section see: references to it name no proxy at all.
-pub(crate) const NO_PROXY: &str = "<defaults>";
-
-impl<'a> ProxyDraft<'a> {
-    pub(crate) fn new(section: &Section, world: &'a World<'a>, mode: Mode) -> Self {
-        let kind = section.kind;
-        let name = if kind == SectionKind::Defaults { NO_PROXY } else { section.name.as_str() };
-        let mut scope = Scope::new(world.shared, name);
-        scope.frontend = kind != SectionKind::Backend;
-        scope.backend = kind != SectionKind::Frontend;
-        scope.http = mode == Mode::Http;
-        let proxy = Proxy {
-            name: section.name.as_str().into(),
-            pos: section.pos,
-            frontend: matches!(kind, SectionKind::Frontend | SectionKind::Listen),
-            backend: matches!(kind, SectionKind::Backend | SectionKind::Listen),
-            mode,
-            retries: 3,
-            max_keep_alive_queue: -1,
-            retry_on: RetryOn { conn_failure: true, ..RetryOn::default() },
-            ..Proxy::default()
-        };
-        Self {
-            proxy,
-            kind,
-            world,
-            scope,
-            inherited: false,
-            warnings: Vec::new(),
-            timeout_lines: HashMap::new(),
-            default_server: ServerDraft::new(world.global),
-            server_names: HashMap::new(),
-            certificates: Vec::new(),
-            use_servers: Vec::new(),
-            default_backend: None,
-            last_stage: 0,
-            stats: stats::StatsDraft::default(),
-            checks: checks::ChecksDraft::default(),
-            typed: false,
-            filter_sequence_pos: Pos::default(),
-        }
-    }
-
-    /// Runs lines: those of a defaults section, or the proxy's own.
-    pub(crate) fn run(&mut self, lines: &[Line], inherited: bool, found: &mut Vec<Diagnostic>) {
-        self.inherited = inherited;
-        self.timeout_lines.clear();
-        self.checks.start(inherited);
-        self.scope.acls.clear();
-        for line in lines.iter().filter(|line| line.words[0] == "acl") {
-            if let Err(problems) = self.scope.define_acl(&line.words[1..]) {
-                found.extend(problems);
-            }
-        }
-        for line in lines {
-            if let Err(problems) = self.line(&line.words) {
-                found.extend(problems);
-            }
-        }
-    }
-
-    fn line(&mut self, words: &[Word]) -> Parsed {
-        let (prefix, words) = prefix(words)?;
-        let place = Places::of(self.kind);
-        let section = self.section();
-        let (keyword, count) = match keywords::find(words, place) {
-            Found::Here(keyword, count) => (keyword, count),
-            Found::Elsewhere(keyword) if self.inherited && keyword.places.meets(Places::DEFAULTS) => {
-                return Ok(());
-            }
-            Found::Elsewhere(keyword) if keyword.places.meets(Places::PROXIES) => {
-                return self.misplaced(keyword, &words[0]);
-            }
-            // Said once, for the defaults section itself.
-            _ if self.inherited => return Ok(()),
-            _ => return Err(vec![keywords::unknown(words, place, &section)]),
-        };
-        if prefix != Prefix::None && !keyword.negatable {
-            let word = if prefix == Prefix::No { "no" } else { "default" };
-            return fail(words[0].pos, format!("'{word}' is not possible before '{}'", keyword.name));
-        }
-        let mut args = Args::new(words, keyword.name, count, prefix);
-        self.order(keyword.name, &args);
-        match keyword.how {
-            How::Proxy(parse) => parse(self, &mut args)?,
-            How::NoEffect(_) => {}
-            _ => keyword.refused(args.keyword_pos)?,
-        }
-        self.warnings.extend(args.ignored());
-        Ok(())
-    }
-
-    /// Rule sets run in a fixed order; a line that stands after a later set's lines is probably misunderstood.
-    fn order(&mut self, keyword: &str, args: &Args<'_>) {
-        let Some(stage) = RULE_ORDER.iter().position(|name| *name == keyword) else { return };
-        if self.inherited {
-            return;
-        }
-        if stage < self.last_stage {
-            let later = RULE_ORDER[self.last_stage];
-            let message =
-                format!("a '{keyword}' rule placed after a '{later}' rule will still be processed before");
-            self.warnings.push(Diagnostic::warning(args.keyword_pos, message));
-        } else {
-            self.last_stage = stage;
-        }
-    }
-
-    /// A keyword of the other half of a proxy: HAProxy ignores it with a warning.
-    fn misplaced(&mut self, keyword: &Keyword, word: &Word) -> Parsed {
-        let places = keyword.places.names().join(", ");
-        let front = Places::FRONTEND.or(Places::LISTEN);
-        let back = Places::BACKEND.or(Places::LISTEN);
-        if self.kind == SectionKind::Frontend && keyword.name.starts_with("server") {
-            let message = format!(
-                "'{}' not allowed because {} has no backend capability",
-                keyword.name,
-                self.section()
-            );
-            return fail_hint(word.pos, message, "use a listen section, or a backend of its own");
-        }
-        let half = match self.kind {
-            SectionKind::Backend if keyword.places.meets(front) => "frontend",
-            SectionKind::Frontend if keyword.places.meets(back) => "backend",
-            _ => {
-                return fail_hint(
-                    word.pos,
-                    format!("'{}' is not allowed in {}", keyword.name, self.section()),
-                    format!("it may stand in: {places}"),
-                );
-            }
-        };
-        let message =
-            format!("'{}' ignored because {} has no {half} capability", keyword.name, self.section());
-        self.warnings.push(Diagnostic::warning(word.pos, message).hint(format!("it may stand in: {places}")));
-        Ok(())
-    }
-
-    /// `frontend 'web'`, for messages.
-    pub(crate) fn section(&self) -> String {
-        match &*self.proxy.name {
-            "" => format!("'{}' section", self.kind.word()),
-            name => format!("{} '{name}'", self.kind.word()),
-        }
-    }
-
-    /// `if ...` or `unless ...` at the end of a line, when there is one.
-    pub(crate) fn condition(&mut self, args: &mut Args<'_>, place: Place) -> Parsed<Option<Condition>> {
-        let words = args.rest();
-        let Some(first) = words.first() else { return Ok(None) };
-        if *first != "if" && *first != "unless" {
-            return fail_hint(
-                first.pos,
-                format!("unexpected '{}'", first.as_str()),
-                "a condition starts with 'if' or 'unless'",
-            );
-        }
-        self.at(place, |draft| Condition::parse(words, &mut draft.scope)).map(Some)
-    }
-
-    /// Reads something with the scope's place set.
-    pub(crate) fn at<T>(&mut self, place: Place, read: impl FnOnce(&mut Self) -> T) -> T {
-        let outer = std::mem::replace(&mut self.scope.place, place);
-        let value = read(self);
-        self.scope.place = outer;
-        value
-    }
-
-    pub(crate) fn format(&mut self, word: &Word, place: Place) -> Parsed<LogFormat> {
-        self.at(place, |draft| LogFormat::parse(word, &mut draft.scope))
-    }
-
-    /// What follows when all lines were read.
-    pub(crate) fn finish(mut self) -> Finished {
-        let mut found = Vec::new();
-        if !self.certificates.is_empty() {
-            let list = FrontendList {
-                name: format!("@{}", self.proxy.name),
-                lines: std::mem::take(&mut self.certificates),
-            };
-            let list = Arc::new(list);
-            for ssl in self.proxy.binds.iter_mut().filter_map(|bind| bind.ssl.as_mut()) {
-                ssl.frontend_list = Some(Arc::clone(&list));
-            }
-        }
-        self.resolve_use_servers(&mut found);
-        self.resolve_default_backend(&mut found);
-        assign_ids(&mut self.proxy, &mut found);
-        stats::finish(&mut self);
-        checks::finish(&mut self);
-        content::finish(&mut self, &mut found);
-        found.extend(self.missing_captures());
-        self.proxy.captures.request = std::mem::take(&mut self.scope.request_captures);
-        self.proxy.captures.response = std::mem::take(&mut self.scope.response_captures);
-        found.append(&mut self.scope.warnings);
-        found.append(&mut self.warnings);
-        Finished { proxy: self.proxy, references: self.scope.references, found }
-    }
-
-    fn resolve_default_backend(&mut self, found: &mut Vec<Diagnostic>) {
-        let Some(word) = self.default_backend.take() else { return };
-        // A defaults section may name a backend that none of its proxies needs; it is looked up where it counts.
-        if self.kind == SectionKind::Defaults {
-            return;
-        }
-        match backend(self, &word, "default_backend") {
-            Ok(index) => self.proxy.default_backend = Some(index),
-            Err(problems) => found.extend(problems),
-        }
-    }
-
-    /// Capture slots of a frontend are all its own: none of them can come from elsewhere.
-    fn missing_captures(&self) -> Vec<Diagnostic> {
-        if self.kind != SectionKind::Frontend {
-            return Vec::new();
-        }
-        let slots = |response| match response {
-            true => self.scope.response_captures.len(),
-            false => self.scope.request_captures.len(),
-        };
-        let awaited = self.scope.awaited_captures.iter();
-        let missing = awaited.filter(|capture| capture.slot >= slots(capture.response));
-        missing
-            .map(|capture| {
-                let message = format!("there is no capture slot {}", capture.slot);
-                let way = if capture.response { "response" } else { "request" };
-                Diagnostic::error(capture.pos, message)
-                    .hint(format!("declare it: 'declare capture {way} len N'"))
-            })
-            .collect()
-    }
-
-    fn resolve_use_servers(&mut self, found: &mut Vec<Diagnostic>) {
-        for (word, condition) in std::mem::take(&mut self.use_servers) {
-            let name = word.as_str();
-            let target = if name.contains("%[") {
-                match self.format(&word, Place::BackendRequest) {
-                    Ok(format) => Err(format),
-                    Err(problems) => {
-                        found.extend(problems);
-                        continue;
-                    }
-                }
-            } else if let Some(index) = self.server_names.get(&*name) {
-                Ok(*index)
-            } else {
-                let message = format!(
-                    "unable to find server '{name}' referenced in a 'use-server' rule of {}",
-                    self.section()
-                );
-                let known = self.server_names.keys().map(String::as_str);
-                let near = weir_rules::words::diagnostic::nearest(&name, known)
-                    .map(|near| format!("did you mean '{near}'?"));
-                let error = Diagnostic::error(word.pos, message);
-                found.push(Diagnostic { hint: near, ..error });
-                continue;
-            };
-            self.proxy.use_server.push(UseServer { target, condition });
-        }
-    }
-
+impl ProxyDraft<'_> {
     fn add_server(&mut self, draft: &ServerDraft, name: String, pos: Pos) -> Parsed {
         let mut server = draft.finish(self.world.global);
         server.name = name.as_str().into();
@@ -374,19 +49,6 @@ impl<'a> ProxyDraft<'a> {
         self.server_names.insert(name, self.proxy.servers.len());
         self.proxy.servers.push(server);
         Ok(())
-    }
-}
-
-/// `no` and `default` before a keyword.
-pub(crate) fn prefix(words: &[Word]) -> Parsed<(Prefix, &[Word])> {
-    let prefix = match words[0].text.as_slice() {
-        b"no" => Prefix::No,
-        b"default" => Prefix::Default,
-        _ => return Ok((Prefix::None, words)),
-    };
-    match words.get(1..) {
-        Some(rest) if !rest.is_empty() => Ok((prefix, rest)),
-        _ => fail(words[0].pos, format!("'{}' must be followed by a keyword", words[0].as_str())),
     }
 }
 
@@ -417,6 +79,7 @@ fn parse_mode(word: &Word) -> Parsed<Mode> {
 
 /// Words of `ssl-f-use` lines that stand alone, and those with a value.
 const CERTIFICATE_FLAGS: &[&str] = &["allow-0rtt", "no-alpn", "no-ca-names"];
+
 const CERTIFICATE_WORDS: &[&str] = &[
     "alpn",
     "ca-file",
@@ -445,7 +108,7 @@ fn frontend_certificate(d: &mut ProxyDraft<'_>, a: &mut Args<'_>, mut file: Opti
     while let Some(word) = a.next() {
         let keyword = word.as_str();
         if matches!(&*keyword, "ktls" | "sctl") {
-            return Err(keywords::not_yet(word, &format!("ssl-f-use {keyword}")));
+            return Err(keyword::not_yet(word, &format!("ssl-f-use {keyword}")));
         }
         if CERTIFICATE_FLAGS.contains(&&*keyword) {
             words.push(keyword.into_owned());
@@ -466,37 +129,6 @@ fn frontend_certificate(d: &mut ProxyDraft<'_>, a: &mut Args<'_>, mut file: Opti
     words.insert(0, file);
     d.certificates.push(words);
     Ok(())
-}
-
-/// Numbers of binds and servers: given ones stay, the others get the next free ones from 1.
-fn assign_ids(proxy: &mut Proxy, found: &mut Vec<Diagnostic>) {
-    let mut used: BTreeMap<u32, Pos> = BTreeMap::new();
-    for server in proxy.servers.iter().filter(|server| server.id != 0) {
-        if let Some(other) = used.insert(server.id, server.pos) {
-            let message = format!(
-                "server '{}' has the id {} of the one at line {}",
-                server.name, server.id, other.line
-            );
-            found.push(Diagnostic::error(server.pos, message));
-        }
-    }
-    let mut next = 1;
-    for server in proxy.servers.iter_mut().filter(|server| server.id == 0) {
-        server.id = free_id(&mut next, &used);
-    }
-    let used: BTreeMap<u32, Pos> = proxy.binds.iter().filter(|b| b.id != 0).map(|b| (b.id, b.pos)).collect();
-    let mut next = 1;
-    for bind in proxy.binds.iter_mut().filter(|bind| bind.id == 0) {
-        bind.id = free_id(&mut next, &used);
-    }
-}
-
-fn free_id(next: &mut u32, used: &BTreeMap<u32, Pos>) -> u32 {
-    while used.contains_key(next) {
-        *next += 1;
-    }
-    *next += 1;
-    *next - 1
 }
 
 fn bind_line(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
@@ -570,7 +202,7 @@ fn server_template(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
 }
 
 /// The index of a backend, or an error that names the nearest one.
-fn backend(d: &ProxyDraft<'_>, word: &Word, keyword: &str) -> Parsed<usize> {
+pub(crate) fn backend(d: &ProxyDraft<'_>, word: &Word, keyword: &str) -> Parsed<usize> {
     let name = word.as_str();
     if let Some(index) = d.world.backends.get(&*name) {
         return Ok(*index);
@@ -712,6 +344,7 @@ fn monitor_fail(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
 }
 
 const LISTENING: Places = Places::FRONTEND.or(Places::LISTEN);
+
 const SERVING: Places = Places::LISTEN.or(Places::BACKEND);
 
 /// The proxy's own keywords; families have files of their own.

@@ -1,48 +1,25 @@
 //! `server`, `default-server` and `server-template` lines (section 5.2 of the manual).
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use weir_balance::{InitState, Limit, OnError};
-use weir_rules::{Diagnostic, Expr, LogFormat, Place, Pos, Scope, Word};
+use weir_rules::{Diagnostic, Expr, LogFormat, Place, Scope, Word};
 
-use crate::keywords::{self, Found, How, Keyword, Places, keyword};
-use crate::language::address::{self, Address, Host, Port, Transport};
-use crate::language::args::{self, Args, Parsed, choice, fail, fail_hint};
+use crate::keyword::{self, Found, How, Index, Keyword, Places, keyword};
+use crate::language::address::{Host, Port, Transport};
+use crate::language::args::{self, Args, Parsed, choice, fail, fail_hint, parse_address, socket_address};
 use crate::language::units::Unit;
 use crate::model::{
-    AgentCheck, Check, ForeignSource, Global, HashKey, InitAddr, IpFamily, LogFraming, Network,
-    ObservedLayer, OnMarkedDown, OnMarkedUp, PortMap, Proto, SendProxy, Server, ServerAddr, Source,
-    SslServer, Verify, WebSocketVersion,
+    ForeignSource, Global, HashKey, InitAddr, IpFamily, LogFraming, Network, ObservedLayer, OnMarkedDown,
+    OnMarkedUp, PortMap, Proto, SendProxy, Server, ServerAddr, Source, SslServer, Verify, WebSocketVersion,
 };
+use crate::sections::{ServerArgs, ServerDraft};
 use crate::tls;
 
 /// Most servers one template may make.
 const MOST_TEMPLATE_SERVERS: u32 = 65535;
-
-/// Time between health checks unless `inter` says otherwise.
-const DEFAULT_INTER: Duration = Duration::from_secs(2);
-
-/// A server being read: its line may turn parts off that `default-server` turned on.
-#[derive(Clone)]
-pub(crate) struct ServerDraft {
-    pub(crate) server: Server,
-    pub(crate) check: Check,
-    pub(crate) check_on: bool,
-    pub(crate) agent: AgentCheck,
-    pub(crate) agent_on: bool,
-    pub(crate) ssl_on: bool,
-}
-
-/// What the words of a server line are read with.
-pub(crate) struct ServerArgs<'x, 'a, 's> {
-    pub(crate) args: &'x mut Args<'a>,
-    /// The word being read.
-    pub(crate) word: &'a Word,
-    pub(crate) scope: &'x mut Scope<'s>,
-    pub(crate) global: &'x Global,
-}
 
 impl<'a> ServerArgs<'_, 'a, '_> {
     fn need(&mut self, what: &str) -> Parsed<&'a Word> {
@@ -71,109 +48,7 @@ impl<'a> ServerArgs<'_, 'a, '_> {
     }
 }
 
-/// An address and port that must be numbers; a missing port is `default_port`.
-pub(crate) fn socket_address(word: &Word, default_port: u16) -> Parsed<SocketAddr> {
-    let address = parse_address(word)?;
-    let port = match address.port {
-        Port::Absent => default_port,
-        Port::Fixed(port) => port,
-        Port::Range(..) | Port::Offset(_) => return fail(word.pos, "a single port was expected"),
-    };
-    match address.ip() {
-        Some(ip) => Ok(SocketAddr::new(ip, port)),
-        None => fail(word.pos, format!("'{}' is not an IP address", word.as_str())),
-    }
-}
-
-/// A word as an address.
-pub(crate) fn parse_address(word: &Word) -> Parsed<Address> {
-    address::parse(&word.as_str()).map_err(|message| vec![Diagnostic::error(word.pos, message)])
-}
-
 impl ServerDraft {
-    /// What a server is when nothing is said about it.
-    pub(crate) fn new(global: &Global) -> Self {
-        let server = Server {
-            name: "".into(),
-            id: 0,
-            pos: Pos::default(),
-            addr: ServerAddr::Unset,
-            port_map: PortMap::Fixed,
-            weight: 1,
-            maxconn: Limit::NONE,
-            minconn: 0,
-            maxqueue: Limit::NONE,
-            strict_maxconn: false,
-            idle_ping: None,
-            backup: false,
-            disabled: false,
-            cookie: None,
-            check: None,
-            agent_check: None,
-            track: None,
-            ssl: None,
-            ssl_settings: global.ssl_default_server.clone(),
-            ssl_possible: false,
-            no_ssl: false,
-            alpn: None,
-            proto: None,
-            send_proxy: None,
-            source: Source::default(),
-            namespace: None,
-            md5_key: None,
-            slowstart: Duration::ZERO,
-            on_marked_down: None,
-            on_marked_up: None,
-            observe: None,
-            on_error: OnError::default(),
-            error_limit: 10,
-            pool_max_conn: None,
-            pool_purge_delay: Duration::from_secs(5),
-            pool_low_conn: 0,
-            max_reuse: None,
-            redir: None,
-            ws: WebSocketVersion::default(),
-            tfo: false,
-            tcp_ut: None,
-            congestion: None,
-            init_addr: InitAddr::DEFAULT.to_vec(),
-            resolvers: None,
-            socks4: None,
-            guid: None,
-            shard: 0,
-            healthcheck: None,
-            pool_conn_name: None,
-            hash_key: HashKey::default(),
-            named_by_rules: false,
-            datagram: false,
-            log_proto: LogFraming::default(),
-            non_stick: false,
-            resolve_prefer: None,
-            resolve_net: Vec::new(),
-            resolve_allow_dup_ip: false,
-            resolve_ignore_weight: false,
-            init_state: InitState::default(),
-        };
-        let check = Check {
-            inter: DEFAULT_INTER,
-            fastinter: None,
-            downinter: None,
-            rise: 2,
-            fall: 3,
-            addr: None,
-            port: None,
-            ssl: None,
-            send_proxy: false,
-            alpn: None,
-            proto: None,
-            sni: None,
-            no_sni_auto: false,
-            via_socks4: false,
-        };
-        let agent = AgentCheck { inter: DEFAULT_INTER, addr: None, port: 0, send: Vec::new() };
-        Self { server, check, check_on: false, agent, agent_on: false, ssl_on: false }
-    }
-
     /// Reads the words after the address.
     pub(crate) fn words(&mut self, args: &mut Args<'_>, scope: &mut Scope<'_>, global: &Global) -> Parsed {
         let outer = std::mem::replace(&mut scope.place, Place::BackendRequest);
@@ -196,8 +71,8 @@ impl ServerDraft {
         global: &Global,
     ) -> Parsed {
         let one = std::slice::from_ref(word);
-        let Found::Here(keyword, _) = keywords::find(one, Places::SERVER) else {
-            return Err(vec![keywords::unknown(one, Places::SERVER, "a server line")]);
+        let Found::Here(keyword, _) = WORDS.find(one, Places::SERVER) else {
+            return Err(vec![WORDS.unknown(one, Places::SERVER, "a server line")]);
         };
         args.skip(1);
         match keyword.how {
@@ -298,7 +173,7 @@ pub(crate) fn protocol(word: &Word) -> Parsed<Proto> {
         b"fcgi" => {
             vec![Diagnostic::error(word.pos, "'fcgi' is only implemented on server lines")]
         }
-        b"spop" | b"quic" => keywords::not_yet(word, &format!("proto {}", word.as_str())),
+        b"spop" | b"quic" => keyword::not_yet(word, &format!("proto {}", word.as_str())),
         _ => found,
     })
 }
@@ -1505,3 +1380,6 @@ fn no_send_proxy(d: &mut ServerDraft, _: &mut ServerArgs<'_, '_, '_>) -> Parsed 
     d.server.send_proxy = None;
     Ok(())
 }
+
+/// What may stand on a server line.
+static WORDS: LazyLock<Index> = LazyLock::new(|| Index::new(&[KEYWORDS, tls::KEYWORDS]));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use weir_rules::Word;
 
-use crate::keywords::{How, Keyword, Places, keyword};
+use crate::keyword::{How, Keyword, Places, keyword};
 use crate::language::args::{Parsed, choice};
 use crate::model::{TlsVersion, TlsWords};
 

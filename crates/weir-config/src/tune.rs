@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use weir_rules::{Diagnostic, Level};
 
-use crate::global::GlobalDraft;
-use crate::keywords::{How, Keyword, Places, keyword};
+use crate::keyword::{How, Keyword, Places, keyword};
 use crate::language::args::{Args, Parsed};
 use crate::model::Tune;
+use crate::sections::GlobalDraft;
 
 const fn entry(name: &'static str, arguments: &'static str, doc: &'static str, how: How) -> Keyword {
     keyword(name, Places::GLOBAL, arguments, doc, how)

@@ -11,7 +11,7 @@ use weir_config::model::{
     LogAddress, LogFraming, Mode, OtherCheck, PortMap, Proxy, ServerAddr, TcpCheckStep, TlsVersion,
     TraceFilter, Verify,
 };
-use weir_config::{Environment, Loaded, keywords, load_sources, load_str};
+use weir_config::{Environment, Loaded, load_sources, load_str, table};
 
 fn load(text: &str) -> Loaded {
     load_str("t.cfg", text).unwrap_or_else(|found| panic!("{}", found.render(false)))
@@ -858,7 +858,7 @@ const WORDS: &[&str] = &[
 ];
 
 fn line() -> impl Strategy<Value = String> {
-    let names: Vec<&'static str> = keywords::all().map(|keyword| keyword.name).collect();
+    let names: Vec<&'static str> = table::all().map(|keyword| keyword.name).collect();
     let word = prop::sample::select(WORDS.to_vec());
     (prop::sample::select(names), prop::collection::vec(word, 0..6)).prop_map(|(name, words)| {
         let words: Vec<&str> = words;

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use weir_config::keywords::{self, Keyword, Status};
+use weir_config::table::{self, Keyword, Status};
 use weir_rules::words::diagnostic::nearest;
 
 use crate::EXIT_INVALID;
@@ -14,13 +14,13 @@ use crate::console::{self, Console};
 /// Prints a keyword's entries, or all keywords in a line each.
 pub(crate) fn print(name: Option<&str>) -> ExitCode {
     let Some(name) = name else {
-        let lines: String = keywords::all().map(line).collect();
+        let lines: String = table::all().map(line).collect();
         console::print(&lines);
         return ExitCode::SUCCESS;
     };
-    let found = keywords::named(name);
+    let found = table::named(name);
     if found.is_empty() {
-        let near = nearest(name, keywords::all().map(|keyword| keyword.name));
+        let near = nearest(name, table::all().map(|keyword| keyword.name));
         let hint = near.map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default();
         Console::default().alert(&format!("there is no keyword '{name}'{hint}"));
         return ExitCode::from(EXIT_INVALID);
@@ -40,7 +40,7 @@ pub(crate) fn print_status() -> ExitCode {
         ("removed", 0),
         ("not supported", 0),
     ];
-    for (keyword, status) in keywords::status() {
+    for (keyword, status) in table::status() {
         counts[rank(status)].1 += 1;
         let reason = match status {
             Status::NoEffect(reason) | Status::Removed(reason) | Status::Never(reason) => {

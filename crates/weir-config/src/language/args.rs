@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use weir_balance::Limit;
 use weir_rules::{Diagnostic, Pos, Word};
 
+use crate::language::address::{self, Address, Port};
 use crate::language::units::{self, Unit};
 
 /// Outcome of reading something: everything that is wrong with it.
@@ -282,4 +284,36 @@ pub(crate) fn list(word: &Word) -> Vec<Vec<u8>> {
 pub(crate) fn joined(words: &[Word]) -> String {
     let texts: Vec<Cow<'_, str>> = words.iter().map(Word::as_str).collect();
     texts.join(" ")
+}
+
+/// An address and port that must be numbers; a missing port is `default_port`.
+pub(crate) fn socket_address(word: &Word, default_port: u16) -> Parsed<SocketAddr> {
+    let address = parse_address(word)?;
+    let port = match address.port {
+        Port::Absent => default_port,
+        Port::Fixed(port) => port,
+        Port::Range(..) | Port::Offset(_) => return fail(word.pos, "a single port was expected"),
+    };
+    match address.ip() {
+        Some(ip) => Ok(SocketAddr::new(ip, port)),
+        None => fail(word.pos, format!("'{}' is not an IP address", word.as_str())),
+    }
+}
+
+/// A word as an address.
+pub(crate) fn parse_address(word: &Word) -> Parsed<Address> {
+    address::parse(&word.as_str()).map_err(|message| vec![Diagnostic::error(word.pos, message)])
+}
+
+/// `no` and `default` before a keyword.
+pub(crate) fn prefix(words: &[Word]) -> Parsed<(Prefix, &[Word])> {
+    let prefix = match words[0].text.as_slice() {
+        b"no" => Prefix::No,
+        b"default" => Prefix::Default,
+        _ => return Ok((Prefix::None, words)),
+    };
+    match words.get(1..) {
+        Some(rest) if !rest.is_empty() => Ok((prefix, rest)),
+        _ => fail(words[0].pos, format!("'{}' must be followed by a keyword", words[0].as_str())),
+    }
 }

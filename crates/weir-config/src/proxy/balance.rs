@@ -5,11 +5,12 @@ use std::time::Duration;
 use weir_balance::{Affinity, Algorithm, HashFunction, HashMethod, HashType, UriKey};
 use weir_rules::{Diagnostic, Expr, Place, Word};
 
-use crate::keywords::{How, Keyword, Places, keyword};
+use crate::keyword::{How, Keyword, Places, keyword};
 use crate::language::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::language::units::Unit;
 use crate::model::{BalanceKey, CookiePersistence, HttpReuse, RetryOn};
-use crate::proxy::{ProxyDraft, parenthesised};
+use crate::proxy::parenthesised;
+use crate::sections::ProxyDraft;
 
 fn balance(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     (d.proxy.balance, d.proxy.balance_key) = match a.peek() {

@@ -9,7 +9,7 @@ use weir_rules::{Diagnostic, Expr, Word};
 use crate::language::args::{self, Args, Parsed, fail_hint};
 use crate::language::units::Unit;
 use crate::model::{BandwidthFilter, BandwidthScope};
-use crate::proxy::ProxyDraft;
+use crate::sections::ProxyDraft;
 
 /// The words that say whose limit it is.
 #[derive(Default)]

@@ -2,65 +2,20 @@
 
 use weir_rules::{Diagnostic, Expr, LogFormat, Place, Word};
 
-use crate::keywords::{self, How, Keyword, Places, keyword};
-use crate::language::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
+use crate::keyword::{How, Keyword, Places, keyword};
+use crate::language::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint, parse_address};
 use crate::language::tree::SectionKind;
 use crate::model::{
     CheckConnect, CheckPayload, CheckStatus, Expect, HttpCheck, OtherCheck, StringMatch, TcpCheckStep,
 };
-use crate::proxy::{ProxyDraft, parenthesised};
-use crate::server::{parse_address, protocol};
+use crate::proxy::parenthesised;
+use crate::sections::ProxyDraft;
+use crate::server::protocol;
+
+use crate::sections::checks::{CheckKind, ChecksDraft, HttpSend, Script, Step};
 
 /// Most steps of a script.
 const MOST_STEPS: usize = 1024;
-
-/// What a proxy's checks are, while its lines are read.
-#[derive(Default)]
-pub(crate) struct ChecksDraft {
-    kind: Kind,
-    http: Script,
-    tcp: Script,
-    /// What `option httpchk` sends.
-    implicit: HttpSend,
-    disable_on_404: bool,
-    send_state: bool,
-}
-
-#[derive(Default)]
-enum Kind {
-    #[default]
-    Connect,
-    Http,
-    Tcp,
-    Other(OtherCheck),
-}
-
-/// Steps of `http-check` or `tcp-check` lines.
-#[derive(Default)]
-struct Script {
-    steps: Vec<Step>,
-    /// The steps are the defaults section's: the proxy's first own step replaces them.
-    inherited: bool,
-    /// `comment` line for the next step.
-    comment: Option<String>,
-}
-
-#[allow(clippy::large_enum_variant, reason = "few exist, for a moment")]
-enum Step {
-    Done(TcpCheckStep),
-    HttpSend(HttpSend),
-}
-
-/// A request whose missing parts come from `option httpchk`.
-#[derive(Default)]
-struct HttpSend {
-    method: Option<Vec<u8>>,
-    uri: Option<CheckPayload>,
-    version: Option<Vec<u8>>,
-    headers: Vec<(Vec<u8>, LogFormat)>,
-    body: Option<CheckPayload>,
-    comment: Option<String>,
-}
 
 impl HttpSend {
     fn or(self, other: Self) -> Self {
@@ -149,30 +104,32 @@ pub(crate) fn finish(d: &mut ProxyDraft<'_>) {
     let draft = std::mem::take(&mut d.checks);
     let (mut http, mut tcp) = (draft.http, draft.tcp);
     let own_steps = !tcp.inherited && !tcp.steps.is_empty();
-    if own_steps && !matches!(draft.kind, Kind::Tcp) && d.kind != SectionKind::Defaults {
+    if own_steps && !matches!(draft.kind, CheckKind::Tcp) && d.kind != SectionKind::Defaults {
         let message = format!("'tcp-check' rules ignored for {} without 'option tcp-check'", d.section());
         d.warnings.push(Diagnostic::warning(d.proxy.pos, message));
     }
     let own_http = !http.inherited && !http.steps.is_empty();
-    if own_http && !matches!(draft.kind, Kind::Http) && d.kind != SectionKind::Defaults {
+    if own_http && !matches!(draft.kind, CheckKind::Http) && d.kind != SectionKind::Defaults {
         let message = format!("'http-check' rules ignored for {} without 'option httpchk'", d.section());
         d.warnings.push(Diagnostic::warning(d.proxy.pos, message));
     }
-    if d.proxy.external_check_command.is_some() && !matches!(draft.kind, Kind::Other(OtherCheck::External)) {
+    if d.proxy.external_check_command.is_some()
+        && !matches!(draft.kind, CheckKind::Other(OtherCheck::External))
+    {
         let message = format!("'external-check command' is ignored in {}", d.section());
         let found = Diagnostic::warning(d.proxy.pos, message);
         d.warnings.push(found.hint("it goes with 'option external-check'"));
     }
     match draft.kind {
-        Kind::Connect => {}
-        Kind::Other(check) => d.proxy.checks.other_check = Some(check),
-        Kind::Tcp => {
+        CheckKind::Connect => {}
+        CheckKind::Other(check) => d.proxy.checks.other_check = Some(check),
+        CheckKind::Tcp => {
             if !tcp.steps.is_empty() && !tcp.starts_with_connect() {
                 tcp.steps.insert(tcp.first(), Step::Done(TcpCheckStep::Connect(CheckConnect::IMPLICIT)));
             }
             d.proxy.checks.tcpchk = Some(tcp.finish());
         }
-        Kind::Http => {
+        CheckKind::Http => {
             if !http.starts_with_connect() {
                 http.steps.insert(http.first(), Step::Done(TcpCheckStep::Connect(CheckConnect::IMPLICIT)));
             }
@@ -216,10 +173,10 @@ fn expect_step(what: Expect, negate: bool) -> TcpCheckStep {
 /// `option httpchk [URI | METHOD URI [VERSION [HOST]]]`
 fn httpchk(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
     if a.prefix != Prefix::None {
-        d.checks.kind = Kind::Connect;
+        d.checks.kind = CheckKind::Connect;
         return a.end();
     }
-    d.checks.kind = Kind::Http;
+    d.checks.kind = CheckKind::Http;
     d.checks.http.touch();
     let mut send = HttpSend::default();
     let words = a.rest();
@@ -276,12 +233,12 @@ fn check_format(d: &mut ProxyDraft<'_>, word: &Word) -> Parsed<LogFormat> {
 }
 
 fn tcp_check(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
-    d.checks.kind = if a.prefix == Prefix::None { Kind::Tcp } else { Kind::Connect };
+    d.checks.kind = if a.prefix == Prefix::None { CheckKind::Tcp } else { CheckKind::Connect };
     a.end()
 }
 
 fn other(d: &mut ProxyDraft<'_>, a: &Args<'_>, check: OtherCheck) -> Parsed {
-    d.checks.kind = if a.prefix == Prefix::None { Kind::Other(check) } else { Kind::Connect };
+    d.checks.kind = if a.prefix == Prefix::None { CheckKind::Other(check) } else { CheckKind::Connect };
     a.end()
 }
 
@@ -363,7 +320,7 @@ fn connect(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
             b"comment" => connect.comment = Some(a.value_of(word, "a text")?.as_str().into_owned()),
             b"addr" => {
                 let value = a.value_of(word, "an address")?;
-                connect.addr = Some(crate::server::socket_address(value, 0)?);
+                connect.addr = Some(crate::language::args::socket_address(value, 0)?);
                 parse_address(value)?;
             }
             b"port" => {
@@ -699,7 +656,8 @@ fn section_type(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
         return Err(vec![Diagnostic::unknown("type", word, TYPES.iter().copied())]);
     };
     let name = format!("option {name}");
-    let keyword = keywords::named(&name).iter().find(|keyword| keyword.places.meets(Places::BACKEND));
+    let keyword =
+        KEYWORDS.iter().find(|keyword| keyword.name == name && keyword.places.meets(Places::BACKEND));
     let words: Vec<Word> = std::iter::once(word).chain(a.rest()).cloned().collect();
     match keyword.map(|keyword| (keyword, &keyword.how)) {
         Some((keyword, How::Proxy(parse))) => {

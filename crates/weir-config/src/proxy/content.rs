@@ -7,11 +7,12 @@ use weir_compress::Algorithm;
 use weir_rules::expr::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Word};
 
-use crate::keywords::{self, How, Keyword, Places, keyword as entry};
+use crate::keyword::{self, How, Keyword, Places, keyword as entry};
 use crate::language::args::{self, Args, Parsed, choice, fail};
 use crate::language::tree::SectionKind;
 use crate::model::{Compression, Filter, TraceFilter};
-use crate::proxy::{ProxyDraft, bandwidth};
+use crate::proxy::bandwidth;
+use crate::sections::ProxyDraft;
 
 fn compression<'d>(d: &'d mut ProxyDraft<'_>) -> &'d mut Compression {
     d.proxy
@@ -121,7 +122,7 @@ fn filter(d: &mut ProxyDraft<'_>, a: &mut Args<'_>) -> Parsed {
             Filter::FcgiApp
         }
         b"spoe" | b"opentracing" => {
-            return Err(keywords::not_yet(word, &format!("filter {}", word.as_str())));
+            return Err(keyword::not_yet(word, &format!("filter {}", word.as_str())));
         }
         _ => return Err(vec![Diagnostic::unknown("filter", word, FILTERS.iter().copied())]),
     };

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use weir_rules::expr::scope::ErrorMessage;
 use weir_rules::{Diagnostic, Word};
 
-use crate::keywords::{How, Keyword, Places, keyword};
+use crate::keyword::{How, Keyword, Places, keyword};
 use crate::language::args::{self, Args, Parsed, fail, fail_hint};
 use crate::language::files;
 use crate::model::ErrorReply;
-use crate::proxy::ProxyDraft;
+use crate::sections::ProxyDraft;
 
 /// Statuses whose answers can be replaced.
 pub(crate) const STATUSES: &[u16] = &[

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use weir_rules::facts::LogOrigin;
 use weir_rules::{Diagnostic, LogFormat, Place, Word};
 
-use crate::keywords::{How, Keyword, Places, keyword as entry};
+use crate::keyword::{How, Keyword, Places, keyword as entry};
 use crate::language::address::{Address, Host, Port, Transport};
-use crate::language::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
+use crate::language::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint, parse_address};
 use crate::language::tree::SectionKind;
 use crate::model::{LogAddress, LogSteps, LogTarget, LogWire, Options, ProfileName};
-use crate::proxy::ProxyDraft;
-use crate::server::parse_address;
+use crate::sections::ProxyDraft;
 
 /// Port of syslog.
 const SYSLOG_PORT: u16 = 514;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use weir_rules::{Diagnostic, Expr, Place, Word};
 
-use crate::keywords::{How, Keyword, Places, keyword};
+use crate::keyword::{How, Keyword, Places, keyword};
 use crate::language::args::{Args, Parsed, Prefix, choice, fail, fail_hint};
 use crate::model::{ForwardFor, Forwarded, KeepAlive, Options, RestrictNames};
-use crate::proxy::ProxyDraft;
+use crate::sections::ProxyDraft;
 
 /// Turns a switch on, or off after `no` and `default`.
 fn set(d: &mut ProxyDraft<'_>, a: &Args<'_>, field: fn(&mut Options) -> &mut bool) -> Parsed {

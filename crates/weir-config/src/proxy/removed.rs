@@ -2,7 +2,7 @@
 //!
 //! Owns nothing else; words that are still in the manual of today are in the file of their family.
 
-use crate::keywords::{How, Keyword, Places, keyword};
+use crate::keyword::{How, Keyword, Places, keyword};
 
 const fn gone(name: &'static str, doc: &'static str, instead: &'static str) -> Keyword {
     keyword(name, Places::PROXIES, "...", doc, How::Removed(instead))

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use weir_rules::{Diagnostic, Phase, Rule, Word};
 
-use crate::keywords::{How, Keyword, Places, keyword};
+use crate::keyword::{How, Keyword, Places, keyword};
 use crate::language::args::{Args, Parsed, fail};
 use crate::model::Proxy;
-use crate::proxy::ProxyDraft;
+use crate::sections::ProxyDraft;
 
 /// The first one counts, that of a defaults section before the proxy's own.
 fn inspect_delay(

@@ -3,28 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_rules::{Condition, Phase, Place, Rule, Word};
+use weir_rules::{Phase, Place, Rule, Word};
 
-use crate::keywords::{How, Keyword, Places, keyword};
+use crate::keyword::{How, Keyword, Places, keyword};
 use crate::language::args::{self, Args, Parsed, fail, fail_hint};
 use crate::language::units::Unit;
 use crate::model::Stats;
-use crate::proxy::ProxyDraft;
+use crate::sections::ProxyDraft;
 
 /// Where the page is unless `stats uri` says otherwise.
 const DEFAULT_URI: &[u8] = b"/haproxy?stats";
 
 /// Its realm unless `stats realm` says otherwise.
 const DEFAULT_REALM: &[u8] = b"HAProxy Statistics";
-
-/// The page being described; any `stats` keyword turns it on.
-#[derive(Default)]
-pub(crate) struct StatsDraft {
-    on: bool,
-    stats: Stats,
-    admin: Vec<Condition>,
-    rules: Vec<Rule>,
-}
 
 /// Stores the page in the proxy.
 pub(crate) fn finish(d: &mut ProxyDraft<'_>) {

@@ -6,11 +6,11 @@ use weir_balance::DataType;
 use weir_rules::expr::scope::{Reference, Target};
 use weir_rules::{Diagnostic, Expr, Place, Pos, Word};
 
-use crate::keywords::{self, How, Keyword, Places, keyword};
+use crate::keyword::{self, How, Keyword, Places, keyword};
 use crate::language::args::{self, Args, Parsed, choice, fail, fail_hint};
 use crate::language::units::Unit;
 use crate::model::{KeyType, StickRule, StickTable};
-use crate::proxy::ProxyDraft;
+use crate::sections::ProxyDraft;
 
 /// Longest key of a table, bytes.
 const LONGEST_KEY: usize = 16384;
@@ -86,7 +86,7 @@ pub(crate) fn table(name: &str, pos: Pos, a: &mut Args<'_>) -> Parsed<StickTable
             }
             b"nopurge" => table.nopurge = true,
             b"recv-only" | b"write-to" => {
-                return Err(keywords::not_yet(word, &format!("stick-table ... {}", word.as_str())));
+                return Err(keyword::not_yet(word, &format!("stick-table ... {}", word.as_str())));
             }
             b"peers" => {
                 table.peers = Some(a.value_of(word, "the name of a peers section")?.as_str().into_owned());

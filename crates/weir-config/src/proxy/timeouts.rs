@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use weir_rules::Diagnostic;
 
-use crate::keywords::{How, Keyword, Places, keyword};
+use crate::keyword::{How, Keyword, Places, keyword};
 use crate::language::args::{Args, Parsed};
 use crate::model::Timeouts;
-use crate::proxy::ProxyDraft;
+use crate::sections::ProxyDraft;
 
 /// Reads a time; zero is no limit.
 fn set(

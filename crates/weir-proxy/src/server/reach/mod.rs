@@ -86,7 +86,10 @@ const MAX_CLOSED_FOR_PLACE: usize = 4;
 pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Response), Stop> {
     let proxy = Rc::clone(x.worker.proxy(x.back));
     if x.body_aborted {
-        return Err(aborted(x));
+        x.terminated(b'C', b'R');
+        x.count_front(Counter::ClientAborts, 1);
+        x.close_client = true;
+        return Err(x.error(400));
     }
     let work = x.work_of_both();
     if work.has(Work::HEAD) || head::is_early(x) {
@@ -120,15 +123,6 @@ pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Respons
         fresh = matches!(failure, Failure::Response { reused: true, .. });
         held = next_try(x, &proxy, &attempt, &failure).await?;
     }
-}
-
-/// The client closed while its body was awaited.
-#[cold]
-fn aborted(x: &mut Exchange) -> Stop {
-    x.terminated(b'C', b'R');
-    x.count_front(Counter::ClientAborts, 1);
-    x.close_client = true;
-    x.error(400)
 }
 
 /// The client went away while a connection was being opened for it.

@@ -1,5 +1,9 @@
 //! From files to a checked configuration: the order in which sections are read.
 
+mod fcgi;
+mod proxy;
+mod section;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,21 +12,20 @@ use weir_rules::expr::scope::Reference;
 use weir_rules::{Diagnostic, Shared, Word};
 
 use crate::check::Checker;
-use crate::fcgi;
-use crate::global::{GlobalDraft, NO_ACME};
-use crate::keywords::{self, Found, How, Places};
-use crate::language::args::{Args, Parsed, Prefix, fail, fail_hint};
+use crate::global::NO_ACME;
+use crate::keyword::{Found, How, Places};
+use crate::language::args::{self, Args, Parsed, Prefix, fail, fail_hint};
 use crate::language::diagnostics::Diagnostics;
 use crate::language::environment::Environment;
 use crate::language::files;
 use crate::language::source::Sources;
-use crate::language::tree::{self, Line, Section, SectionKind};
+use crate::language::tree::{self, Section, SectionKind};
 use crate::model::{Checks, Config, Global, Mode, Proxy, Server, TlsWanted};
-use crate::proxy::{self, Finished, ProxyDraft, World};
-use crate::sections::{NO_PROGRAMS, SectionDraft};
-
-/// Longest chain of defaults sections.
-const LONGEST_CHAIN: usize = 64;
+use crate::proxy::{dynamic_server, mode_of};
+use crate::sections::defaults::{Chain, Defaults};
+use crate::sections::{Finished, GlobalDraft, ProxyDraft, SectionDraft, World};
+use crate::small_sections::NO_PROGRAMS;
+use crate::table;
 
 /// A configuration that can be run.
 #[derive(Debug)]
@@ -84,7 +87,7 @@ pub fn load_sources(sources: Sources, env: &Environment) -> Result<Loaded, Box<D
 pub fn parse_server(words: &[Word], global: &Global) -> Result<Server, Vec<Diagnostic>> {
     let read = |path: &Path| files::read(path);
     let shared = Shared::new(&read);
-    proxy::dynamic_server(words, global, &shared)
+    dynamic_server(words, global, &shared)
 }
 
 fn build(sections: &[Section], env: &Environment, diagnostics: &mut Diagnostics) -> Config {
@@ -154,8 +157,8 @@ fn global(sections: &[Section], shared: &Shared<'_>, found: &mut Vec<Diagnostic>
 }
 
 fn global_line(draft: &mut GlobalDraft<'_>, words: &[Word]) -> Parsed {
-    let (prefix, words) = proxy::prefix(words)?;
-    let (keyword, count) = match keywords::find(words, Places::GLOBAL) {
+    let (prefix, words) = args::prefix(words)?;
+    let (keyword, count) = match table::find(words, Places::GLOBAL) {
         Found::Here(keyword, count) => (keyword, count),
         Found::Elsewhere(keyword) if keyword.places.meets(Places::PROXIES) => {
             let message = format!("'{}' is not allowed in the 'global' section", keyword.name);
@@ -165,7 +168,7 @@ fn global_line(draft: &mut GlobalDraft<'_>, words: &[Word]) -> Parsed {
                 format!("it may stand in: {}", keyword.places.names().join(", ")),
             );
         }
-        _ => return Err(vec![keywords::unknown(words, Places::GLOBAL, "'global' section")]),
+        _ => return Err(vec![table::unknown(words, Places::GLOBAL, "'global' section")]),
     };
     if prefix != Prefix::None && !keyword.negatable {
         return fail(words[0].pos, format!("'no' is not possible before '{}'", keyword.name));
@@ -284,17 +287,6 @@ fn backends(sections: &[Section]) -> HashMap<&str, usize> {
     backends.map(|(index, section)| (section.name.as_str(), index)).collect()
 }
 
-/// The defaults sections that a section starts from, the farthest first.
-struct Chain<'a> {
-    sections: Vec<&'a Section>,
-}
-
-impl<'a> Chain<'a> {
-    fn lines(&self) -> impl Iterator<Item = &'a Line> + '_ {
-        self.sections.iter().flat_map(|section| section.lines.iter())
-    }
-}
-
 fn proxies(
     sections: &[Section],
     world: &World<'_>,
@@ -345,7 +337,7 @@ fn read_proxy(
     world: &World<'_>,
     found: &mut Vec<Diagnostic>,
 ) -> Finished {
-    let mode = proxy::mode_of(chain.lines().chain(&section.lines));
+    let mode = mode_of(chain.lines().chain(&section.lines));
     let mut draft = ProxyDraft::new(section, world, mode);
     for defaults in &chain.sections {
         draft.run(&defaults.lines, true, found);
@@ -362,7 +354,7 @@ fn check_defaults(
     world: &World<'_>,
     found: &mut Vec<Diagnostic>,
 ) -> Vec<Reference> {
-    let mode = proxy::mode_of(chain.lines().chain(&section.lines));
+    let mode = mode_of(chain.lines().chain(&section.lines));
     let mut draft = ProxyDraft::new(section, world, mode);
     for defaults in &chain.sections {
         draft.run(&defaults.lines, true, found);
@@ -371,142 +363,4 @@ fn check_defaults(
     let finished = draft.finish();
     found.extend(finished.found);
     finished.references
-}
-
-/// Defaults sections seen so far.
-#[derive(Default)]
-struct Defaults<'a> {
-    named: HashMap<&'a str, &'a Section>,
-    /// The last one: proxies without `from` start from it.
-    last: Option<&'a Section>,
-    /// Proxies by the rule-bearing defaults section they start from.
-    users: Vec<(&'a Section, &'a Section)>,
-}
-
-impl<'a> Defaults<'a> {
-    /// Adds a section; returns what it starts from itself.
-    fn add(&mut self, section: &'a Section, found: &mut Vec<Diagnostic>) -> Chain<'a> {
-        let chain = match &section.from {
-            Some(from) => self.find(from, found),
-            None => Chain { sections: Vec::new() },
-        };
-        if let Some(parent) = chain.sections.iter().find(|parent| has_rules(parent)) {
-            let from = section.from.as_ref().map_or(section.pos, |from| from.pos);
-            let message = format!(
-                "defaults section '{}' has TCP/HTTP rules, so no other defaults section can start from it",
-                parent.name
-            );
-            found.push(Diagnostic::error(from, message));
-        }
-        if section.name.is_empty()
-            && let Some(line) = section.lines.iter().find(|line| is_rule(line) || line.words[0] == "acl")
-        {
-            let message =
-                format!("'{}' is not allowed in a 'defaults' section without a name", line.words[0].as_str());
-            found.push(Diagnostic::error(line.words[0].pos, message).hint("give the section a name"));
-        }
-        if !section.name.is_empty()
-            && let Some(other) = self.named.insert(&section.name, section)
-        {
-            let message = format!(
-                "defaults section '{}' was already declared at line {}",
-                section.name, other.pos.line
-            );
-            found.push(Diagnostic::warning(section.pos, message));
-        }
-        self.last = Some(section);
-        chain
-    }
-
-    /// What a proxy starts from.
-    fn of(&mut self, section: &'a Section, found: &mut Vec<Diagnostic>) -> Chain<'a> {
-        let chain = match (&section.from, self.last) {
-            (Some(from), _) => self.find(from, found),
-            (None, Some(last)) => self.chain(last, found),
-            (None, None) => Chain { sections: Vec::new() },
-        };
-        if let Some(last) = chain.sections.last().filter(|defaults| has_rules(defaults)) {
-            self.users.push((last, section));
-        }
-        chain
-    }
-
-    fn find(&self, from: &Word, found: &mut Vec<Diagnostic>) -> Chain<'a> {
-        let name = from.as_str();
-        if let Some(section) = self.named.get(&*name) {
-            return self.chain(section, found);
-        }
-        let near = weir_rules::words::diagnostic::nearest(&name, self.named.keys().copied());
-        let error = Diagnostic::error(from.pos, format!("defaults section '{name}' was not found"));
-        found.push(Diagnostic { hint: near.map(|near| format!("did you mean '{near}'?")), ..error });
-        Chain { sections: Vec::new() }
-    }
-
-    fn chain(&self, section: &'a Section, found: &mut Vec<Diagnostic>) -> Chain<'a> {
-        let mut sections = vec![section];
-        let mut current = section;
-        while let Some(parent) = current.from.as_ref().and_then(|from| self.named.get(&*from.as_str())) {
-            if sections.len() >= LONGEST_CHAIN || std::ptr::eq(*parent, current) {
-                let message = format!("the chain of defaults sections is longer than {LONGEST_CHAIN}");
-                found.push(Diagnostic::error(section.pos, message));
-                break;
-            }
-            sections.push(parent);
-            current = parent;
-        }
-        sections.reverse();
-        Chain { sections }
-    }
-
-    /// Rules of a defaults section must make sense for each section that starts from it.
-    fn check_users(&self, found: &mut Vec<Diagnostic>) {
-        let mut kinds: HashMap<&str, SectionKind> = HashMap::new();
-        for (defaults, user) in &self.users {
-            let name = &defaults.name;
-            let mut refuse = |message: String| found.push(Diagnostic::error(user.pos, message));
-            let first = *kinds.entry(name).or_insert(user.kind);
-            if user.kind == SectionKind::Listen {
-                refuse(format!(
-                    "defaults section '{name}' has TCP/HTTP rules, so a listen section cannot start from it"
-                ));
-            } else if first != user.kind {
-                refuse(format!(
-                    "defaults section '{name}' has TCP/HTTP rules, so not both frontends and backends can start from it"
-                ));
-            }
-            let has = |first: &str, seconds: &[&str]| {
-                defaults.lines.iter().any(|line| {
-                    line.words[0] == first
-                        && line.words.get(1).is_some_and(|second| seconds.contains(&&*second.as_str()))
-                })
-            };
-            if user.kind == SectionKind::Backend && has("tcp-request", &["connection", "session"]) {
-                refuse(format!(
-                    "defaults section '{name}' has 'tcp-request connection' or 'session' rules, so a backend cannot start from it"
-                ));
-            }
-            if user.kind == SectionKind::Frontend && has("tcp-response", &["content"]) {
-                refuse(format!(
-                    "defaults section '{name}' has 'tcp-response content' rules, so a frontend cannot start from it"
-                ));
-            }
-        }
-    }
-}
-
-fn has_rules(section: &Section) -> bool {
-    section.lines.iter().any(is_rule)
-}
-
-/// A line of a rule set, for the limits of defaults sections.
-fn is_rule(line: &Line) -> bool {
-    let rules = [
-        "http-request",
-        "http-response",
-        "http-after-response",
-        "tcp-request",
-        "tcp-response",
-        "quic-initial",
-    ];
-    rules.iter().any(|rule| line.words[0] == *rule)
 }

@@ -1,28 +1,22 @@
 //! The smaller sections: userlist, http-errors, cache, peers, resolvers, ring, log-forward, mailers, crt-store.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use weir_balance::Limit;
-use weir_rules::data::auth::UserList;
-use weir_rules::expr::scope::{ErrorMessage, Place};
+use weir_rules::expr::scope::Place;
 use weir_rules::facts::LogOrigin;
-use weir_rules::{Diagnostic, LogFormat, Scope, Shared, Word};
+use weir_rules::{Diagnostic, LogFormat, Word};
 
 use crate::bind;
 use crate::global::NO_ACME;
-use crate::keywords::{self, Found, How, Keyword, Places, keyword as entry};
+use crate::keyword::{self, How, Keyword, Places, keyword as entry};
 use crate::language::address::Transport;
-use crate::language::args::{self, Args, Parsed, Prefix, choice, fail, fail_hint};
-use crate::language::tree::{Section, SectionKind};
-use crate::language::units::Unit;
-use crate::model::{
-    Bind, Cache, CrtLoad, CrtStore, Global, LogForward, LogHost, LogProfile, LogWire, Mailers, Nameserver,
-    Peers, ProfileLine, Resolvers, Ring, Server,
+use crate::language::args::{
+    self, Args, Parsed, Prefix, choice, fail, fail_hint, parse_address, socket_address,
 };
-use crate::proxy::{self, errors, logging, stick};
-use crate::server::{ServerDraft, parse_address, socket_address};
+use crate::language::units::Unit;
+use crate::model::{CrtLoad, LogHost, Nameserver, ProfileLine, Server};
+use crate::proxy::{errors, logging, stick};
+use crate::sections::SectionDraft;
 use crate::tls;
 
 /// Why there are no `program` sections.
@@ -35,149 +29,7 @@ const MOST_SHARDS: usize = 4096;
 /// Port of DNS.
 const DNS_PORT: u16 = 53;
 
-/// A section being read; only the part of its kind is used.
-pub(crate) struct SectionDraft<'a> {
-    pub(crate) userlist: UserList,
-    pub(crate) errors: BTreeMap<u16, ErrorMessage>,
-    pub(crate) cache: Cache,
-    pub(crate) peers: Peers,
-    pub(crate) resolvers: Resolvers,
-    pub(crate) ring: Ring,
-    pub(crate) log_forward: LogForward,
-    pub(crate) mailers: Mailers,
-    pub(crate) crt_store: CrtStore,
-    pub(crate) log_profile: LogProfile,
-    pub(crate) warnings: Vec<Diagnostic>,
-    name: String,
-    global: &'a Global,
-    scope: Scope<'a>,
-    local_peer: &'a str,
-    default_server: ServerDraft,
-    default_bind: Option<Bind>,
-    crt_base: Option<PathBuf>,
-    key_base: Option<PathBuf>,
-}
-
-impl<'a> SectionDraft<'a> {
-    pub(crate) fn new(
-        section: &Section,
-        global: &'a Global,
-        shared: &'a Shared<'a>,
-        local_peer: &'a str,
-    ) -> Self {
-        let name = section.name.clone();
-        let pos = section.pos;
-        let second = Duration::from_secs(1);
-        Self {
-            userlist: UserList::new(&name),
-            errors: BTreeMap::new(),
-            cache: Cache {
-                name: name.clone(),
-                pos,
-                total_max_size_mb: 0,
-                max_object_size: 0,
-                max_age: 60 * second,
-                process_vary: false,
-                max_secondary_entries: 10,
-            },
-            peers: Peers { name: name.clone(), pos, ..Peers::default() },
-            resolvers: Resolvers::new(&name, pos),
-            ring: Ring {
-                name: name.clone(),
-                pos,
-                backing_file: None,
-                description: None,
-                format: LogWire::Local,
-                max_len: 1024,
-                size: 16384,
-                timeout_connect: None,
-                timeout_server: None,
-                servers: Vec::new(),
-            },
-            log_forward: LogForward {
-                name: name.clone(),
-                pos,
-                maxconn: Limit::new(10),
-                ..LogForward::default()
-            },
-            mailers: Mailers::default(),
-            crt_store: CrtStore { name: name.clone(), loads: Vec::new() },
-            log_profile: LogProfile::default(),
-            warnings: Vec::new(),
-            scope: Scope::new(shared, &name),
-            name,
-            global,
-            local_peer,
-            default_server: ServerDraft::new(global),
-            default_bind: None,
-            crt_base: if section.name.is_empty() { global.crt_base.clone() } else { None },
-            key_base: if section.name.is_empty() { global.key_base.clone() } else { None },
-        }
-    }
-
-    /// Reads all lines.
-    pub(crate) fn run(&mut self, section: &Section, found: &mut Vec<Diagnostic>) {
-        for line in &section.lines {
-            if let Err(problems) = self.line(section.kind, &line.words) {
-                found.extend(problems);
-            }
-        }
-        if let Err(problems) = self.complete(section) {
-            found.extend(problems);
-        }
-        found.append(&mut self.scope.warnings);
-        found.append(&mut self.warnings);
-    }
-
-    fn line(&mut self, kind: SectionKind, words: &[Word]) -> Parsed {
-        let (prefix, words) = proxy::prefix(words)?;
-        let place = Places::of(kind);
-        let Found::Here(keyword, count) = keywords::find(words, place) else {
-            return Err(vec![keywords::unknown(words, place, &format!("'{}' section", kind.word()))]);
-        };
-        if prefix != Prefix::None && !keyword.negatable {
-            return fail(words[0].pos, format!("'no' is not possible before '{}'", keyword.name));
-        }
-        let mut args = Args::new(words, keyword.name, count, prefix);
-        match keyword.how {
-            How::Section(parse) => parse(self, &mut args)?,
-            How::NoEffect(_) => {}
-            _ => keyword.refused(args.keyword_pos)?,
-        }
-        self.warnings.extend(args.ignored());
-        Ok(())
-    }
-
-    /// What must be there when all lines were read.
-    fn complete(&mut self, section: &Section) -> Parsed {
-        match section.kind {
-            SectionKind::Cache => complete_cache(&mut self.cache),
-            SectionKind::Peers => {
-                if self.peers.local.is_none() && !self.peers.remotes.is_empty() && !self.peers.disabled {
-                    let message = format!(
-                        "peers section '{}' has no entry for the local peer '{}'",
-                        self.name, self.local_peer
-                    );
-                    self.warnings.push(
-                        Diagnostic::warning(section.pos, message).hint("name it with -L or 'localpeer'"),
-                    );
-                }
-                if let Some(default) = self.default_bind.take() {
-                    for bind in &mut self.peers.binds {
-                        let addr = bind.addr.clone();
-                        *bind = Bind {
-                            addr,
-                            ssl: bind.ssl.clone().or_else(|| default.ssl.clone()),
-                            ..default.clone()
-                        };
-                    }
-                }
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
+impl SectionDraft<'_> {
     fn server(&mut self, a: &mut Args<'_>, address: &Word, name: &Word) -> Parsed<Server> {
         let mut draft = self.default_server.clone();
         draft.address(address)?;
@@ -187,24 +39,6 @@ impl<'a> SectionDraft<'a> {
         server.pos = name.pos;
         Ok(server)
     }
-}
-
-fn complete_cache(cache: &mut Cache) -> Parsed {
-    if cache.total_max_size_mb == 0 {
-        return fail_hint(
-            cache.pos,
-            format!("cache '{}' has no size", cache.name),
-            "add for instance 'total-max-size 4'",
-        );
-    }
-    let total = cache.total_max_size_mb << 20;
-    if cache.max_object_size == 0 {
-        cache.max_object_size = total / 256;
-    }
-    if cache.max_object_size > total / 2 {
-        return fail(cache.pos, "\"max-object-size\" is limited to an half of \"total-max-size\"");
-    }
-    Ok(())
 }
 
 fn cache_size(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
@@ -267,7 +101,7 @@ fn nameserver(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
         return fail(name.pos, format!("name server '{}' is declared twice", name.as_str()));
     }
     if let Some(word) = a.peek() {
-        return Err(keywords::not_yet(word, "words of servers after the address of a name server"));
+        return Err(keyword::not_yet(word, "words of servers after the address of a name server"));
     }
     d.resolvers.nameservers.push(Nameserver { name: name.as_str().into_owned(), addr, tcp });
     Ok(())
@@ -311,7 +145,7 @@ fn load(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
             b"key" => load.key = Some(tls::in_base(a.value_of(word, "a file name")?, d.key_base.as_ref())),
             b"ocsp" => load.ocsp = Some(tls::in_base(a.value_of(word, "a file name")?, crt_base)),
             b"issuer" => load.issuer = Some(tls::in_base(a.value_of(word, "a file name")?, crt_base)),
-            b"sctl" => return Err(keywords::not_yet(word, "load ... sctl")),
+            b"sctl" => return Err(keyword::not_yet(word, "load ... sctl")),
             b"alias" => {
                 let alias = a.value_of(word, "a name")?;
                 if alias.text.contains(&b'/') {
@@ -324,7 +158,7 @@ fn load(d: &mut SectionDraft<'_>, a: &mut Args<'_>) -> Parsed {
                 load.ocsp_update = Some(choice(value, "value", &[("on", true), ("off", false)])?);
             }
             b"acme" | b"domains" | b"ips" => {
-                return Err(keywords::not_yet(word, &format!("load ... {}", word.as_str())));
+                return Err(keyword::not_yet(word, &format!("load ... {}", word.as_str())));
             }
             _ if !named && load.crt.as_os_str().is_empty() => {
                 load.written = word.as_str().into_owned();
