@@ -3,12 +3,11 @@
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
 
 use weir_config::model::Mode;
 use weir_http::h2::Opening;
 use weir_http::{Request, h1};
-use weir_net::timers::{now_ms, now_us};
+use weir_net::timers::now_us;
 use weir_rules::facts::LogOrigin;
 use weir_rules::{Flow, WaitFor, action};
 
@@ -23,7 +22,7 @@ use crate::log;
 use crate::request::route;
 use crate::response;
 use crate::response::inspection;
-use crate::rules::wait::{Looked, wait};
+use crate::rules::wait::{InspectDelay, Looked, wait};
 use crate::server::reach;
 
 /// A connection that goes on in HTTP, with the exchange that has looked at its first bytes.
@@ -101,8 +100,8 @@ async fn inspect(x: &mut Exchange, index: usize) -> Result<Verdict, Stop> {
     if rules.is_empty() {
         return Ok(Verdict::Tcp);
     }
-    x.deadline.arm(proxy.tcp_request_inspect_delay);
-    let ends_ms = proxy.tcp_request_inspect_delay.map(|delay| now_ms() + delay.as_millis() as u64);
+    let delay = InspectDelay::new(proxy.tcp_request_inspect_delay);
+    delay.arm(&x.deadline);
     let limit = x.worker.config().global.tune.bufsize;
     let mut from = 0;
     loop {
@@ -115,7 +114,7 @@ async fn inspect(x: &mut Exchange, index: usize) -> Result<Verdict, Stop> {
             Flow::Wait { what: WaitFor::MoreData, .. } => from = 0,
             Flow::Wait { next, what } => {
                 Box::pin(wait(x, &proxy, what, Looked::Request)).await?;
-                x.deadline.arm(ends_ms.map(|end| Duration::from_millis(end.saturating_sub(now_ms()))));
+                delay.arm(&x.deadline);
                 from = next;
                 continue;
             }

@@ -15,7 +15,7 @@ use weir_rules::Reply;
 use crate::edge::{BodyLength, Edge, EdgeError};
 use crate::exchange::{Exchange, Finished, Stop};
 use crate::filter::{Chain, Owner};
-use crate::request::rules;
+use crate::plan::Work;
 use crate::response;
 use crate::state::ServerState;
 use crate::state::counters::{Counter, Counters};
@@ -75,10 +75,9 @@ async fn answer(x: &mut Exchange, reply: Reply) {
     let status = response.status;
     let head_only = x.txn.request.method == Method::Head;
     x.txn.status = response.status;
-    let room = rules::room(&x.worker.config().global.tune, &response.fields, body.len());
     x.txn.response = Some(response);
-    x.txn.limit_rewriting(room);
-    if !x.unread {
+    if !x.unread && x.work_of_both().has(Work::AFTER) {
+        response::limit_rewriting(x, body.len());
         response::after_response(x);
     }
     let Some(mut response) = x.txn.response.take() else { return };

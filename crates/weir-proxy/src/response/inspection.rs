@@ -6,15 +6,13 @@
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
 
-use weir_net::timers::now_ms;
 use weir_rules::{Flow, WaitFor, action};
 
 use crate::edge::{Body, Edge};
 use crate::exchange::{Exchange, Stop};
 use crate::forward;
-use crate::rules::wait::{Looked, wait};
+use crate::rules::wait::{InspectDelay, Looked, wait};
 use crate::state::counters::Counter;
 
 /// Runs the backend's rules; in a tunnel the client's bytes go on to the server meanwhile.
@@ -24,8 +22,8 @@ pub(crate) async fn inspect(x: &mut Exchange, server: &mut Edge) -> Result<(), S
     if rules.is_empty() {
         return Ok(());
     }
-    x.deadline.arm(proxy.tcp_response_inspect_delay);
-    let ends_ms = proxy.tcp_response_inspect_delay.map(|delay| now_ms() + delay.as_millis() as u64);
+    let delay = InspectDelay::new(proxy.tcp_response_inspect_delay);
+    delay.arm(&x.deadline);
     let mut over = proxy.tcp_response_inspect_delay.is_none();
     let mut from = 0;
     loop {
@@ -38,7 +36,7 @@ pub(crate) async fn inspect(x: &mut Exchange, server: &mut Edge) -> Result<(), S
             Flow::Wait { what: WaitFor::MoreData, .. } | Flow::Done | Flow::Allow => break,
             Flow::Wait { next, what } => {
                 Box::pin(wait(x, &proxy, what, Looked::Response(server))).await?;
-                x.deadline.arm(ends_ms.map(|end| Duration::from_millis(end.saturating_sub(now_ms()))));
+                delay.arm(&x.deadline);
                 from = next;
             }
             flow => {

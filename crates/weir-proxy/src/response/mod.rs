@@ -52,7 +52,7 @@ pub(crate) async fn apply(
     }
     if work.has(Work::AFTER) {
         if !work.has(Work::RESPONSE) {
-            limit_rewriting(x, &server.edge);
+            limit_rewriting(x, length_here(&server.edge));
         }
         after_response(x);
     }
@@ -71,7 +71,7 @@ async fn ruled(
     front: &LocalProxy,
     back: &LocalProxy,
 ) -> Result<(), Stop> {
-    limit_rewriting(x, &server.edge);
+    limit_rewriting(x, length_here(&server.edge));
     inspection::inspect(x, &mut server.edge).await?;
     stick(x, &server.held.server, back);
     run_both(x, Some(&mut server.edge), front, back).await?;
@@ -91,12 +91,16 @@ async fn ruled(
     Ok(())
 }
 
-/// Rewriting may make a response's head as large as a buffer that holds its body, too.
-fn limit_rewriting(x: &mut Exchange, server: &Edge) {
-    let body = match server.body_length() {
+/// Bytes of the body that a buffer holds beside the head.
+fn length_here(server: &Edge) -> usize {
+    match server.body_length() {
         BodyLength::Exact(length) => usize::try_from(length).unwrap_or(usize::MAX),
         _ => 0,
-    };
+    }
+}
+
+/// Rewriting may make a response's head as large as a buffer that holds its body, too.
+pub(crate) fn limit_rewriting(x: &mut Exchange, body: usize) {
     let Some(response) = &x.txn.response else { return };
     let room = rules::room(&x.worker.config().global.tune, &response.fields, body);
     x.txn.limit_rewriting(room);

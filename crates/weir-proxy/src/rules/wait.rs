@@ -5,6 +5,7 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use weir_config::model::{Proxy, Tune};
+use weir_net::timers::{Deadline, now_ms};
 use weir_rules::{Value, WaitFor};
 
 use crate::edge::{Body, Edge, EdgeError};
@@ -19,6 +20,24 @@ pub(crate) enum Looked<'a> {
     Response(&'a mut Edge),
     /// One that is here already: a response out of a cache.
     Whole,
+}
+
+/// `inspect-delay`: how long rules may wait for more bytes, whatever else they wait for meanwhile.
+#[derive(Clone, Copy)]
+pub(crate) struct InspectDelay {
+    ends_ms: Option<u64>,
+}
+
+impl InspectDelay {
+    /// It begins now.
+    pub(crate) fn new(delay: Option<Duration>) -> Self {
+        Self { ends_ms: delay.map(|delay| now_ms().saturating_add(delay.as_millis() as u64)) }
+    }
+
+    /// Sets the deadline to its end.
+    pub(crate) fn arm(self, deadline: &Deadline) {
+        deadline.arm(self.ends_ms.map(|end| Duration::from_millis(end.saturating_sub(now_ms()))));
+    }
 }
 
 /// Waits as a rule asks for it.

@@ -106,31 +106,16 @@ pub(crate) async fn serve(x: &mut Exchange) -> Result<(ServerConnection, Respons
     loop {
         let attempt = Attempt::of(&held);
         let failure = match obtain(x, &proxy, held, fresh).await {
-            Err(ConnectError::ClientGone) => return Err(left(x)),
             Err(error) => Failure::Connect(error),
             Ok(connection) => match ask(x, &proxy, connection).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             },
         };
-        if let Some(seen) = seen(&failure) {
-            observe(&x.worker.shared, &attempt.server, seen);
-        }
-        if !may_retry(x, &proxy, &failure) {
-            return Err(give_up(x, &attempt.server, failure));
-        }
         // A server that closed one idle connection has closed the others as well.
         fresh = matches!(failure, Failure::Response { reused: true, .. });
-        held = next_try(x, &proxy, &attempt, &failure).await?;
+        held = Box::pin(failed(x, &proxy, &attempt, failure)).await?;
     }
-}
-
-/// The client went away while a connection was being opened for it.
-#[cold]
-fn left(x: &mut Exchange) -> Stop {
-    x.terminated(b'C', b'C');
-    x.count_back(Counter::ClientAborts, 1);
-    Stop::Client
 }
 
 /// Manual, server keyword `redir`: clients fetch from the server themselves.
@@ -243,19 +228,20 @@ pub(crate) async fn tunnel(x: &mut Exchange) -> Result<ServerConnection, Stop> {
                 }
                 return Ok(connection);
             }
-            Err(ConnectError::ClientGone) => return Err(left(x)),
-            Err(error) => {
-                let failure = Failure::Connect(error);
-                if let Some(seen) = seen(&failure) {
-                    observe(&x.worker.shared, &attempt.server, seen);
-                }
-                if !may_retry(x, &proxy, &failure) {
-                    return Err(give_up(x, &attempt.server, failure));
-                }
-                held = next_try(x, &proxy, &attempt, &failure).await?;
-            }
+            Err(error) => held = failed(x, &proxy, &attempt, Failure::Connect(error)).await?,
         }
     }
+}
+
+/// What follows a try that failed: the place for the next one, or the end.
+async fn failed(x: &mut Exchange, proxy: &Proxy, attempt: &Attempt, failure: Failure) -> Result<Held, Stop> {
+    if let Some(seen) = seen(&failure) {
+        observe(&x.worker.shared, &attempt.server, seen);
+    }
+    if !may_retry(x, proxy, &failure) {
+        return Err(give_up(x, &attempt.server, failure));
+    }
+    next_try(x, proxy, attempt, &failure).await
 }
 
 /// Whether another try is allowed: by its number, by `retry-on`, and because nothing was lost.
@@ -317,8 +303,9 @@ async fn next_try(
     let elsewhere = redispatches(proxy, x.txn.retries, left, *direct, active);
     // Manual, `retries`: a turn-around before the same server, or the only one there is, is tried again.
     let refused = matches!(failure, Failure::Connect(ConnectError::Refused | ConnectError::Tls(_)));
-    if refused && (!elsewhere || !proxy.balance.goes_round() || active <= 1) {
-        turn_around(x, proxy).await?;
+    let pauses = refused && (!elsewhere || !proxy.balance.goes_round() || active <= 1);
+    if pauses && turn_around(x, proxy).await {
+        return Err(give_up(x, server, Failure::Connect(ConnectError::ClientGone)));
     }
     let held = match elsewhere {
         true => choose::assign(x, Some(server)).await?,
@@ -358,28 +345,29 @@ fn redispatches(proxy: &Proxy, retries: u32, left: u32, direct: bool, active: us
     }
 }
 
-/// Waits for `timeout connect`, at most a second.
-async fn turn_around(x: &mut Exchange, proxy: &Proxy) -> Result<(), Stop> {
+/// Waits for `timeout connect`, at most a second; true when the client went away meanwhile.
+async fn turn_around(x: &mut Exchange, proxy: &Proxy) -> bool {
     let second = Duration::from_secs(1);
     x.deadline.set_after(proxy.timeouts.connect.map_or(second, |connect| connect.min(second)));
     let abort = forward::aborts_on_close(proxy);
-    let gone = std::future::poll_fn(|cx| {
+    std::future::poll_fn(|cx| {
         if x.deadline.poll_expired(cx).is_ready() {
             return Poll::Ready(false);
         }
         if abort { x.client.poll_gone(cx).map(|()| true) } else { Poll::Pending }
     })
-    .await;
-    if gone {
-        return Err(left(x));
-    }
-    Ok(())
+    .await
 }
 
 /// No try is left: what the client is told.
 fn give_up(x: &mut Exchange, server: &Arc<ServerState>, failure: Failure) -> Stop {
     let thread = x.worker.thread;
     let (cause, stage, status, counter) = match failure {
+        Failure::Connect(ConnectError::ClientGone) => {
+            x.terminated(b'C', b'C');
+            x.count_back(Counter::ClientAborts, 1);
+            return Stop::Client;
+        }
         Failure::Connect(ConnectError::Timeout) => (b's', b'C', 503, Counter::ConnectErrors),
         Failure::Connect(ConnectError::Resources) => (b'R', b'C', 503, Counter::ConnectErrors),
         Failure::Connect(ConnectError::Circle) => (b'P', b'C', 503, Counter::ConnectErrors),
